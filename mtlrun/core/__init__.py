@@ -1,0 +1,1 @@
+"""Containers, losses, penalties, certificates, metrics and statistics; depends on nothing above it."""

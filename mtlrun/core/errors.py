@@ -1,0 +1,68 @@
+"""Errors that a user can mend. Standard library only, so that the command line starts fast."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MtlrunError(Exception):
+    """Root of all errors raised on purpose by mtlrun."""
+
+    exit_code = 1
+
+
+class UserError(MtlrunError):
+    """Something the user can mend.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong; names the file, line or argument.
+    remedy : str, optional
+        What to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return self.message if self.remedy is None else f"{self.message}\n{self.remedy}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Subclasses have other constructors; worker processes must still be able to send them back.
+        return (_rebuild, (type(self), self.message, self.remedy))
+
+
+class ConfigError(UserError):
+    """An experiment file, an override or an option is wrong."""
+
+
+class DataError(UserError):
+    """A data file is missing, damaged or not what its card says."""
+
+
+class UnknownNameError(UserError):
+    """A name that does not exist; the nearest known names are suggested."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = suggest(name, names)
+        hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {', '.join(names)}."
+        super().__init__(f"unknown {kind} {name!r}", hint)
+
+
+def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """Return at most n known names near to `name`, nearest first."""
+    table = {k.lower(): k for k in known}
+    return [table[k] for k in difflib.get_close_matches(name.lower(), list(table), n=n, cutoff=0.6)]
+
+
+def _rebuild(cls: type[UserError], message: str, remedy: str | None) -> UserError:
+    error = cls.__new__(cls)
+    UserError.__init__(error, message, remedy)
+    return error

@@ -1,0 +1,160 @@
+"""Finished cells on disk: their schema, canonical JSON and atomic files. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+
+#: Statuses of a cell. Only the first two count as done; all others are tried again.
+OK = "ok"
+NOT_CONVERGED = "not_converged"
+FAILED = "failed"
+TIMEOUT = "timeout"
+DIVERGED = "diverged"
+DONE = (OK, NOT_CONVERGED)
+
+
+@dataclass
+class CellRecord:
+    """One cell: what went in, what came out.
+
+    Attributes
+    ----------
+    key : str
+        sha256 of `inputs` in canonical JSON.
+    kind : {"selection", "evaluation", ...}
+    experiment, profile, dataset, method : str
+        Names for people; only `inputs` decides the key.
+    split : dict
+        ``{"kind", "train", "trial", "seed"}`` or what the split kind needs.
+    inputs : dict
+        Everything that changes the number.
+    status : str
+        One of ok, not_converged, failed, timeout, diverged.
+    error : str or None
+        At most 200 characters; the full text is in `log`.
+    log : str or None
+        Traceback or messages.
+    params : dict
+        Hyper-parameters that were used (chosen ones included).
+    selection : dict
+        Facts of the search: scores per candidate, edge hits, key of the selection cell.
+    metrics : dict of str to float or None
+        Averages over tasks; None stands for NaN.
+    per_task : dict of str to list of float or None
+    counts : dict of str to int
+        ``n_tasks, n_train, n_test, one_class_train, undefined_<metric>`` ...
+    seconds : dict
+        ``fit`` (median), ``fit_all`` (list), ``predict``, and what the method reports.
+    solver : dict
+        ``n_iter, converged, gap, objective, message`` as far as known.
+    environment : dict
+        Threads, host facts and versions that do not enter the key.
+    """
+
+    key: str
+    kind: str
+    experiment: str
+    profile: str
+    dataset: str
+    method: str
+    split: dict[str, Any]
+    inputs: dict[str, Any]
+    status: str = OK
+    error: str | None = None
+    log: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    selection: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, Any] = field(default_factory=dict)
+    solver: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    @property
+    def done(self) -> bool:
+        """Whether the cell need not be computed again."""
+        return self.status in DONE
+
+    def to_json(self) -> str:
+        """Return the record as indented JSON with sorted keys; NaN becomes null."""
+        return json.dumps(jsonable(dataclasses.asdict(self)), indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> CellRecord:
+        """Read a record; fields of later versions are ignored.
+
+        Raises
+        ------
+        ValueError
+            If the text is no JSON object or lacks a field.
+        """
+        raw = json.loads(text)
+        if not isinstance(raw, dict):
+            raise ValueError("a cell record must be a JSON object")
+        known = {f.name for f in dataclasses.fields(cls)}
+        try:
+            return cls(**{k: v for k, v in raw.items() if k in known})
+        except TypeError as error:
+            raise ValueError(f"not a cell record: {error}") from None
+
+
+def jsonable(value: Any) -> Any:
+    """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
+    if isinstance(value, dict):
+        return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(v) for v in value]
+    if isinstance(value, set | frozenset):
+        return sorted(jsonable(v) for v in value)
+    if hasattr(value, "tolist"):
+        return jsonable(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no blanks, the same on every machine."""
+    return json.dumps(jsonable(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def sha256_json(value: Any) -> str:
+    """Return the sha256 of the canonical JSON of `value`."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Write a whole file or nothing: a temporary file in the same folder, flushed, then renamed.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written or the disk is full; no temporary file stays behind.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data.encode() if isinstance(data, str) else data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

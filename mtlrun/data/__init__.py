@@ -1,0 +1,1 @@
+"""Data cards, files, readers, simulators and splitters."""

@@ -1,0 +1,1 @@
+"""From a YAML to cells, their execution, storage and resumption."""

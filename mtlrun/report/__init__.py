@@ -1,0 +1,1 @@
+"""Tables, verdicts and files made from finished cells."""

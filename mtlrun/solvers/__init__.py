@@ -1,0 +1,1 @@
+"""Solvers: pure functions of (TaskData, loss, penalties, options)."""
