@@ -1,0 +1,129 @@
+"""What a claim's check, a reference entry and a tolerance may say: plain data, written once. Standard library only.
+
+The pydantic models of experiment files are built on these tables, and `mtlrun.report.claims` evaluates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CONFIRMED = "confirmed"
+PARTLY = "partly"
+NOT_CONFIRMED = "not confirmed"
+NOT_TESTABLE = "not testable here"
+VERDICTS = (CONFIRMED, PARTLY, NOT_CONFIRMED, NOT_TESTABLE)
+
+#: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
+QUANTITIES = {
+    "seconds": "seconds to fit (median over the splits of the median over the repeats)",
+    "seconds_parallel": "seconds to fit with every block on its own worker (the slowest block)",
+    "seconds_predict": "seconds to predict the test part",
+    "speedup": "seconds of the baseline of `timing` divided by the seconds of the method, same data set",
+    "n_iter": "iterations of the solver",
+    "gap": "relative duality gap at the end",
+    "objective": "objective at the end",
+}
+MEDIAN_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup")
+
+
+@dataclass(frozen=True)
+class CheckKind:
+    """One kind of check.
+
+    Attributes
+    ----------
+    needs : tuple of str
+        Fields that must be there, beside `kind`.
+    may : tuple of str
+        Fields that may be there.
+    bounded : bool
+        Whether at least one of `at_least`, `at_most` is required.
+    meaning : str
+        What is compared, for people.
+    """
+
+    needs: tuple[str, ...]
+    may: tuple[str, ...]
+    bounded: bool
+    meaning: str
+
+
+_BOUNDS = ("at_least", "at_most")
+CHECKS: dict[str, CheckKind] = {
+    "ratio": CheckKind(
+        ("quantity", "of", "over"), ("dataset", *_BOUNDS), True, "quantity of `of` divided by quantity of `over`"
+    ),
+    "difference": CheckKind(
+        ("quantity", "of", "over"), ("dataset", *_BOUNDS), True, "quantity of `of` minus quantity of `over`"
+    ),
+    "value": CheckKind(("quantity", "of"), ("dataset", *_BOUNDS), True, "quantity of `of`"),
+    "paired": CheckKind(
+        ("quantity", "of", "over"),
+        ("dataset", "unit", "test", *_BOUNDS),
+        True,
+        "p-value of a paired test of `of` against `over` (at_most 0.05: they differ; at_least 0.05: no difference seen)",
+    ),
+    "order": CheckKind(
+        ("quantity", "methods"), ("dataset", "direction"), False, "the methods, in this order, increase (or decrease)"
+    ),
+}
+#: Fields with a closed list of values; the first one is the default.
+CHOICES = {
+    "unit": ("trial", "task"),
+    "test": ("wilcoxon", "t", "corrected_t"),
+    "direction": ("increasing", "decreasing"),
+}
+CLAIM_FIELDS = {"needs": ("id", "text"), "may": ("checks", "where", "expect", "not_testable")}
+REFERENCE_FIELDS = {
+    "needs": ("dataset", "method", "quantity", "value"),
+    "may": ("std", "n", "decimals", "profile", "source", "absolute", "relative", "sigmas"),
+}
+REFERENCE_SOURCES = ("paper", "stored")
+TOLERANCE_FIELDS = ("quantity", "absolute", "relative", "sigmas")
+
+
+def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """List what is wrong with one check of a claim.
+
+    Parameters
+    ----------
+    check : mapping
+        As written in the experiment file.
+    metrics : tuple of str
+        Metrics of the experiment; with an empty tuple the quantity is not looked up.
+
+    Returns
+    -------
+    list of (field, problem)
+        Empty when the check can be evaluated.
+    """
+    kind = CHECKS.get(str(check.get("kind")))
+    if kind is None:
+        return [("kind", f"unknown kind of check {check.get('kind')!r}; known: {', '.join(CHECKS)}")]
+    allowed = ("kind", *kind.needs, *kind.may)
+    given = {name for name, value in check.items() if value is not None}
+    problems = [(name, f"a {check['kind']} check needs {name!r}") for name in kind.needs if name not in given]
+    problems += [
+        (name, f"a {check['kind']} check has no {name!r}; it may have: {', '.join(allowed)}")
+        for name in sorted(given.difference(allowed))
+    ]
+    if kind.bounded and not given.intersection(_BOUNDS):
+        problems.append(("kind", f"a {check['kind']} check needs 'at_least' or 'at_most'"))
+    for name, choices in CHOICES.items():
+        if name in given and check[name] not in choices:
+            problems.append((name, f"{name} must be one of {', '.join(choices)}, not {check[name]!r}"))
+    if check.get("kind") == "order" and len(as_list(check.get("methods"))) < 2:
+        problems.append(("methods", "an order check needs at least two methods"))
+    if metrics and "quantity" in given and check["quantity"] not in (*metrics, *QUANTITIES):
+        known = ", ".join((*metrics, *QUANTITIES))
+        problems.append(("quantity", f"unknown quantity {check['quantity']!r}; known: {known}"))
+    return problems
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list: nothing for None, one element for a single value."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
