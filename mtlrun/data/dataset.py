@@ -1,0 +1,195 @@
+"""The object that every reader and simulator returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+
+if TYPE_CHECKING:
+    from mtlrun.core.taskdata import TaskData
+
+TASK_TYPES = ("binary", "regression", "multiclass")
+
+
+@dataclass
+class Dataset:
+    """A data set: exactly the arguments of an estimator's ``fit``, with its names and its origin.
+
+    A *ragged* set has 1-D `y` and a `task_id` per row; a *shared* set has one X for all tasks, 2-D `y` (one column per
+    task, NaN where a target is missing) and no `task_id`. A multi-class set has 1-D `y` of class numbers 0..k-1.
+
+    Attributes
+    ----------
+    X : ndarray or csr_matrix of shape (n, d)
+        Features, float64 (integer codes for strings).
+    y : ndarray of shape (n,) or (n, n_tasks)
+        Targets, float64; -1/+1 for binary tasks. Class numbers (int64) for multi-class sets.
+    task_type : {"binary", "regression", "multiclass"}
+    task_id : ndarray of shape (n,) or None
+        Index into `tasks` (0..T-1) of every row of a ragged set.
+    tasks : list of str
+        Names of the tasks (of the classes, in a multi-class set); ``task 0`` ... when not given.
+    features : list of str
+        Names of the columns of X; empty when they have none.
+    id, title, simulated, fingerprint, notes : str, str, bool, str, str
+        Filled in by ``load_dataset`` from the card.
+    options : dict
+        The reader's options that were used.
+    truth : dict of str to ndarray
+        What a simulator knows: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
+    splits : dict of str to list of (train, test)
+        Published splits as pairs of row-index arrays.
+
+    Raises
+    ------
+    DataError
+        If shapes, task ids or labels contradict each other.
+    """
+
+    X: Any
+    y: np.ndarray
+    task_type: str
+    task_id: np.ndarray | None = None
+    tasks: list[str] = field(default_factory=list)
+    features: list[str] = field(default_factory=list)
+    id: str = ""
+    title: str = ""
+    simulated: bool = False
+    fingerprint: str = ""
+    notes: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    truth: dict[str, Any] = field(default_factory=dict)
+    splits: dict[str, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.task_type not in TASK_TYPES:
+            raise DataError(f"task_type must be one of {', '.join(TASK_TYPES)}, not {self.task_type!r}")
+        if self.X.ndim != 2 or self.X.shape[0] != len(self.y):
+            raise DataError(f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong together")
+        if not self.tasks:
+            self.tasks = [f"task {t}" for t in range(self._count_tasks())]
+        self._check_tasks()
+        if self.features and len(self.features) != self.X.shape[1]:
+            raise DataError(f"{len(self.features)} feature names for {self.X.shape[1]} columns")
+        if self.task_type == "binary" and not np.isin(self.y[~np.isnan(self.y)], (-1.0, 1.0)).all():
+            raise DataError("binary labels must be -1 or +1 (NaN where missing)")
+
+    def _count_tasks(self) -> int:
+        if self.task_id is not None:
+            return int(np.max(self.task_id)) + 1
+        if self.y.ndim == 2:
+            return self.y.shape[1]
+        return int(np.max(self.y)) + 1 if self.task_type == "multiclass" else 1
+
+    def _check_tasks(self) -> None:
+        if self.task_id is None:
+            expected = self._count_tasks()
+            if self.task_type != "multiclass" and len(self.tasks) != expected:
+                raise DataError(f"{len(self.tasks)} task names for {expected} tasks")
+            return
+        if self.y.ndim != 1 or self.task_id.shape != self.y.shape:
+            raise DataError(f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}")
+        if self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
+            raise DataError(
+                f"task_id runs from {self.task_id.min()} to {self.task_id.max()}, tasks 0..{len(self.tasks) - 1}"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether all tasks share one X."""
+        return self.task_id is None
+
+    @property
+    def n_samples(self) -> int:
+        """Rows of X."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks (classes of a multi-class set)."""
+        return len(self.tasks)
+
+    def subset(self, rows: np.ndarray) -> Dataset:
+        """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
+        task_id = None if self.task_id is None else self.task_id[rows]
+        kept = {k: v for k, v in self.__dict__.items() if k not in {"X", "y", "task_id", "splits"}}
+        return Dataset(X=self.X[rows], y=self.y[rows], task_id=task_id, **kept)
+
+    def taskdata(self) -> TaskData:
+        """Return the rows as `TaskData`, the container that solvers take.
+
+        Raises
+        ------
+        DataError
+            For a multi-class set: make one-vs-rest or one-vs-one tasks of it first.
+        """
+        from mtlrun.core.taskdata import TaskData
+
+        if self.task_type == "multiclass":
+            raise DataError(f"{self.id or 'this set'} is multi-class: make tasks of its classes first")
+        if self.task_id is not None:
+            return TaskData.from_stacked(self.X, self.y, self.task_id)
+        Y = self.y if self.y.ndim == 2 else self.y[:, None]
+        return TaskData.from_matrix(self.X, Y, tasks=self.tasks)
+
+    def statistics(self) -> dict[str, int | float]:
+        """Return the facts that a card states under ``statistics`` and that `data info` prints.
+
+        Returns
+        -------
+        dict
+            ``n`` rows, ``d`` features, ``tasks``, ``x_nnz`` non-zeros of X, ``x_density``. Binary: ``positives``; with
+            a shared design also ``cardinality`` (labels per row), ``density`` (cardinality / tasks), ``labelsets``
+            (distinct label rows), ``unlabelled`` (rows without a label), ``label_min`` and ``label_max`` (positives of
+            the rarest and of the most frequent label). Regression: ``y_mean``, ``y_var`` (pooled). Ragged: ``task_min``
+            and ``task_max`` rows per task. ``missing`` targets where there are any.
+        """
+        n, d = self.X.shape
+        nnz = int(self.X.count_nonzero() if sparse.issparse(self.X) else np.count_nonzero(self.X))
+        facts: dict[str, int | float] = {
+            "n": n,
+            "d": d,
+            "tasks": self.n_tasks,
+            "x_nnz": nnz,
+            "x_density": nnz / max(1, n * d),
+        }
+        if self.task_type == "multiclass":
+            counts = np.bincount(self.y.astype(np.int64), minlength=self.n_tasks)
+            return {**facts, "class_min": int(counts.min()), "class_max": int(counts.max())}
+        if self.task_id is not None:
+            sizes = np.bincount(self.task_id, minlength=self.n_tasks)
+            facts.update(task_min=int(sizes.min()), task_max=int(sizes.max()))
+        missing = np.isnan(self.y)
+        if missing.any():
+            facts["missing"] = int(missing.sum())
+        if self.task_type == "regression":
+            known = self.y[~missing]
+            return {**facts, "y_mean": float(known.mean()), "y_var": float(known.var())}
+        return {**facts, **_label_statistics(self.y > 0)}
+
+
+def _label_statistics(positive: np.ndarray) -> dict[str, int | float]:
+    facts: dict[str, int | float] = {"positives": int(positive.sum())}
+    if positive.ndim == 1:
+        return facts
+    per_row, per_label = positive.sum(axis=1), positive.sum(axis=0)
+    packed = np.packbits(positive, axis=1)
+    facts.update(
+        cardinality=float(per_row.mean()),
+        density=float(positive.mean()),
+        labelsets=len({row.tobytes() for row in packed}),
+        unlabelled=int((per_row == 0).sum()),
+        label_min=int(per_label.min()),
+        label_max=int(per_label.max()),
+    )
+    return facts

@@ -1,0 +1,241 @@
+"""Find the files of a card, look into their containers, and refuse what is not what the card says."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import SUFFIXES, Card, FileSpec
+
+_CHUNK = 1 << 20
+_OPENERS: dict[str, Callable[..., Any]] = {"plain": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile)
+
+#: Digests seen by this process, by what would change with the content: path, member, size, time and inode.
+_SEEN: dict[tuple[Any, ...], tuple[str, int]] = {}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file found on disk, its content verified.
+
+    Attributes
+    ----------
+    name : str
+        Its name on the card.
+    path : Path
+        The container on disk.
+    container : str
+        ``plain``, ``gz``, ``bz2``, ``xz`` or ``archive``.
+    member : str or None
+        Its name inside an archive.
+    sha256 : str
+        Of the decompressed content.
+    size : int
+        Bytes of the decompressed content.
+    """
+
+    name: str
+    path: Path
+    container: str
+    member: str | None = None
+    sha256: str = ""
+    size: int = 0
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the decompressed content for reading, as a buffered binary stream.
+
+        Raises
+        ------
+        DataError
+            If the container is damaged, also while it is being read.
+        """
+        with _damage_as_data_error(self.path), open_content(self.path, self.container, self.member) as stream:
+            yield stream
+
+    def read_bytes(self) -> bytes:
+        """Return the whole decompressed content."""
+        with self.open() as stream:
+            return stream.read()
+
+    def lines(self, encoding: str = "utf-8") -> Iterator[str]:
+        """Yield the decoded lines without their ends, one at a time.
+
+        Raises
+        ------
+        DataError
+            With line and column where the bytes are not in this encoding.
+        """
+        with self.open() as stream:
+            for number, raw in enumerate(stream, start=1):
+                try:
+                    text = raw.decode(encoding)
+                except UnicodeDecodeError as error:
+                    place = self.where(number, error.start + 1)
+                    remedy = "Save the file in that encoding, or name its own with the option 'encoding'."
+                    raise DataError(f"{place}: byte {raw[error.start]:#04x} is no {encoding} text", remedy) from None
+                yield text.rstrip("\r\n")
+
+    def where(self, line: int | None = None, column: int | None = None) -> str:
+        """Return ``file:line:column`` for a message."""
+        place = str(self.path) if self.member is None else f"{self.path}({self.member})"
+        return ":".join([place, *(str(n) for n in (line, column) if n is not None)])
+
+
+def data_directory(data_dir: str | Path | None = None) -> Path:
+    """Return the data directory: the argument, else ``$MTLRUN_DATA``, else the platform's cache folder."""
+    if data_dir is not None:
+        return Path(data_dir).expanduser()
+    if os.environ.get("MTLRUN_DATA"):
+        return Path(os.environ["MTLRUN_DATA"]).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("mtlrun")) / "data"
+
+
+def candidates(card: Card, spec: FileSpec, folder: Path) -> list[DataFile]:
+    """Return where a file may be, in the order in which places are tried."""
+    plain = [DataFile(spec.name, folder / card.folder / (spec.name + SUFFIXES[c]), c) for c in spec.containers]
+    packed = [DataFile(spec.name, folder / card.folder / a.archive, "archive", a.member) for a in spec.archives]
+    return plain + packed
+
+
+def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> DataFile | None:
+    """Return the first place that exists, unverified, or None."""
+    for place in candidates(card, spec, data_directory(data_dir)):
+        if os.path.lexists(place.path):
+            return place
+    return None
+
+
+def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> DataFile:
+    """Find a file and check its content.
+
+    Returns
+    -------
+    DataFile
+        With `sha256` and `size` of the decompressed content.
+
+    Raises
+    ------
+    DataError
+        If it is missing, a directory, unreadable, damaged, or its content is not what the card says.
+    """
+    found = find_file(card, spec, data_dir)
+    if found is None:
+        raise DataError(
+            missing_message(card, spec, data_dir), f"Or give a file that you have: mtlrun data add {card.id} FILE"
+        )
+    sha256, size = digest(found, limit=spec.bytes)
+    if spec.sha256 is not None and sha256 != spec.sha256:
+        _refuse(card, spec, found, sha256, size)
+    return DataFile(found.name, found.path, found.container, found.member, sha256, size)
+
+
+def verify_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> dict[str, DataFile]:
+    """Return all files that a variant reads, verified, by name."""
+    return {spec.name: verify_file(card, spec, data_dir) for spec in card.needed(variant)}
+
+
+def missing_message(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> str:
+    """Say which file is missing, where it is looked for and how to get it."""
+    folder = data_directory(data_dir) / card.folder
+    names = [spec.name + SUFFIXES[c] for c in spec.containers] + [
+        f"{a.archive} (with {a.member} in it)" for a in spec.archives
+    ]
+    return (
+        f"data set {card.id}: the file {spec.name} is missing; looked in {folder} for {', '.join(names)}\n"
+        f"Download it: mtlrun data fetch {card.id}"
+    )
+
+
+def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
+    """Return the sha256 and the size of the decompressed content, reading it in pieces.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Stop one piece after so many bytes: a wrong (or malicious) archive is not unpacked to its end.
+
+    Raises
+    ------
+    DataError
+        If the file is a directory, cannot be read, or its container is damaged.
+    """
+    with _damage_as_data_error(file.path):
+        state = file.path.stat()
+        key = (str(file.path), file.container, file.member, state.st_size, state.st_mtime_ns, state.st_ino, limit)
+        if key not in _SEEN:
+            sha, size = hashlib.sha256(), 0
+            with open_content(file.path, file.container, file.member) as stream:
+                while piece := stream.read(_CHUNK):
+                    sha.update(piece)
+                    size += len(piece)
+                    if limit is not None and size > limit + _CHUNK:
+                        break
+            _SEEN[key] = (sha.hexdigest(), size)
+        return _SEEN[key]
+
+
+@contextmanager
+def open_content(path: Path, container: str, member: str | None = None) -> Iterator[IO[bytes]]:
+    """Open the decompressed content of a container; errors are those of the standard library."""
+    if container != "archive":
+        with _OPENERS[container](path, "rb") as stream:
+            yield stream
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive, archive.open(member or "") as inner:
+            yield inner
+    else:
+        with tarfile.open(path) as tar:
+            extracted = tar.extractfile(member or "")
+            if extracted is None:
+                raise KeyError(f"{member} is no regular file")
+            with extracted:
+                yield io.BufferedReader(extracted)  # type: ignore[type-var]
+
+
+@contextmanager
+def _damage_as_data_error(path: Path) -> Iterator[None]:
+    remedy = "Delete it and fetch it again, or put a good copy in its place."
+    try:
+        yield
+    except IsADirectoryError:
+        raise DataError(
+            f"{path}: is a directory, expected a file", "Remove the directory and put the file in its place."
+        ) from None
+    except FileNotFoundError:
+        raise DataError(f"{path}: the file does not exist (a dangling link?)", remedy) from None
+    except PermissionError:
+        raise DataError(f"{path}: permission denied", "Make the file readable for you.") from None
+    except KeyError as error:
+        raise DataError(f"{path}: {error.args[0]}", "The archive is not the one that the card means.") from None
+    except EOFError:
+        raise DataError(f"{path}: the file is truncated (the compressed data end too early)", remedy) from None
+    except _DAMAGE as error:
+        raise DataError(f"{path}: the file is damaged ({error})", remedy) from None
+
+
+def _refuse(card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int) -> NoReturn:
+    expected = f"{spec.sha256}" + (f" ({spec.bytes} bytes)" if spec.bytes is not None else "")
+    cut = "more than " if spec.bytes is not None and size > spec.bytes + _CHUNK else ""
+    raise DataError(
+        f"{found.where()}: the content is not that of {card.id}/{spec.name}\n"
+        f"  expected sha256 {expected}\n"
+        f"  found    sha256 {sha256} ({cut}{size} bytes)",
+        f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with `mtlrun data add {card.id} FILE`.",
+    )

@@ -1,0 +1,178 @@
+"""From the name of a data set to a `Dataset`, and to the fingerprint that stands for it in a cell's key."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.core.records import sha256_json
+from mtlrun.data.cards import Card, check_id, load_card
+from mtlrun.data.files import DataFile, data_directory, verify_files
+
+if TYPE_CHECKING:
+    from mtlrun.data.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What `load_dataset` will do: the function, its arguments and everything that decides the result."""
+
+    card: Card
+    function: Callable[..., Dataset]
+    version: int
+    files: dict[str, DataFile]
+    options: dict[str, Any]
+    sample: int | None
+    sample_seed: int
+    notes: str
+
+    def fingerprint(self) -> str:
+        facts: dict[str, Any] = {
+            "source": self.card.source.name,
+            "version": self.version,
+            "options": self.options,
+            "files": {name: file.sha256 for name, file in self.files.items()},
+        }
+        if self.sample is not None:
+            facts["sample"] = [self.sample, self.sample_seed]
+        return sha256_json(facts)
+
+
+def load_dataset(
+    id: str,
+    *,
+    data_dir: str | Path | None = None,
+    variant: str | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    **options: Any,
+) -> Dataset:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    id : str
+        Name of a card (`mtlrun data list`).
+    data_dir : path, optional
+        Data directory; default ``$MTLRUN_DATA``, else the platform's cache.
+    variant : str, optional
+        A variant that the card offers.
+    sample : int, optional
+        Keep so many rows, drawn without replacement, in their old order.
+    sample_seed : int, default=0
+        Seed of that draw.
+    **options
+        Options of the card's reader or generator; they win over those of the variant and the card.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such data set, variant or option; near names are suggested.
+    DataError
+        If a file is missing, damaged, or not what the card says, or `sample` exceeds the rows.
+    """
+    recipe = _prepare(id, data_dir, variant, sample, sample_seed, options)
+    card = recipe.card
+    dataset = (
+        recipe.function(**recipe.options) if card.simulated else recipe.function(recipe.files, card, **recipe.options)
+    )
+    dataset = replace(
+        dataset,
+        id=card.id,
+        title=card.title,
+        simulated=card.simulated,
+        fingerprint=recipe.fingerprint(),
+        options=recipe.options,
+        notes="\n".join(text for text in (recipe.notes, dataset.notes) if text),
+    )
+    return dataset if sample is None else _sampled(dataset, sample, sample_seed)
+
+
+def dataset_fingerprint(
+    id: str,
+    *,
+    data_dir: str | Path | None = None,
+    variant: str | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    **options: Any,
+) -> str:
+    """Return the sha256 of everything that decides the loaded data; parses nothing.
+
+    It covers the contents of the files (which are verified), the reader or generator and its version, its options with
+    their defaults filled in, and the sampling. Parameters and errors are those of `load_dataset`.
+    """
+    return _prepare(id, data_dir, variant, sample, sample_seed, options).fingerprint()
+
+
+def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
+    """Return the reader or generator that a card names, and its version.
+
+    Raises
+    ------
+    DataError
+        If there is no such module or function.
+    """
+    first, _, second = card.source.name.partition(":")
+    if card.simulated:
+        module_name, part = ("simulate", first) if not second else (first, second)
+        path, name = f"mtlrun.data.{module_name}", f"simulate_{part}"
+    else:
+        path, name = f"mtlrun.data.readers.{first}", f"read_{second}" if second else "read"
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise DataError(f"{card.path}: there is no module {path} for {card.source.name!r}") from None
+    if not hasattr(module, name):
+        raise DataError(f"{card.path}: {path} has no function {name!r} for {card.source.name!r}")
+    version = module.VERSIONS[second or first] if card.simulated else module.VERSION
+    return getattr(module, name), version
+
+
+def _prepare(
+    id: str,
+    data_dir: str | Path | None,
+    variant: str | None,
+    sample: int | None,
+    sample_seed: int,
+    options: dict[str, Any],
+) -> _Recipe:
+    folder = data_directory(data_dir)
+    card = load_card(check_id(id), folder)
+    chosen = card.variant(variant)
+    function, version = source_function(card)
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    given = {**chosen.options, **options}
+    for name in given:
+        if name not in defaults:
+            raise UnknownNameError(f"option of data set {id}", name, [*defaults, "variant", "sample", "sample_seed"])
+    merged = {**defaults, **given}
+    lacking = [name for name, value in merged.items() if value is inspect.Parameter.empty]
+    if lacking:
+        raise DataError(f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}")
+    files = verify_files(card, variant, folder)
+    return _Recipe(card, function, version, files, merged, sample, sample_seed, chosen.notes)
+
+
+def _sampled(dataset: Dataset, sample: int, seed: int) -> Dataset:
+    import numpy as np
+
+    if not 0 < sample <= dataset.n_samples:
+        raise DataError(f"data set {dataset.id}: cannot take a sample of {sample} from {dataset.n_samples} rows")
+    rows = np.sort(np.random.default_rng(seed).permutation(dataset.n_samples)[:sample])
+    return dataset.subset(rows)

@@ -1,0 +1,225 @@
+"""Tables of text: comma, semicolon, tab or blank separated. pandas parses, and what it refuses is located exactly."""
+
+from __future__ import annotations
+
+import csv as _csv
+import io
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.core.errors import DataError
+
+#: Cells that stand for "no value" where a column may have gaps.
+MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
+
+
+def read_table(
+    stream: BinaryIO,
+    name: str,
+    *,
+    delimiter: str | None = ",",
+    header: bool = True,
+    skip: int = 0,
+    text: Iterable[str | int] = (),
+    missing: Iterable[str | int] = (),
+) -> pd.DataFrame:
+    """Read a rectangular table in which every cell is a finite number unless said otherwise.
+
+    Parameters
+    ----------
+    stream : binary file
+        UTF-8 text, with or without a byte order mark.
+    name : str
+        File name for messages.
+    delimiter : str or None, default=","
+        One character; None stands for any run of blanks.
+    header : bool, default=True
+        Whether the first line (after `skip`) names the columns; without it they are called 0, 1, ...
+    skip : int, default=0
+        Lines to leave out at the start.
+    text : iterable of column names or positions
+        Columns kept as strings (blanks at both ends removed). Positions may be negative.
+    missing : iterable of column names or positions
+        Numeric columns in which empty cells, NA, nan, null and ? become NaN.
+
+    Returns
+    -------
+    DataFrame
+        float64 columns, object columns of `str` for `text`.
+
+    Raises
+    ------
+    DataError
+        For a file that is empty or no UTF-8, a header that repeats or lacks a name, rows of unequal length, cells that
+        are no finite number; the message starts with ``file:line:column``.
+    """
+    content = decode(stream.read(), name)
+    columns, start = _columns(content, name, delimiter, header, skip)
+    texts = _resolve(text, columns, name)
+    gaps = _resolve(missing, columns, name)
+    try:
+        frame = pd.read_csv(
+            io.StringIO(content),
+            sep=r"\s+" if delimiter is None else delimiter,
+            header=None,
+            names=list(range(len(columns))),
+            skiprows=start,
+            dtype={i: str if c in texts else np.float64 for i, c in enumerate(columns)},
+            keep_default_na=False,
+            na_values={i: list(MISSING) for i, c in enumerate(columns) if c in gaps},
+            skipinitialspace=True,
+            float_precision="round_trip",
+        )
+    except (ValueError, pd.errors.ParserError) as error:
+        _explain(content, name, delimiter, columns, start, texts, gaps, str(error))
+    # A first row longer than the header makes pandas take its first cell as an index.
+    if not isinstance(frame.index, pd.RangeIndex) or not _complete(frame, columns, gaps):
+        _explain(
+            content, name, delimiter, columns, start, texts, gaps, "rows of unequal length or cells without a value"
+        )
+    if frame.empty:
+        raise DataError(f"{name}: no rows below line {start}", "Check that the file was saved completely.")
+    frame.columns = pd.Index(columns)
+    for column in texts:
+        frame[column] = frame[column].str.strip()
+    return frame
+
+
+def decode(content: bytes, name: str) -> str:
+    """Decode UTF-8 (a byte order mark is dropped); an encoding error is reported with its line and column."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = before.count(b"\n") + 1
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        raise DataError(
+            f"{name}:{line}:{column}: byte 0x{content[error.start]:02x} is no UTF-8 text",
+            "Save the file as UTF-8, or decompress it if it is an archive.",
+        ) from None
+
+
+def integer_codes(values: np.ndarray, name: str, what: str) -> np.ndarray:
+    """Return whole numbers held as float64 as int64.
+
+    Raises
+    ------
+    DataError
+        If a value has a fraction.
+    """
+    values = np.asarray(values)
+    wrong = np.flatnonzero(values != np.round(values))
+    if wrong.size:
+        raise DataError(f"{name}: {what} {values[wrong[0]]:g} in row {wrong[0] + 1} is no whole number")
+    return values.astype(np.int64)
+
+
+def _columns(content: str, name: str, delimiter: str | None, header: bool, skip: int) -> tuple[list[str | int], int]:
+    """Return the columns' names and the number of lines before the first row."""
+    first = skip
+    lines = io.StringIO(content)
+    for number, line in enumerate(lines):
+        if number >= skip and line.strip():
+            first = number
+            break
+    else:
+        raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
+    cells = _cells(line, delimiter)
+    if not header:
+        return list(range(len(cells))), first
+    seen: dict[str, int] = {}
+    for k, cell in enumerate(cells, start=1):
+        if not cell:
+            raise DataError(f"{name}:{first + 1}: column {k} of the header has no name", "Name every column.")
+        if cell in seen:
+            raise DataError(
+                f"{name}:{first + 1}: the header names {cell!r} twice (columns {seen[cell]} and {k})",
+                "Rename or drop one of the two columns.",
+            )
+        seen[cell] = k
+    return list(seen), first + 1
+
+
+def _cells(line: str, delimiter: str | None) -> list[str]:
+    if delimiter is None:
+        return line.split()
+    row: list[str] = next(_csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    return [cell.strip() for cell in row]
+
+
+def _resolve(wanted: Iterable[str | int], columns: Sequence[str | int], name: str) -> list[str | int]:
+    """Turn names and (negative) positions into columns."""
+    found: list[str | int] = []
+    for item in wanted:
+        if isinstance(item, int) and -len(columns) <= item < len(columns):
+            found.append(columns[item])
+        elif item in columns:
+            found.append(item)
+        else:
+            raise DataError(f"{name}: there is no column {item!r}", f"Columns: {', '.join(map(str, columns))}.")
+    return found
+
+
+def _complete(frame: pd.DataFrame, columns: Sequence[str | int], gaps: Sequence[str | int]) -> bool:
+    for i, column in enumerate(columns):
+        values = frame[i]
+        if values.dtype == np.float64:
+            bad = np.isinf(values) if column in gaps else ~np.isfinite(values)
+        else:
+            bad = values.isna()
+        if bad.any():
+            return False
+    return True
+
+
+def _explain(
+    content: str,
+    name: str,
+    delimiter: str | None,
+    columns: Sequence[str | int],
+    start: int,
+    texts: Sequence[str | int],
+    gaps: Sequence[str | int],
+    reason: str,
+) -> NoReturn:
+    """Find the first bad row or cell and say where it is; runs only when pandas refused the file."""
+    for number, line in enumerate(io.StringIO(content), start=1):
+        if number <= start or not line.strip():
+            continue
+        cells = _cells(line, delimiter)
+        if len(cells) != len(columns):
+            raise DataError(
+                f"{name}:{number}:{_position(line, delimiter, min(len(cells), len(columns)))}: "
+                f"{len(cells)} cells where the other rows have {len(columns)}",
+                "Every row needs the same number of cells; quote cells that contain the separator.",
+            )
+        for k, (column, cell) in enumerate(zip(columns, cells, strict=True)):
+            if column in texts or (column in gaps and cell in MISSING) or _finite(cell):
+                continue
+            label = f"column {column!r}" if isinstance(column, str) else f"column {k + 1}"
+            what = f"holds {cell!r}, which is no finite number" if cell else "is empty"
+            raise DataError(
+                f"{name}:{number}:{_position(line, delimiter, k)}: {label} {what}",
+                "Fill the gap, drop the row, or declare the column as text.",
+            )
+    raise DataError(f"{name}: {reason}")
+
+
+def _finite(cell: str) -> bool:
+    try:
+        # Python allows 1_000, which is no number in a table.
+        return "_" not in cell and math.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+def _position(line: str, delimiter: str | None, k: int) -> int:
+    """Return the 1-based character column where cell k starts (exact when no cell is quoted)."""
+    pattern = r"\S+" if delimiter is None else rf"[^{re.escape(delimiter)}\r\n]*(?:{re.escape(delimiter)}|$)"
+    starts = [m.start() for m in re.finditer(pattern, line)]
+    return starts[min(k, len(starts) - 1)] + 1
