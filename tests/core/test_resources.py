@@ -37,5 +37,5 @@ def test_checkout_layout(tmp_path, monkeypatch):
 
 def test_a_folder_beside_an_installed_package_is_not_taken_for_ours(tmp_path, monkeypatch):
     _layout(tmp_path, monkeypatch, "configs")
-    with pytest.raises(MtlrunError, match="no configs folder .* reinstall"):
+    with pytest.raises(MtlrunError, match=r"no configs folder .* reinstall"):
         resources.configs_dir()
