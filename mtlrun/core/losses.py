@@ -1,0 +1,258 @@
+"""Losses on fields: elementwise functions of a prediction z and a target y.
+
+The loss of a data set is ``sum_i w_i l(z_i, y_i)`` without 1/n; `scale` multiplies it. Weights broadcast against the
+field; an entry of weight 0 (a masked target has y = 0) contributes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, xlogy
+
+# Dual points leave their domain by rounding only; more than this is infeasible.
+_DOMAIN_TOLERANCE = 1e-12
+
+Weights = np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A convex loss l(z, y), see the module.
+
+    Parameters
+    ----------
+    scale : float, default 1.0
+        Positive factor.
+
+    Raises
+    ------
+    ValueError
+        If `scale` is not positive and finite.
+    """
+
+    scale: float = 1.0
+
+    #: Whether l is differentiable with a Lipschitz-continuous derivative.
+    smooth: ClassVar[bool] = True
+    #: Whether targets must be -1 or +1.
+    labels: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be positive and finite, got {self.scale}")
+
+    @property
+    @abstractmethod
+    def curvature(self) -> float:
+        """Lipschitz constant of the derivative in z (for weight 1); inf where there is none."""
+
+    @abstractmethod
+    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return l(z, y) elementwise, without weights."""
+
+    @abstractmethod
+    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return dl/dz elementwise, without weights (a subgradient at kinks)."""
+
+    @abstractmethod
+    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return d2l/dz2 elementwise, without weights (a generalised one at kinks)."""
+
+    @abstractmethod
+    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+        """Return w l*(theta / w) elementwise for positive weights, inf outside the domain."""
+
+    @abstractmethod
+    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+        """Return argmin_u t l(u, y) + (u - z)^2 / 2 elementwise."""
+
+    def value(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> float:
+        """Return the sum of w l(z, y)."""
+        values = self.values(z, y)
+        return float(values.sum() if weights is None else np.sum(weights * values))
+
+    def gradient(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
+        """Return the gradient of `value` in z, a field (a subgradient for the hinge)."""
+        slope = self.derivative(z, y)
+        return slope if weights is None else weights * slope
+
+    def hessian(self, z: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
+        """Return the diagonal of the second derivative of `value` in z, a field."""
+        curve = self.second_derivative(z, y)
+        return curve if weights is None else weights * curve
+
+    def conjugate(self, theta: np.ndarray, y: np.ndarray, weights: Weights = None) -> float:
+        """Return sup_z <theta, z> - value(z), the sum of w l*(theta / w); inf outside the domain.
+
+        An entry of weight 0 has the domain {0}.
+        """
+        if weights is None:
+            return float(np.sum(self.conjugate_values(theta, y, 1.0)))
+        w = np.broadcast_to(weights, theta.shape)
+        if w.all():
+            return float(np.sum(self.conjugate_values(theta, y, w)))
+        used = w > 0
+        if np.any(theta[~used] != 0):
+            return float("inf")
+        return float(np.sum(self.conjugate_values(theta[used], np.broadcast_to(y, theta.shape)[used], w[used])))
+
+    def prox(
+        self, z: np.ndarray, y: np.ndarray, step: float | np.ndarray, weights: Weights = None
+    ) -> np.ndarray:
+        """Return argmin_u sum of w l(u, y) + (u - z)^2 / (2 step); entries of weight 0 stay at z."""
+        return self.prox_step(z, y, step if weights is None else step * weights)
+
+    def check_targets(self, y: np.ndarray, weights: Weights = None) -> None:
+        """Refuse targets that the loss cannot take; entries of weight 0 are not looked at.
+
+        Raises
+        ------
+        ValueError
+            If the loss is for classes and a target is neither -1 nor +1.
+        """
+        if not self.labels:
+            return
+        wrong = np.abs(y) != 1
+        if weights is not None:
+            wrong &= np.broadcast_to(weights, y.shape) > 0
+        if np.any(wrong):
+            raise ValueError(f"targets of {type(self).__name__} must be -1 or +1, got {y[wrong].flat[0]:g}")
+
+
+@dataclass(frozen=True)
+class SquaredLoss(Loss):
+    """l(z, y) = scale/2 (y - z)^2; the robust MTL paper's beta (y - z)^2 is scale = 2 beta."""
+
+    labels: ClassVar[bool] = False
+
+    @property
+    def curvature(self) -> float:
+        return self.scale
+
+    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return 0.5 * self.scale * np.square(y - z)
+
+    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self.scale * (z - y)
+
+    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.full(np.broadcast_shapes(np.shape(z), np.shape(y)), self.scale)
+
+    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+        return theta * y + np.square(theta) / (2.0 * self.scale * w)
+
+    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+        return (z + t * self.scale * y) / (1.0 + t * self.scale)
+
+
+@dataclass(frozen=True)
+class LogisticLoss(Loss):
+    """l(z, y) = scale log(1 + exp(-y z)), y in {-1, +1}; stable for margins of any size."""
+
+    @property
+    def curvature(self) -> float:
+        return self.scale / 4.0
+
+    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self.scale * np.logaddexp(0.0, -y * z)
+
+    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return -self.scale * y * expit(-y * z)
+
+    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        m = y * z
+        return self.scale * expit(m) * expit(-m)
+
+    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+        bound = self.scale * w
+        a = -y * theta / bound
+        inside = (a >= -_DOMAIN_TOLERANCE) & (a <= 1.0 + _DOMAIN_TOLERANCE)
+        a = np.clip(a, 0.0, 1.0)
+        return np.where(inside, bound * (xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)), np.inf)
+
+    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+        # Moves the margin m up by g in [0, t scale], the root of g - t scale expit(-(m + g)), which increases in g.
+        m = y * z
+        top = np.broadcast_to(self.scale * t, m.shape)
+        low, high = np.zeros_like(m), top.copy()
+        g = top * expit(-m - 0.5 * top)
+        for _ in range(100):
+            p = expit(-m - g)
+            residual = g - top * p
+            low, high = np.where(residual < 0, g, low), np.where(residual < 0, high, g)
+            new = g - residual / (1.0 + top * p * (1.0 - p))
+            new = np.where((new < low) | (new > high), 0.5 * (low + high), new)
+            moved = np.abs(new - g)
+            g = new
+            if np.all(moved <= 1e-15 * (1.0 + np.abs(m) + g)):
+                break
+        return z + y * g
+
+
+@dataclass(frozen=True)
+class SquaredHingeLoss(Loss):
+    """l(z, y) = scale/2 max(0, 1 - y z)^2, y in {-1, +1}; the robust MTL paper's has scale = 2 beta."""
+
+    @property
+    def curvature(self) -> float:
+        return self.scale
+
+    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return 0.5 * self.scale * np.square(np.maximum(0.0, 1.0 - y * z))
+
+    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return -self.scale * y * np.maximum(0.0, 1.0 - y * z)
+
+    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(y * z < 1.0, self.scale, 0.0)
+
+    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+        a = -y * theta
+        inside = a >= -_DOMAIN_TOLERANCE * self.scale * w
+        a = np.maximum(a, 0.0)
+        return np.where(inside, np.square(a) / (2.0 * self.scale * w) - a, np.inf)
+
+    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+        ts = t * self.scale
+        return z + y * (ts / (1.0 + ts)) * np.maximum(0.0, 1.0 - y * z)
+
+
+@dataclass(frozen=True)
+class HingeLoss(Loss):
+    """l(z, y) = scale max(0, 1 - y z), y in {-1, +1}; not smooth, `gradient` is a subgradient (0 at the kink)."""
+
+    smooth: ClassVar[bool] = False
+
+    @property
+    def curvature(self) -> float:
+        return float("inf")
+
+    def values(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self.scale * np.maximum(0.0, 1.0 - y * z)
+
+    def derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(y * z < 1.0, -self.scale * y, 0.0)
+
+    def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.zeros(np.broadcast_shapes(np.shape(z), np.shape(y)))
+
+    def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
+        bound = self.scale * w
+        a = -y * theta
+        inside = (a >= -_DOMAIN_TOLERANCE * bound) & (a <= bound * (1.0 + _DOMAIN_TOLERANCE))
+        return np.where(inside, -np.clip(a, 0.0, bound), np.inf)
+
+    def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
+        return z + y * np.clip(1.0 - y * z, 0.0, t * self.scale)
+
+
+LOSSES: dict[str, type[Loss]] = {
+    "squared": SquaredLoss,
+    "logistic": LogisticLoss,
+    "squared_hinge": SquaredHingeLoss,
+    "hinge": HingeLoss,
+}

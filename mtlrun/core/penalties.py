@@ -1,0 +1,176 @@
+"""Convex penalties on one (d, T) coefficient matrix, each with its prox and its dual.
+
+A model is a list of penalties: W is a sum of parts and part k carries penalty k.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mtlrun.core.spectral import spectral_norm, svt, trace_norm
+
+
+@dataclass(frozen=True)
+class Penalty(ABC):
+    """A convex function of a (d, T) matrix that is zero at zero.
+
+    Parameters
+    ----------
+    alpha : float
+        Non-negative strength.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is negative or not finite.
+    """
+
+    alpha: float
+
+    #: Unchanged under W -> Q W for orthogonal Q (d, d), so that solvers may rotate the features.
+    rotation_invariant: ClassVar[bool] = False
+    #: alpha times a norm: `polar` is its dual norm / alpha, and Z is dual feasible iff polar(Z) <= 1.
+    is_norm: ClassVar[bool] = True
+    #: A sum (over tasks) of norms of the columns: the dual constraint holds column by column (`column_polar`).
+    by_column: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.alpha) and self.alpha >= 0):
+            raise ValueError(f"alpha must be non-negative and finite, got {self.alpha}")
+
+    @abstractmethod
+    def value(self, W: np.ndarray) -> float:
+        """Return the penalty of W."""
+
+    @abstractmethod
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        """Return argmin_V step * value(V) + ||V - W||_F^2 / 2, a new array."""
+
+    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+        """Return the prox and the penalty of the prox, which is cheaper together for some."""
+        V = self.prox(W, step)
+        return V, self.value(V)
+
+    def conjugate(self, Z: np.ndarray) -> float:
+        """Return sup_W <Z, W> - value(W); for a norm the indicator of polar(Z) <= 1."""
+        return 0.0 if self.polar(Z) <= 1.0 else float("inf")
+
+    def polar(self, Z: np.ndarray) -> float:
+        """Return dual norm of Z / alpha; for alpha = 0 it is 0 at Z = 0 and inf elsewhere."""
+        raise TypeError(f"{type(self).__name__} is not a norm; use conjugate")
+
+    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+        """Return the polar of every column, shape (T,); only where `by_column`."""
+        raise TypeError(f"{type(self).__name__} is not a sum over columns")
+
+    def _per_alpha(self, norms: np.ndarray) -> np.ndarray:
+        if self.alpha > 0:
+            return norms / self.alpha
+        return np.where(norms > 0, np.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class L1(Penalty):
+    """alpha * sum |w|; prox: soft threshold; dual norm: largest entry."""
+
+    by_column: ClassVar[bool] = True
+
+    def value(self, W: np.ndarray) -> float:
+        return self.alpha * float(np.abs(W).sum())
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        t = step * self.alpha
+        return W - np.clip(W, -t, t)
+
+    def polar(self, Z: np.ndarray) -> float:
+        return float(self.column_polar(Z).max(initial=0.0))
+
+    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+        return self._per_alpha(np.abs(Z).max(axis=0, initial=0.0))
+
+
+@dataclass(frozen=True)
+class L21(Penalty):
+    """alpha * sum over rows (features) of their l2 norms; prox: row shrinkage; dual norm: largest row norm."""
+
+    def value(self, W: np.ndarray) -> float:
+        return self.alpha * float(_norms(W, axis=1).sum())
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return W * _shrink(_norms(W, axis=1), step * self.alpha)[:, None]
+
+    def polar(self, Z: np.ndarray) -> float:
+        return float(self._per_alpha(_norms(Z, axis=1)).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class L12(Penalty):
+    """alpha * sum over columns (tasks) of their l2 norms; prox: column shrinkage; dual norm: largest column norm."""
+
+    rotation_invariant: ClassVar[bool] = True
+    by_column: ClassVar[bool] = True
+
+    def value(self, W: np.ndarray) -> float:
+        return self.alpha * float(_norms(W, axis=0).sum())
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return W * _shrink(_norms(W, axis=0), step * self.alpha)
+
+    def polar(self, Z: np.ndarray) -> float:
+        return float(self.column_polar(Z).max(initial=0.0))
+
+    def column_polar(self, Z: np.ndarray) -> np.ndarray:
+        return self._per_alpha(_norms(Z, axis=0))
+
+
+@dataclass(frozen=True)
+class TraceNorm(Penalty):
+    """alpha * sum of singular values; prox: singular value thresholding; dual norm: spectral norm."""
+
+    rotation_invariant: ClassVar[bool] = True
+
+    def value(self, W: np.ndarray) -> float:
+        return self.alpha * trace_norm(W)
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return svt(W, step * self.alpha)[0]
+
+    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+        V, sigma = svt(W, step * self.alpha)
+        return V, self.alpha * float(sigma.sum())
+
+    def polar(self, Z: np.ndarray) -> float:
+        return float(self._per_alpha(np.asarray(spectral_norm(Z))))
+
+
+@dataclass(frozen=True)
+class SquaredFrobenius(Penalty):
+    """alpha/2 ||W||_F^2; prox: scaling; conjugate ||Z||_F^2 / (2 alpha)."""
+
+    rotation_invariant: ClassVar[bool] = True
+    is_norm: ClassVar[bool] = False
+
+    def value(self, W: np.ndarray) -> float:
+        return 0.5 * self.alpha * float(np.vdot(W, W))
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return W / (1.0 + step * self.alpha)
+
+    def conjugate(self, Z: np.ndarray) -> float:
+        square = np.asarray(np.vdot(Z, Z))
+        return 0.5 * float(self._per_alpha(square))
+
+
+def _norms(W: np.ndarray, axis: int) -> np.ndarray:
+    return np.sqrt(np.einsum("ij,ij->i" if axis == 1 else "ij,ij->j", W, W))
+
+
+def _shrink(norms: np.ndarray, threshold: float) -> np.ndarray:
+    """Return max(0, 1 - threshold / norm), and 1 throughout for a threshold of 0."""
+    if threshold <= 0:
+        return np.ones_like(norms)
+    return 1.0 - threshold / np.maximum(norms, threshold)
