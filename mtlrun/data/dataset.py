@@ -25,8 +25,8 @@ class Dataset:
 
     Attributes
     ----------
-    X : ndarray or csr_matrix of shape (n, d)
-        Features, float64 (integer codes for strings).
+    X : ndarray or csr_matrix of shape (n, d), or ndarray of shape (n,) and dtype S<d>
+        Features, float64; string sets hold byte strings of d letters each.
     y : ndarray of shape (n,) or (n, n_tasks)
         Targets, float64; -1/+1 for binary tasks. Class numbers (int64) for multi-class sets.
     task_type : {"binary", "regression", "multiclass"}
@@ -44,6 +44,9 @@ class Dataset:
         What a simulator knows: ``W`` (d, T), ``outliers``, ``noise`` ... Empty for real data.
     splits : dict of str to list of (train, test)
         Published splits as pairs of row-index arrays.
+    source : dict of str to ndarray
+        For tasks made of classes: ``row`` and ``label`` of every row in the multi-class set. Rows of one source row are
+        the same example and belong into the same part of a split.
 
     Raises
     ------
@@ -65,17 +68,18 @@ class Dataset:
     options: dict[str, Any] = field(default_factory=dict)
     truth: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
+    source: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
             raise DataError(f"task_type must be one of {', '.join(TASK_TYPES)}, not {self.task_type!r}")
-        if self.X.ndim != 2 or self.X.shape[0] != len(self.y):
+        if self.X.ndim != (1 if self.strings else 2) or self.X.shape[0] != len(self.y):
             raise DataError(f"X of shape {self.X.shape} and y of shape {self.y.shape} do not belong together")
         if not self.tasks:
             self.tasks = [f"task {t}" for t in range(self._count_tasks())]
         self._check_tasks()
-        if self.features and len(self.features) != self.X.shape[1]:
-            raise DataError(f"{len(self.features)} feature names for {self.X.shape[1]} columns")
+        if self.features and len(self.features) != self.n_features:
+            raise DataError(f"{len(self.features)} feature names for {self.n_features} columns")
         if self.task_type == "binary" and not np.isin(self.y[~np.isnan(self.y)], (-1.0, 1.0)).all():
             raise DataError("binary labels must be -1 or +1 (NaN where missing)")
 
@@ -105,14 +109,19 @@ class Dataset:
         return self.task_id is None
 
     @property
+    def strings(self) -> bool:
+        """Whether X holds byte strings, one per row."""
+        return self.X.dtype.kind == "S"
+
+    @property
     def n_samples(self) -> int:
         """Rows of X."""
         return int(self.X.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Columns of X."""
-        return int(self.X.shape[1])
+        """Columns of X; letters per row in a string set."""
+        return int(self.X.dtype.itemsize if self.strings else self.X.shape[1])
 
     @property
     def n_tasks(self) -> int:
@@ -122,8 +131,9 @@ class Dataset:
     def subset(self, rows: np.ndarray) -> Dataset:
         """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
         task_id = None if self.task_id is None else self.task_id[rows]
-        kept = {k: v for k, v in self.__dict__.items() if k not in {"X", "y", "task_id", "splits"}}
-        return Dataset(X=self.X[rows], y=self.y[rows], task_id=task_id, **kept)
+        kept = {k: v for k, v in self.__dict__.items() if k not in {"X", "y", "task_id", "splits", "source"}}
+        source = {k: v[rows] for k, v in self.source.items()}
+        return Dataset(X=self.X[rows], y=self.y[rows], task_id=task_id, source=source, **kept)
 
     def taskdata(self) -> TaskData:
         """Return the rows as `TaskData`, the container that solvers take.
@@ -148,21 +158,18 @@ class Dataset:
         Returns
         -------
         dict
-            ``n`` rows, ``d`` features, ``tasks``, ``x_nnz`` non-zeros of X, ``x_density``. Binary: ``positives``; with
+            ``n`` rows, ``d`` features, ``tasks``, ``x_nnz`` non-zeros of X, ``x_density`` (not of strings).
+            Binary: ``positives``; with
             a shared design also ``cardinality`` (labels per row), ``density`` (cardinality / tasks), ``labelsets``
             (distinct label rows), ``unlabelled`` (rows without a label), ``label_min`` and ``label_max`` (positives of
             the rarest and of the most frequent label). Regression: ``y_mean``, ``y_var`` (pooled). Ragged: ``task_min``
             and ``task_max`` rows per task. ``missing`` targets where there are any.
         """
-        n, d = self.X.shape
-        nnz = int(self.X.count_nonzero() if sparse.issparse(self.X) else np.count_nonzero(self.X))
-        facts: dict[str, int | float] = {
-            "n": n,
-            "d": d,
-            "tasks": self.n_tasks,
-            "x_nnz": nnz,
-            "x_density": nnz / max(1, n * d),
-        }
+        n, d = self.n_samples, self.n_features
+        facts: dict[str, int | float] = {"n": n, "d": d, "tasks": self.n_tasks}
+        if not self.strings:
+            nnz = int(self.X.count_nonzero() if sparse.issparse(self.X) else np.count_nonzero(self.X))
+            facts.update(x_nnz=nnz, x_density=nnz / max(1, n * d))
         if self.task_type == "multiclass":
             counts = np.bincount(self.y.astype(np.int64), minlength=self.n_tasks)
             return {**facts, "class_min": int(counts.min()), "class_max": int(counts.max())}
