@@ -1,0 +1,62 @@
+# mtlrun. `make help` lists the targets. They need Python 3.11 or later, git and make; all else goes into ./.venv.
+
+EXPERIMENT ?= table2
+PROFILE ?= demo
+OUTPUT ?= results/runs
+DATA ?= enron delicious
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.installed
+TEST := $(VENV)/.installed-test
+DEV := $(VENV)/.installed-dev
+
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test lint typecheck format data bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Variables: EXPERIMENT PROFILE OUTPUT (reproduce), DATA (data), ARGS (reproduce, test, bench), PYTHON"
+
+# The environment is brought up to date whenever pyproject.toml has changed since it was installed.
+$(RUN): pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV)
+	@touch $@
+
+$(TEST): pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) test
+	@touch $@ $(RUN)
+
+$(DEV): pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) dev
+	@touch $@ $(RUN)
+
+reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo (demo needs no download)
+	$(BIN)/mtlrun reproduce $(EXPERIMENT) --profile $(PROFILE) --output $(OUTPUT) $(ARGS)
+
+test: $(TEST) ## Run the tests; those on real files need MTLRUN_DATA, else they are skipped
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV) ## Check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(DEV) ## Check types
+	$(BIN)/mypy
+
+format: $(DEV) ## Format the code
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+data: $(RUN) ## Fetch data sets: DATA="enron delicious"
+	$(BIN)/mtlrun data fetch $(DATA)
+
+bench: $(RUN) ## Run the benchmarks
+	for script in benchmarks/bench_*.py; do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python $$script $(ARGS) || exit 1; done
+
+clean: ## Remove the environment, caches and builds; results stay
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache
+	find mtlrun tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,93 @@
+"""The rules of docs/architecture.md and of the house that a machine can check."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+#: From the bottom to the top: a layer imports itself and what stands before it.
+LAYERS = ["core", "data", "solvers", "estimators", "report", "experiments", "cli"]
+HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba", "joblib", "pooch"]
+LIGHT = ["mtlrun.core.errors", "mtlrun.core.records", "mtlrun.core.resources", "mtlrun.estimators.registry"]
+MAX_LINES = 450
+MAX_BODY = 60
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(path: Path) -> list[tuple[int, str]]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
+
+
+def _body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    first = function.body[0]
+    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return function.body[1:] if has_docstring else function.body
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_imports_point_only_downwards(path):
+    layer = _name(path).split(".")[1:2]
+    allowed = LAYERS[: LAYERS.index(layer[0]) + 1] if layer and layer[0] in LAYERS else LAYERS
+    for line, target in _imports(path):
+        parts = target.split(".")
+        if parts[0] == "mtlrun" and len(parts) > 1 and parts[1] in LAYERS:
+            assert parts[1] in allowed, f"{path}:{line} imports {target}"
+
+
+def test_every_module_is_in_a_layer():
+    for path in MODULES:
+        inside = path.relative_to(PACKAGE).parts
+        assert len(inside) == 1 or inside[0] in LAYERS, path
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_files_and_functions_are_short_and_public_names_documented(path):
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    problems = [] if text.count("\n") <= MAX_LINES else [f"{text.count(chr(10))} lines"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (body := _body(node)):
+            length = (node.end_lineno or 0) - body[0].lineno + 1
+            if length > MAX_BODY:
+                problems.append(f"line {node.lineno}: {node.name} has {length} lines")
+    for node in tree.body:
+        is_public = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if is_public and not ast.get_docstring(node):
+            problems.append(f"line {node.lineno}: {node.name} has no docstring")
+    if not ast.get_docstring(tree):
+        problems.append("no module docstring")
+    assert not problems, f"{path}: {problems}"
+
+
+def test_light_modules_load_no_heavy_package():
+    # One process for all: after each import, say which heavy packages it was the first to bring in.
+    packages = [_name(path) for path in MODULES if path.name == "__init__.py"]
+    commands = [_name(path) for path in MODULES if path.relative_to(PACKAGE).parts[0] == "cli"]
+    light = [*packages, *LIGHT, *commands]
+    code = (
+        "import importlib, json, sys\n"
+        f"found = {{}}\nfor name in {light!r}:\n"
+        "    importlib.import_module(name)\n"
+        f"    new = [h for h in {HEAVY!r} if h in sys.modules and h not in sum(found.values(), [])]\n"
+        "    if new: found[name] = new\n"
+        "print(json.dumps(found))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {}
