@@ -100,9 +100,7 @@ class Loss(ABC):
             return float("inf")
         return float(np.sum(self.conjugate_values(theta[used], np.broadcast_to(y, theta.shape)[used], w[used])))
 
-    def prox(
-        self, z: np.ndarray, y: np.ndarray, step: float | np.ndarray, weights: Weights = None
-    ) -> np.ndarray:
+    def prox(self, z: np.ndarray, y: np.ndarray, step: float | np.ndarray, weights: Weights = None) -> np.ndarray:
         """Return argmin_u sum of w l(u, y) + (u - z)^2 / (2 step); entries of weight 0 stay at z."""
         return self.prox_step(z, y, step if weights is None else step * weights)
 

@@ -52,7 +52,7 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     matrix : ndarray of shape (d, T)
         A new array.
     sigma : ndarray of shape (rank,)
-        Singular values of `matrix` that are positive (already shrunk), in descending order; their sum is its trace norm.
+        Positive singular values of `matrix` (already shrunk), in descending order; their sum is its trace norm.
 
     Raises
     ------

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-Design = np.ndarray | sp.csr_array
+from mtlrun.core.arrays import (
+    Design,
+    as_array,
+    as_design,
+    as_labels,
+    as_weights,
+    check_finite,
+    row_slice,
+    stack_designs,
+    unique_labels,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +82,7 @@ class TaskData:
             On wrong shapes, infinite values, negative weights, or a task without any observed row of positive weight.
         """
         design = as_design(X)
-        Y = _as_array(Y, "Y", ndim=2)
+        Y = as_array(Y, "Y", ndim=2)
         if Y.shape[0] != design.shape[0]:
             raise ValueError(f"Y has {Y.shape[0]} rows but X has {design.shape[0]}")
         observed = ~np.isnan(Y)
@@ -81,14 +91,14 @@ class TaskData:
             if mask.shape != Y.shape or mask.dtype != bool:
                 raise ValueError(f"mask must be a boolean array of the shape of Y, {Y.shape}")
             observed &= mask
-        labels = _as_labels(tasks, Y.shape[1])
+        labels = as_labels(tasks, Y.shape[1])
         if weights is not None:
-            weights = _as_weights(weights, [(Y.shape[0],), Y.shape])
+            weights = as_weights(weights, [(Y.shape[0],), Y.shape])
         if observed.all():
-            _check_finite(Y, "Y")
+            check_finite(Y, "Y")
             return cls(design, Y, labels, weights=weights)._checked()
         Y = np.where(observed, Y, 0.0)
-        _check_finite(Y, "Y")
+        check_finite(Y, "Y")
         full = observed.astype(np.float64)
         if weights is not None:
             full *= weights if weights.ndim == 2 else weights[:, None]
@@ -115,14 +125,14 @@ class TaskData:
             or a task without positive weight.
         """
         design = as_design(X)
-        y = _as_array(y, "y", ndim=1)
-        _check_finite(y, "y")
-        tasks, index = _unique_labels(task_id)
+        y = as_array(y, "y", ndim=1)
+        check_finite(y, "y")
+        tasks, index = unique_labels(task_id)
         for name, values in (("y", y), ("task_id", index)):
             if len(values) != design.shape[0]:
                 raise ValueError(f"{name} has {len(values)} entries but X has {design.shape[0]} rows")
         if weights is not None:
-            weights = _as_weights(weights, [y.shape])
+            weights = as_weights(weights, [y.shape])
         offsets = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(tasks)))])
         order = None
         if np.any(index[1:] < index[:-1]):
@@ -162,9 +172,9 @@ class TaskData:
         if len(ys) != len(Xs):
             raise ValueError(f"ys holds {len(ys)} tasks but Xs holds {len(Xs)}")
         designs = [as_design(X, f"Xs[{t}]") for t, X in enumerate(Xs)]
-        targets = [_as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
+        targets = [as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
         for t, (X, y) in enumerate(zip(designs, targets, strict=True)):
-            _check_finite(y, f"ys[{t}]")
+            check_finite(y, f"ys[{t}]")
             if X.shape[1] != designs[0].shape[1]:
                 raise ValueError(f"Xs[{t}] has {X.shape[1]} features but Xs[0] has {designs[0].shape[1]}")
             if len(y) != X.shape[0]:
@@ -175,12 +185,12 @@ class TaskData:
                 raise ValueError(f"weights holds {len(weights)} tasks but Xs holds {len(Xs)}")
             given = [np.ones(len(y)) if w is None else w for w, y in zip(weights, targets, strict=True)]
             stacked = np.concatenate(
-                [_as_weights(w, [y.shape], f"weights[{t}]") for t, (w, y) in enumerate(zip(given, targets, strict=True))]
+                [as_weights(w, [y.shape], f"weights[{t}]") for t, (w, y) in enumerate(zip(given, targets, strict=True))]
             )
         return cls(
-            _stack(designs),
+            stack_designs(designs),
             np.concatenate(targets),
-            _as_labels(tasks, len(designs)),
+            as_labels(tasks, len(designs)),
             offsets=np.concatenate([[0], np.cumsum([len(y) for y in targets])]),
             weights=stacked,
         )._checked()
@@ -359,6 +369,10 @@ class TaskData:
         """Return the same data with another field of targets (not checked)."""
         return dataclasses.replace(self, targets=targets)
 
+    def with_design(self, X: Design) -> TaskData:
+        """Return the same data with another design of as many rows (not checked)."""
+        return dataclasses.replace(self, X=X)
+
     def _checked(self) -> TaskData:
         """Refuse a task without rows that count."""
         if self.n_rows == 0 or np.any(self.sizes == 0):
@@ -369,113 +383,3 @@ class TaskData:
             if np.any(total <= 0):
                 raise ValueError(f"weights: task {self.tasks[np.argmin(total)]!r} has no row of positive weight")
         return self
-
-
-# ---------------------------------------------------------------------- checks
-
-
-def as_design(X: Any, name: str = "X") -> Design:
-    """Return a design as C-ordered float64 or canonical float64 CSR, without copying where it is that already.
-
-    Raises
-    ------
-    ValueError
-        If it is not two-dimensional and numeric, has no features, or holds values that are not finite.
-    """
-    if sp.issparse(X):
-        if X.ndim != 2:
-            raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
-        design = sp.csr_array(X)
-        if design.dtype != np.float64:
-            design = design.astype(np.float64)
-        if not design.has_canonical_format:
-            design = design.copy()
-            design.sum_duplicates()
-        _check_finite(design.data, name)
-    else:
-        design = _as_array(X, name, ndim=2)
-        _check_finite(design, name)
-    if design.shape[1] == 0:
-        raise ValueError(f"{name} has no features")
-    return design
-
-
-def row_slice(X: Design, a: int, b: int) -> Design:
-    """Return rows a..b-1; values and indices of a CSR array stay views."""
-    if not sp.issparse(X):
-        return X[a:b]
-    i, j = X.indptr[a], X.indptr[b]
-    return sp.csr_array((X.data[i:j], X.indices[i:j], X.indptr[a : b + 1] - i), shape=(b - a, X.shape[1]))
-
-
-def _stack(designs: list[Design]) -> Design:
-    if any(sp.issparse(X) for X in designs):
-        return sp.csr_array(sp.vstack([sp.csr_array(X) for X in designs], format="csr"))
-    return np.concatenate(designs, axis=0)
-
-
-def _as_array(values: Any, name: str, ndim: int) -> np.ndarray:
-    if sp.issparse(values):
-        raise ValueError(f"{name} must be dense")
-    array = np.asarray(values)
-    if array.dtype.kind not in "biufO":
-        raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
-    if array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
-    try:
-        return np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numeric: {error}") from None
-
-
-def _check_finite(array: np.ndarray, name: str) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum()):  # one pass without a temporary; only a failure needs the exact test
-            return
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinite values")
-
-
-def _as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights") -> np.ndarray:
-    ndim = np.ndim(weights)
-    array = _as_array(weights, name, ndim=ndim)
-    if array.shape not in shapes:
-        raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {array.shape}")
-    _check_finite(array, name)
-    if np.any(array < 0):
-        raise ValueError(f"{name} must not be negative")
-    return array
-
-
-def _object_array(labels: list[Any]) -> np.ndarray:
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
-
-
-def _as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
-    if tasks is None:
-        return np.arange(n_tasks)
-    labels = list(tasks)
-    if len(labels) != n_tasks:
-        raise ValueError(f"tasks has {len(labels)} labels for {n_tasks} tasks")
-    if len(set(labels)) != n_tasks:
-        raise ValueError("tasks has repeated labels")
-    array = np.asarray(labels) if not any(isinstance(label, tuple | list) for label in labels) else None
-    return _object_array(labels) if array is None or array.ndim != 1 else array
-
-
-def _unique_labels(task_id: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted labels and the position of every row's label among them."""
-    if isinstance(task_id, list | tuple) and any(isinstance(label, tuple) for label in task_id):
-        task_id = _object_array(list(task_id))
-    labels = np.asarray(task_id)
-    if labels.ndim != 1:
-        raise ValueError(f"task_id must have 1 dimension, got {labels.ndim}")
-    if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):
-        raise ValueError("task_id contains missing labels")
-    try:
-        tasks, index = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(f"task_id has labels that cannot be sorted: {error}") from None
-    return tasks, index.ravel()

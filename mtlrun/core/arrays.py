@@ -1,0 +1,119 @@
+"""Checks of arrays at the door: everything becomes float64, C-ordered or CSR, without copies where it is that already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+# A float64 C-ordered ndarray or a csr_array; their common operations have no common static type.
+Design = Any
+
+
+def as_design(X: Any, name: str = "X") -> Design:
+    """Return a design as C-ordered float64 or canonical float64 CSR, without copying where it is that already.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional and numeric, has no features, or holds values that are not finite.
+    """
+    if sp.issparse(X):
+        if X.ndim != 2:
+            raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
+        design = sp.csr_array(X)
+        if design.dtype != np.float64:
+            design = design.astype(np.float64)
+        if not design.has_canonical_format:
+            design = design.copy()
+            design.sum_duplicates()
+        check_finite(design.data, name)
+    else:
+        design = as_array(X, name, ndim=2)
+        check_finite(design, name)
+    if design.shape[1] == 0:
+        raise ValueError(f"{name} has no features")
+    return design
+
+
+def row_slice(X: Design, a: int, b: int) -> Design:
+    """Return rows a..b-1; values and indices of a CSR array stay views."""
+    if not sp.issparse(X):
+        return X[a:b]
+    i, j = X.indptr[a], X.indptr[b]
+    return sp.csr_array((X.data[i:j], X.indices[i:j], X.indptr[a : b + 1] - i), shape=(b - a, X.shape[1]))
+
+
+def stack_designs(designs: list[Design]) -> Design:
+    if any(sp.issparse(X) for X in designs):
+        return sp.csr_array(sp.vstack([sp.csr_array(X) for X in designs], format="csr"))
+    return np.concatenate(designs, axis=0)
+
+
+def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
+    if sp.issparse(values):
+        raise ValueError(f"{name} must be dense")
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
+    try:
+        return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numeric: {error}") from None
+
+
+def check_finite(array: np.ndarray, name: str) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):  # one pass without a temporary; only a failure needs the exact test
+            return
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinite values")
+
+
+def as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights") -> np.ndarray:
+    ndim = np.ndim(weights)
+    array = as_array(weights, name, ndim=ndim)
+    if array.shape not in shapes:
+        raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {array.shape}")
+    check_finite(array, name)
+    if np.any(array < 0):
+        raise ValueError(f"{name} must not be negative")
+    return array
+
+
+def _object_array(labels: list[Any]) -> np.ndarray:
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
+    if tasks is None:
+        return np.arange(n_tasks)
+    labels = list(tasks)
+    if len(labels) != n_tasks:
+        raise ValueError(f"tasks has {len(labels)} labels for {n_tasks} tasks")
+    if len(set(labels)) != n_tasks:
+        raise ValueError("tasks has repeated labels")
+    array = np.asarray(labels) if not any(isinstance(label, tuple | list) for label in labels) else None
+    return _object_array(labels) if array is None or array.ndim != 1 else array
+
+
+def unique_labels(task_id: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted labels and the position of every row's label among them."""
+    if isinstance(task_id, list | tuple) and any(isinstance(label, tuple) for label in task_id):
+        task_id = _object_array(list(task_id))
+    labels = np.asarray(task_id)
+    if labels.ndim != 1:
+        raise ValueError(f"task_id must have 1 dimension, got {labels.ndim}")
+    if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):
+        raise ValueError("task_id contains missing labels")
+    try:
+        tasks, index = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"task_id has labels that cannot be sorted: {error}") from None
+    return tasks, index.ravel()
