@@ -1,4 +1,4 @@
-"""Checks of arrays at the door: everything becomes float64, C-ordered or CSR, without copies where it is that already."""
+"""Checks of arrays at the door: everything becomes float64 in C order, or CSR, without copies where it is already."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ import scipy.sparse as sp
 Design = Any
 
 
+def is_sparse(X: Any) -> bool:
+    """Return whether X is a sparse array or matrix (scipy's own test would narrow its static type too far)."""
+    return bool(sp.issparse(X))
+
+
 def as_design(X: Any, name: str = "X") -> Design:
     """Return a design as C-ordered float64 or canonical float64 CSR, without copying where it is that already.
 
@@ -20,10 +25,10 @@ def as_design(X: Any, name: str = "X") -> Design:
     ValueError
         If it is not two-dimensional and numeric, has no features, or holds values that are not finite.
     """
-    if sp.issparse(X):
+    if is_sparse(X):
         if X.ndim != 2:
             raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
-        design = sp.csr_array(X)
+        design: Design = sp.csr_array(X)
         if design.dtype != np.float64:
             design = design.astype(np.float64)
         if not design.has_canonical_format:
@@ -40,20 +45,20 @@ def as_design(X: Any, name: str = "X") -> Design:
 
 def row_slice(X: Design, a: int, b: int) -> Design:
     """Return rows a..b-1; values and indices of a CSR array stay views."""
-    if not sp.issparse(X):
+    if not is_sparse(X):
         return X[a:b]
     i, j = X.indptr[a], X.indptr[b]
     return sp.csr_array((X.data[i:j], X.indices[i:j], X.indptr[a : b + 1] - i), shape=(b - a, X.shape[1]))
 
 
 def stack_designs(designs: list[Design]) -> Design:
-    if any(sp.issparse(X) for X in designs):
+    if any(is_sparse(X) for X in designs):
         return sp.csr_array(sp.vstack([sp.csr_array(X) for X in designs], format="csr"))
     return np.concatenate(designs, axis=0)
 
 
 def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
-    if sp.issparse(values):
+    if is_sparse(values):
         raise ValueError(f"{name} must be dense")
     array = np.asarray(values)
     if array.dtype.kind not in "biufO":

@@ -1,7 +1,7 @@
 """Duality gaps: how far from optimal an iterate can be at most.
 
 Primal: min over parts W_k and unpenalised b of  sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k Omega_k(W_k).
-Dual:   max over fields theta of  -l*(-theta) - sum_k Omega_k*(X'theta), and theta sums to 0 in every task with a free b.
+Dual:   max over fields theta of  -l*(-theta) - sum_k Omega_k*(X'theta), theta summing to 0 in every task with free b.
 For a norm, Omega* is the indicator of polar(X'theta) <= 1; theta = -gradient, scaled until that holds, is a dual point.
 """
 
@@ -39,7 +39,7 @@ class Gap:
 
     @classmethod
     def of(cls, primal: float, dual: float, unavoidable: float = 0.0) -> Gap:
-        """Make a gap of two values; `unavoidable` is loss below which no coefficients get (targets outside X's range)."""
+        """Make a gap of two values; `unavoidable` is a loss that no coefficients get below."""
         reduced = relative_gap(primal - unavoidable, dual - unavoidable)
         return cls(primal, dual, relative_gap(primal, dual), reduced)
 
@@ -161,7 +161,8 @@ def duality_gap(
     operator : TaskOperator, optional
         Default: that of `data`.
     unavoidable : float, default 0.0
-        Loss that no coefficients can avoid, for `Gap.relative_reduced`.
+        Loss that no coefficients get below, for `Gap.relative_reduced`; for the squared loss and a shared design
+        scale/2 ||Y_perp||^2 with Y_perp the part of Y outside the range of X.
 
     Raises
     ------
@@ -210,6 +211,8 @@ def _feasible(
     if intercept:
         theta = _balance_classes(theta, data) if loss is not None and loss.labels else _recentre(theta, data)
     Z = operator.adjoint(theta)
+    if any(p.is_zero for p in penalties):
+        return _annihilate(theta, Z, data, operator, intercept), np.zeros_like(Z)
     scale = feasible_scale(Z, penalties)
     if np.all(scale == 1.0):
         return theta, Z
@@ -222,6 +225,23 @@ def _recentre(theta: np.ndarray, data: TaskData) -> np.ndarray:
     if w is None:
         return theta - data.spread(data.sum_by_task(theta) / data.sizes)
     return theta - w * data.spread(data.sum_by_task(theta) / data.sum_by_task(w))
+
+
+def _annihilate(
+    theta: np.ndarray, Z: np.ndarray, data: TaskData, operator: TaskOperator, intercept: bool
+) -> np.ndarray:
+    """Move theta so that X'theta = 0 (to rounding), which an unpenalised part demands: a least-squares fit of theta."""
+    w = data.effective_weights()
+    if intercept:  # the fit must keep the sums over tasks at zero
+        ones = np.ones_like(theta) if w is None else w
+        mean = operator.adjoint(ones) / data.sum_by_task(ones)
+        old = np.zeros(data.n_features) if operator.shift is None else operator.shift
+        operator = TaskOperator(data, shift=mean + (old[:, None] if old.ndim == 1 else old))
+    grams = operator.gram(data.weights)
+    inverse = np.linalg.pinv(grams, hermitian=True)
+    V = inverse @ Z if grams.ndim == 2 else np.einsum("tij,jt->it", inverse, Z)
+    fit = operator.forward(V)
+    return theta - (fit if w is None else w * fit)
 
 
 def _balance_classes(theta: np.ndarray, data: TaskData) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from mtlrun.core.losses import Loss
 from mtlrun.core.operator import TaskOperator
@@ -65,7 +64,7 @@ def centre(data: TaskData) -> Centred:
     else:
         x_mean = plain.adjoint(np.ones_like(data.targets) if w is None else w) / total
     moved = data.with_targets(targets)
-    if sp.issparse(data.X) or (data.shared and x_mean.ndim == 2):
+    if data.sparse or (data.shared and x_mean.ndim == 2):
         return Centred(moved, TaskOperator(moved, shift=x_mean), x_mean, y_mean)
     X = data.X - (x_mean if x_mean.ndim == 1 else np.repeat(x_mean.T, data.sizes, axis=0))
     moved = moved.with_design(X)

@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from mtlrun.core.arrays import Design
+from mtlrun.core.arrays import Design, is_sparse
 from mtlrun.core.taskdata import TaskData
 
 # Up to this size the norm of a design comes from an exact eigenvalue of its smaller Gram matrix.
@@ -183,7 +183,7 @@ class TaskOperator:
 
 
 def _dense(matrix: Design) -> np.ndarray:
-    return matrix.toarray() if sp.issparse(matrix) else matrix
+    return matrix.toarray() if is_sparse(matrix) else matrix
 
 
 def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
@@ -191,7 +191,7 @@ def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     if w is None:
         G = _dense(X.T @ X)
     else:
-        G = _dense(X.T @ (sp.diags_array(w) @ X if sp.issparse(X) else w[:, None] * X))
+        G = _dense(X.T @ (sp.diags_array(w) @ X if is_sparse(X) else w[:, None] * X))
     if m is not None:
         s, total = _sums(X, w)
         cross = np.outer(s, m)

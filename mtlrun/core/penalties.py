@@ -42,6 +42,11 @@ class Penalty(ABC):
         if not (np.isfinite(self.alpha) and self.alpha >= 0):
             raise ValueError(f"alpha must be non-negative and finite, got {self.alpha}")
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing is penalised, so that the dual demands X'theta = 0."""
+        return self.alpha == 0
+
     @abstractmethod
     def value(self, W: np.ndarray) -> float:
         """Return the penalty of W."""

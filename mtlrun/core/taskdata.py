@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mtlrun.core.arrays import (
     Design,
@@ -17,6 +16,7 @@ from mtlrun.core.arrays import (
     as_labels,
     as_weights,
     check_finite,
+    is_sparse,
     row_slice,
     stack_designs,
     unique_labels,
@@ -225,7 +225,7 @@ class TaskData:
     @property
     def sparse(self) -> bool:
         """Whether the design is a CSR array."""
-        return sp.issparse(self.X)
+        return is_sparse(self.X)
 
     @property
     def Y(self) -> np.ndarray:
@@ -330,12 +330,13 @@ class TaskData:
             )
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows: Any
+        rows: Any  # a slice where the tasks are neighbours, so that all stays a view
         if np.all(np.diff(indices) == 1):
             a, b = self.offsets[indices[0]], self.offsets[indices[-1] + 1]
             rows, design = slice(a, b), row_slice(self.X, a, b)
         else:
-            rows = np.concatenate([np.arange(self.offsets[t], self.offsets[t + 1]) for t in indices])
+            shift = self.offsets[indices] - offsets[:-1]
+            rows = np.arange(offsets[-1]) + np.repeat(shift, sizes)
             design = self.X[rows]
         w = None if self.weights is None else self.weights[rows]
         return TaskData(design, self.targets[rows], tasks, offsets=offsets, weights=w)
