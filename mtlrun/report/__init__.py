@@ -1,1 +1,1 @@
-"""Tables, verdicts and files made from finished cells."""
+"""Tables, verdicts and documents from the folder of a run; no solver and no data is touched."""

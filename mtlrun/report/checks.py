@@ -63,7 +63,7 @@ CHECKS: dict[str, CheckKind] = {
         ("quantity", "of", "over"),
         ("dataset", "unit", "test", *_BOUNDS),
         True,
-        "p-value of a paired test of `of` against `over` (at_most 0.05: they differ; at_least 0.05: no difference seen)",
+        "p-value of a paired test of `of` against `over`: at_most when they must differ, at_least when they must not",
     ),
     "order": CheckKind(
         ("quantity", "methods"), ("dataset", "direction"), False, "the methods, in this order, increase (or decrease)"

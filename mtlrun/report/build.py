@@ -1,0 +1,116 @@
+"""The report of a run in memory; every writer starts from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtlrun.report.account import cost_section, environment_section, failures_section, solver_section, timing_section
+from mtlrun.report.checks import VERDICTS
+from mtlrun.report.claims import ClaimVerdict, judge_claims
+from mtlrun.report.comparison import comparison_section
+from mtlrun.report.folder import Run, read_run
+from mtlrun.report.protocol import data_section, deviations_section, protocol_section, rerun_section, search_section
+from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict, compare_references
+from mtlrun.report.table import Row, build_rows
+from mtlrun.report.text import Section
+
+
+@dataclass
+class Report:
+    """Everything that is said about a run.
+
+    Attributes
+    ----------
+    run : Run
+    rows : list of Row
+        The table.
+    claims : list of ClaimVerdict
+    references : list of ReferenceVerdict
+    sections : list of Section
+        Everything below the table, empty ones left out.
+    """
+
+    run: Run
+    rows: list[Row]
+    claims: list[ClaimVerdict]
+    references: list[ReferenceVerdict]
+    sections: list[Section]
+
+    @property
+    def planned(self) -> int:
+        """Cells of the plan."""
+        return len(self.run.planned)
+
+    @property
+    def done(self) -> int:
+        """Cells with a number."""
+        return self.planned - len(self.run.failed) - len(self.run.missing)
+
+    @property
+    def partial(self) -> bool:
+        """Whether cells still have to be computed."""
+        return bool(self.run.missing)
+
+    @property
+    def summary(self) -> list[str]:
+        """The verdict in a few lines."""
+        failed, missing = len(self.run.failed), len(self.run.missing)
+        cells = f"{self.done} of {self.planned} cells done"
+        cells += f", {failed} failed" * bool(failed) + f", {missing} not computed yet" * bool(missing)
+        lines = [("PARTIAL RUN: " if self.partial else "") + cells + "."]
+        if self.claims:
+            counts = Counter(c.verdict for c in self.claims)
+            told = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
+            lines.append(f"{len(self.claims)} claim{'s' * (len(self.claims) > 1)} of the paper: {told}.")
+        if self.references:
+            counts = Counter(r.verdict for r in self.references)
+            names = {WITHIN: "within tolerance", OUTSIDE: "outside", NOT_RUN: "not run"}
+            told = ", ".join(f"{counts[v]} {text}" for v, text in names.items() if counts[v])
+            lines.append(f"{len(self.references)} reference number{'s' * (len(self.references) > 1)}: {told}.")
+        return lines
+
+    @property
+    def check_problems(self) -> list[str]:
+        """What makes ``--check`` fail: numbers out of tolerance and claims that the numbers contradict."""
+        problems = [
+            f"{r.dataset} / {r.method}: {r.quantity} is {r.ours:.6g}, the {r.source} says {r.value:.6g}; "
+            f"the difference {r.difference:+.3g} exceeds the tolerance {r.tolerance:.3g} ({r.why})"
+            for r in self.references
+            if r.verdict == OUTSIDE
+        ]
+        problems += [f"claim {c.id}: {c.verdict}: {c.why}" for c in self.claims if not c.accepted]
+        return problems
+
+
+def build_report(folder: Path) -> Report:
+    """Build the report of a run folder, finished or not.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds run.json and cells/.
+
+    Raises
+    ------
+    DataError
+        If the folder is not one of a run.
+    """
+    run = read_run(folder)
+    rows = build_rows(run)
+    sections = [
+        comparison_section(run, rows),
+        protocol_section(run),
+        search_section(run),
+        data_section(run),
+        solver_section(run, rows),
+        timing_section(run),
+        environment_section(run),
+        deviations_section(run),
+        failures_section(run),
+        cost_section(run),
+        rerun_section(run),
+    ]
+    references = compare_references(run, rows)
+    return Report(run, rows, judge_claims(run, rows), references, [s for s in sections if not s.empty])

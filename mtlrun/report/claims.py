@@ -1,0 +1,216 @@
+"""What the paper claims, and what the numbers of a run say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import Any
+
+from mtlrun.report.checks import CHOICES, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY, as_list
+from mtlrun.report.comparison import paired
+from mtlrun.report.folder import Run
+from mtlrun.report.table import Row
+from mtlrun.report.text import show, significant
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One comparison of one check on one data set.
+
+    Attributes
+    ----------
+    text : str
+        What was compared, with the number found and the bound.
+    holds : bool or None
+        None when it cannot be tested here.
+    found : float or None
+        The number found.
+    why : str or None
+        Why it cannot be tested.
+    """
+
+    text: str
+    holds: bool | None
+    found: float | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """A claim with its verdict.
+
+    Attributes
+    ----------
+    id, text : str
+    where : str or None
+        Table or figure of the paper.
+    verdict : str
+        One of `mtlrun.report.checks.VERDICTS`.
+    why : str
+        The reason in one line.
+    expect : str
+        Verdict that the experiment expects.
+    findings : list of Finding
+    """
+
+    id: str
+    text: str
+    where: str | None
+    verdict: str
+    why: str
+    expect: str = CONFIRMED
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether `--check` is content: nothing here speaks against the claim, or that was expected."""
+        return self.verdict == self.expect or not any(f.holds is False for f in self.findings)
+
+
+def judge_claims(run: Run, rows: Sequence[Row]) -> list[ClaimVerdict]:
+    """Judge every claim of the experiment on the rows of the table."""
+    return [judge(claim, run, rows) for claim in as_list(run.config.get("claims"))]
+
+
+def judge(claim: Mapping[str, Any], run: Run, rows: Sequence[Row]) -> ClaimVerdict:
+    """Judge one claim.
+
+    Confirmed when every comparison holds, not confirmed when none does, partly when some do (or the others cannot be
+    tested), not testable here when there is nothing to compare.
+    """
+    reason = claim.get("not_testable")
+    findings = [] if reason else [f for check in as_list(claim.get("checks")) for f in evaluate(check, run, rows)]
+    tested = [f for f in findings if f.holds is not None]
+    good = [f for f in tested if f.holds]
+    if not tested:
+        verdict = NOT_TESTABLE
+        why = reason or "; ".join(dict.fromkeys(f.why for f in findings if f.why)) or "the claim has no checks"
+    else:
+        verdict = CONFIRMED if len(good) == len(findings) else PARTLY if good else NOT_CONFIRMED
+        why = _summary(findings, tested, good)
+    return ClaimVerdict(
+        str(claim["id"]),
+        str(claim["text"]),
+        claim.get("where"),
+        verdict,
+        why,
+        claim.get("expect") or CONFIRMED,
+        findings,
+    )
+
+
+def evaluate(check: Mapping[str, Any], run: Run, rows: Sequence[Row]) -> list[Finding]:
+    """Evaluate one check on every data set and pair of methods that it names."""
+    table = {(r.dataset, r.method): r for r in rows}
+    findings = []
+    for dataset, why in _datasets(check, run):
+        if why is not None:
+            findings.append(Finding(_title(check, dataset), None, why=why))
+            continue
+        for methods in _method_tuples(check):
+            group = [table.get((dataset, m)) for m in methods]
+            lacking = _lacking(check["quantity"], dataset, methods, group)
+            if lacking:
+                findings.append(Finding(_title(check, dataset, methods), None, why=lacking))
+            else:
+                findings.append(_finding(check, dataset, [r for r in group if r is not None]))
+    return findings
+
+
+def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | None]]:
+    """Yield the labels of the data sets to look at, or a name with the reason why it cannot be looked at."""
+    ran = run.datasets
+    profile = f"profile {run.profile}" if run.profile else "this run"
+    have = ", ".join(ran) or "nothing"
+    named = as_list(check.get("dataset"))
+    wanted = named or as_list(run.info.get("paper_datasets")) or list(ran)
+    found = False
+    for name in wanted:
+        labels = [label for label, facts in ran.items() if name in (label, facts.get("id"))]
+        found = found or bool(labels)
+        yield from ((label, None) for label in labels)
+        if not labels and named:
+            yield name, f"data set {name} is not in this run ({profile}: {have})"
+    if not named and not found:
+        simulated = " (simulated)" if ran and all(f.get("simulated") for f in ran.values()) else ""
+        yield "the paper's data", f"none of the paper's data sets is in this run ({profile}: {have}{simulated})"
+
+
+def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    if check["kind"] == "order":
+        return list(pairwise(check["methods"]))
+    if check["kind"] == "value":
+        return [(m,) for m in as_list(check["of"])]
+    return list(product(as_list(check["of"]), as_list(check["over"])))
+
+
+def _lacking(quantity: str, dataset: str, methods: tuple[str, ...], group: Sequence[Row | None]) -> str | None:
+    for method, row in zip(methods, group, strict=True):
+        if row is None:
+            return f"{method} was not run on {dataset}"
+        if row.value(quantity) is None:
+            return f"no {quantity} of {method} on {dataset} ({row.status_text})"
+    return None
+
+
+def _finding(check: Mapping[str, Any], dataset: str, group: list[Row]) -> Finding:
+    """Compare rows that have a number each."""
+    title = _title(check, dataset, tuple(r.method for r in group))
+    values = [r.value(check["quantity"]) or 0.0 for r in group]
+    short = next((f", from {r.n} of {r.planned} splits" for r in group if r.n < r.planned), "")
+    kind = check["kind"]
+    if kind == "order":
+        increasing = (check.get("direction") or CHOICES["direction"][0]) == "increasing"
+        holds = values[0] < values[1] if increasing else values[0] > values[1]
+        sign = "<" if increasing else ">"
+        text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
+        return Finding(text if holds else text.replace(f" {sign} ", f" not {sign} "), holds, values[1] - values[0])
+    if kind == "paired":
+        unit, test = check.get("unit") or CHOICES["unit"][0], check.get("test") or CHOICES["test"][0]
+        result = paired(group[0], group[1], check["quantity"], unit, test)
+        if result is None or result.pvalue is None:
+            return Finding(title, None, why="a single split gives no p-value")
+        found = result.pvalue
+    elif kind == "ratio":
+        if values[1] == 0:
+            return Finding(title, None, why=f"{check['quantity']} of {group[1].method} on {dataset} is 0")
+        found = values[0] / values[1]
+    else:
+        found = values[0] - values[1] if kind == "difference" else values[0]
+    low, high = check.get("at_least"), check.get("at_most")
+    holds = (low is None or found >= low) and (high is None or found <= high)
+    return Finding(f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", holds, found)
+
+
+_NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
+
+
+def _bounds(check: Mapping[str, Any]) -> str:
+    names = {"at_least": "at least", "at_most": "at most"}
+    return " and ".join(f"{text} {check[key]:g}" for key, text in names.items() if check.get(key) is not None)
+
+
+def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()) -> str:
+    """Say what a check compares."""
+    quantity, kind = check["quantity"], check["kind"]
+    names = methods or tuple(", ".join(as_list(check.get(k))) for k in ("of", "over", "methods") if check.get(k))
+    joined = {"ratio": " / ", "difference": " - ", "paired": " against ", "order": ", "}.get(kind, "")
+    prefix = "p of " if kind == "paired" else ""
+    unit = f" by {check.get('unit') or CHOICES['unit'][0]}" if kind == "paired" else ""
+    return f"{prefix}{quantity} of {joined.join(names)}{unit} on {dataset}"
+
+
+def _summary(findings: list[Finding], tested: list[Finding], good: list[Finding]) -> str:
+    """Say in one line what was found; a single comparison is quoted."""
+    bad = [f for f in tested if not f.holds]
+    if len(findings) == 1:
+        return findings[0].text
+    parts = [f"{len(good)} of {len(tested)} comparisons hold"]
+    if bad:
+        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+        parts.append("against it: " + "; ".join(f.text for f in bad[:3]) + more)
+    if len(tested) < len(findings):
+        reasons = dict.fromkeys(f.why for f in findings if f.why)
+        parts.append("not tested: " + "; ".join(str(r) for r in reasons))
+    return "; ".join(parts)

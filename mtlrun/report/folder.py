@@ -1,0 +1,180 @@
+"""Read a run folder: the plan, the finished cells, where they were computed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.errors import DataError
+from mtlrun.core.records import CellRecord
+from mtlrun.report.checks import as_list
+
+RUN_FILE = "run.json"
+CELLS = "cells"
+PROVENANCE = "provenance.json"
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One number of the plan, computed or not; several of them may share a cell file.
+
+    Attributes
+    ----------
+    key : str
+        Name of the file in cells/.
+    dataset, method : str
+        Labels; they win over the names in the record.
+    trial : int
+        Number of the split, from 0.
+    """
+
+    key: str
+    dataset: str
+    method: str
+    trial: int
+
+    @property
+    def name(self) -> str:
+        """Name for people: ``enron / APG-RMTL / trial 0``."""
+        return f"{self.dataset} / {self.method} / trial {self.trial}"
+
+
+@dataclass
+class Run:
+    """What a run folder holds.
+
+    Attributes
+    ----------
+    folder : Path
+    info : dict
+        Content of run.json.
+    planned : list of PlannedCell
+    cells : dict of str to CellRecord
+        Readable records by key, finished or failed.
+    selections : dict of str to CellRecord
+        Records of the parameter searches that the cells name.
+    provenance : list of dict
+        One entry per invocation that computed something, the newest last.
+    unreadable : list of str
+        Names of planned cells whose file could not be read.
+    """
+
+    folder: Path
+    info: dict[str, Any]
+    planned: list[PlannedCell]
+    cells: dict[str, CellRecord] = field(default_factory=dict)
+    selections: dict[str, CellRecord] = field(default_factory=dict)
+    provenance: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved experiment."""
+        return dict(self.info.get("config") or {})
+
+    @property
+    def profile(self) -> str:
+        """Profile of the run."""
+        return str(self.info.get("profile", ""))
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics, the first one is the main one."""
+        return [m if isinstance(m, str) else str(m["name"]) for m in as_list(self.config.get("metrics"))]
+
+    @property
+    def baseline(self) -> str | None:
+        """Label of the method that speed-ups refer to."""
+        return (self.config.get("timing") or {}).get("baseline")
+
+    @property
+    def datasets(self) -> dict[str, dict[str, Any]]:
+        """Facts about the data sets by label, in the order of the experiment."""
+        facts = self.info.get("datasets") or {}
+        labels = dict.fromkeys([*facts, *(c.dataset for c in self.planned)])
+        return {label: dict(facts.get(label) or {}) for label in labels}
+
+    def title_of(self, label: str) -> str:
+        """Label of a data set; simulated ones are marked."""
+        simulated = self.datasets.get(label, {}).get("simulated")
+        return f"{label} (simulated)" if simulated else label
+
+    @property
+    def methods(self) -> list[str]:
+        """Labels of the methods in the order of the experiment."""
+        return list(dict.fromkeys([*as_list(self.info.get("methods")), *(c.method for c in self.planned)]))
+
+    @property
+    def missing(self) -> list[PlannedCell]:
+        """Planned cells without a readable record."""
+        return [c for c in self.planned if c.key not in self.cells]
+
+    @property
+    def failed(self) -> list[PlannedCell]:
+        """Planned cells whose record tells of a failure."""
+        return [c for c in self.planned if c.key in self.cells and not self.cells[c.key].done]
+
+    def record(self, cell: PlannedCell) -> CellRecord | None:
+        """Return the record of a planned cell, None when it was not computed."""
+        return self.cells.get(cell.key)
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds run.json, cells/ and perhaps provenance.json.
+
+    Raises
+    ------
+    DataError
+        If there is no run.json or it is damaged. A damaged cell is only noted: it will be computed again.
+    """
+    folder = Path(folder)
+    info = _read_json(folder / RUN_FILE)
+    if info is None:
+        raise DataError(
+            f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
+            "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
+        )
+    planned = [PlannedCell(c["key"], c["dataset"], c["method"], int(c.get("trial", 0))) for c in info.get("cells", [])]
+    run = Run(folder, info, planned)
+    run.provenance = as_list((_read_json(folder / PROVENANCE) or {}).get("runs"))
+    for cell in planned:
+        try:
+            record = _read_cell(folder, cell.key)
+        except (OSError, ValueError):
+            run.unreadable.append(cell.name)
+            continue
+        if record is not None:
+            run.cells[cell.key] = record
+    for key in sorted({str(r.selection["key"]) for r in run.cells.values() if r.selection.get("key")}):
+        try:
+            search = _read_cell(folder, key)
+        except (OSError, ValueError):
+            run.unreadable.append(f"search {key[:12]}")
+            continue
+        if search is not None:
+            run.selections[key] = search
+    return run
+
+
+def _read_cell(folder: Path, key: str) -> CellRecord | None:
+    path = folder / CELLS / f"{key}.json"
+    return CellRecord.from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({error})", "Delete the file and run the experiment again.") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: a JSON object is expected", "Delete the file and run the experiment again.")
+    return value

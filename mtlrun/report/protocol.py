@@ -1,0 +1,170 @@
+"""Sections on how the numbers came about: protocol, parameter search, data, deviations, how to rerun."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mtlrun.core.records import CellRecord
+from mtlrun.report.checks import as_list
+from mtlrun.report.folder import PlannedCell, Run
+from mtlrun.report.text import Column, Grid, Section, plain
+
+EDGE_NOTE = {"low": "lowest", "high": "highest"}
+
+
+def protocol_section(run: Run) -> Section:
+    """Return splits, metrics, seeds and the methods with their parameters and grids."""
+    config = run.config
+    section = Section("Protocol")
+    section.lines.append(
+        f"Split: {facts(config.get('split'))}; base seed {config.get('seed', run.info.get('seed', 0))}."
+    )
+    if run.metrics:
+        section.lines.append(
+            f"Metrics: {', '.join(run.metrics)}; mean over the tasks where they are defined, then mean ± standard "
+            "deviation over the splits."
+        )
+    for name, title in (("selection", "Parameter search"), ("timing", "Timing")):
+        if config.get(name):
+            section.lines.append(f"{title}: {facts(config[name])}.")
+    if run.info.get("overrides"):
+        section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
+    columns = [Column(c) for c in ("method", "estimator", "parameters", "grid", "searched with")]
+    rows = [
+        [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid")), facts(m.get("select_with"))]
+        for m in as_list(config.get("methods"))
+    ]
+    section.grids.append(Grid(columns, rows))
+    return section
+
+
+def search_section(run: Run) -> Section:
+    """Return what the parameter search chose, what it cost, and where it ended at the edge of a grid."""
+    section = Section("Parameter search")
+    columns = [Column("dataset"), Column("method"), Column("candidates", "count"), Column("fits", "count")]
+    grid = Grid([*columns, Column("chosen (times)"), Column("at the edge")])
+    edges_seen = 0
+    for (dataset, method), cells in _groups(run).items():
+        records = [r for c in cells if (r := run.record(c)) is not None and r.selection.get("key")]
+        if not records:
+            continue
+        searches = [run.selections[k] for r in records if (k := str(r.selection["key"])) in run.selections]
+        chosen = Counter(facts(r.selection.get("chosen")) for r in records)
+        edges = Counter(
+            f"{p} {EDGE_NOTE.get(e, e)}" for r in records for p, e in (r.selection.get("edges") or {}).items()
+        )
+        edges_seen += bool(edges)
+        sizes = [len(as_list(s.selection.get("candidates"))) for s in searches]
+        grid.rows.append(
+            [
+                dataset,
+                method,
+                max(sizes, default=None),
+                sum(_fits(s) for s in searches) or None,
+                "; ".join(_times(value, count, len(records)) for value, count in _by_count(chosen)),
+                "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None,
+            ]
+        )
+    if not grid.rows:
+        return section
+    section.lines.append(
+        "Chosen by cross-validation inside the training part of every split; "
+        "methods with the same objective share a search."
+    )
+    if edges_seen:
+        section.lines.append(
+            f"{edges_seen} of {len(grid.rows)} rows ended at an edge of their grid at least once: "
+            "the best value may lie outside."
+        )
+    section.grids.append(grid)
+    return section
+
+
+def data_section(run: Run) -> Section:
+    """Return origin, size and hashes of the data."""
+    section = Section("Data")
+    sizes = Grid([Column("dataset"), Column("title"), Column("statistics"), Column("licence"), Column("fingerprint")])
+    files = Grid([Column("dataset"), Column("file"), Column("sha256 of the content")])
+    for label, info in run.datasets.items():
+        if not info:
+            continue
+        title = f"{info.get('title', label)}{' (simulated)' if info.get('simulated') else ''}"
+        fingerprint = str(info.get("fingerprint") or "")[:16] or None
+        sizes.rows.append([label, title, facts(info.get("statistics")), info.get("licence"), fingerprint])
+        files.rows += [[label, name, digest] for name, digest in sorted((info.get("files") or {}).items())]
+        for name in ("notes", "citation"):
+            if info.get(name):
+                section.lines.append(f"{label}: {' '.join(str(info[name]).split())}")
+    section.grids += [g for g in (sizes, files) if g.rows]
+    return section
+
+
+def deviations_section(run: Run) -> Section:
+    """Return what the paper leaves open or what is done differently."""
+    return Section("Deviations", [str(line) for line in as_list(run.config.get("deviations"))])
+
+
+def rerun_section(run: Run) -> Section:
+    """Return one command for everything and one per method."""
+    command = run.info.get("command")
+    section = Section("How to rerun")
+    if not command:
+        return section
+    section.lines.append(f"All: `{command}` (finished cells are kept; --force computes them again).")
+    grid = Grid([Column("method"), Column("command")])
+    grid.rows = [[m, f"{command} --only {shlex.quote(f'method={m}')}"] for m in run.methods]
+    section.grids.append(grid)
+    return section
+
+
+def facts(mapping: Any) -> str:
+    """Write a mapping in one line: ``kind random, train 0.4, trials 5``; nested ones in parentheses."""
+    if not isinstance(mapping, Mapping):
+        return "" if mapping is None else value_text(mapping)
+    return ", ".join(f"{k} {value_text(v)}" for k, v in mapping.items() if v is not None)
+
+
+def value_text(value: Any) -> str:
+    """Write one value of a configuration."""
+    if isinstance(value, Mapping):
+        return f"({facts(value)})"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(value_text(v) for v in value) + "]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return plain(value) if isinstance(value, int | float) else str(value)
+
+
+def grid_text(grid: Mapping[str, Any] | None) -> str:
+    """Write a grid by its sizes and bounds: ``lam: 6 values 0.14..1``."""
+    parts = []
+    for name, values in (grid or {}).items():
+        items = as_list(values)
+        numbers = [v for v in items if isinstance(v, int | float) and not isinstance(v, bool)]
+        if len(numbers) == len(items) > 2:
+            parts.append(f"{name}: {len(items)} values {plain(min(numbers))}..{plain(max(numbers))}")
+        else:
+            parts.append(f"{name}: {value_text(items) if isinstance(values, list | tuple) else values}")
+    return "; ".join(parts)
+
+
+def _groups(run: Run) -> dict[tuple[str, str], list[PlannedCell]]:
+    groups: dict[tuple[str, str], list[PlannedCell]] = {}
+    for cell in run.planned:
+        groups.setdefault((cell.dataset, cell.method), []).append(cell)
+    return groups
+
+
+def _fits(search: CellRecord) -> int:
+    return sum(max(1, len(as_list(c.get("folds")))) for c in as_list(search.selection.get("candidates")))
+
+
+def _by_count(counter: Counter[str]) -> Sequence[tuple[str, int]]:
+    return sorted(counter.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _times(value: str, count: int, of: int) -> str:
+    return value if count == of else f"{value} ({count})"

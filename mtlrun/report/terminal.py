@@ -1,0 +1,83 @@
+"""The report on a terminal: one table per data set, readable at 80 columns, plain text elsewhere."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mtlrun.report.build import Report
+from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY
+from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
+from mtlrun.report.table import Row, reading_grid
+
+STYLES = {
+    CONFIRMED: "green",
+    PARTLY: "yellow",
+    NOT_CONFIRMED: "red",
+    NOT_TESTABLE: "dim",
+    WITHIN: "green",
+    OUTSIDE: "red",
+    NOT_RUN: "dim",
+    "ok": "green",
+}
+MAX_FAILURES = 10
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print tables, claims, reference numbers and failures."""
+    print_tables(console, report)
+    for claim in report.claims:
+        _verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}. {claim.why}")
+    for reference in report.references:
+        name = f"{reference.dataset} / {reference.method}: {reference.quantity}"
+        if reference.ours is None:
+            _verdict(console, reference.verdict, f"{name}: {reference.why}")
+        else:
+            found = f"ours {reference.ours:.5g}, {reference.source} {reference.value:.5g}"
+            _verdict(console, reference.verdict, f"{name}: {found}, tolerance {reference.tolerance:.3g}")
+    print_failures(console, report)
+    for line in report.summary:
+        console.print(Text(line))
+
+
+def print_tables(console: Console, report: Report) -> None:
+    """Print one table per data set; method names are never wrapped."""
+    for dataset in report.run.datasets:
+        rows = [row for row in report.rows if row.dataset == dataset]
+        if rows:
+            console.print(_table(report.run.title_of(dataset), report, rows))
+
+
+def print_failures(console: Console, report: Report) -> None:
+    """Print the first line of every failure, at most ten, with the file that has the rest."""
+    failed = report.run.failed
+    for cell in failed[:MAX_FAILURES]:
+        record = report.run.cells[cell.key]
+        error = (record.error or "no message").strip().splitlines()[0]
+        _verdict(console, record.status, f"{cell.name}: {error} [cells/{cell.key[:12]}...]", style="red")
+    if len(failed) > MAX_FAILURES:
+        console.print(Text(f"... and {len(failed) - MAX_FAILURES} more failures, see report.md"))
+
+
+def _table(title: str, report: Report, rows: list[Row]) -> Table:
+    grid = reading_grid(report.run, rows, with_dataset=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
+    for column in grid.columns:
+        # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.
+        whole = column.name in ("method", "status")
+        table.add_column(column.name, justify="left" if column.kind == "text" else "right", no_wrap=whole)
+    names = [cells[0] for cells in grid.texts()]
+    table.columns[0].min_width = max(map(len, names))
+    for row, cells in zip(rows, grid.texts(), strict=True):
+        texts = [Text(cell) for cell in cells]
+        texts[-1].stylize(STYLES.get(row.status, "red"))
+        table.add_row(*texts)
+    return table
+
+
+def _verdict(console: Console, word: str, text: str, style: str | None = None) -> None:
+    line = Text(f"{word}: ", style=style or STYLES.get(word, ""))
+    line.append(text, style="default")
+    console.print(line)

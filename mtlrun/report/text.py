@@ -1,0 +1,152 @@
+"""Numbers and grids as text, the same on every machine. Standard library only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MISSING = "-"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name and how its values are written.
+
+    Attributes
+    ----------
+    name : str
+        Header.
+    kind : {"text", "score", "seconds", "ratio", "count", "small"}
+        Key of the formats below; everything but text is set to the right.
+    """
+
+    name: str
+    kind: str = "text"
+
+
+@dataclass
+class Grid:
+    """Columns and rows of raw values (str, int, float or None)."""
+
+    columns: list[Column]
+    rows: list[list[Any]] = field(default_factory=list)
+
+    def texts(self) -> list[list[str]]:
+        """Return the rows as formatted text."""
+        return [[show(value, c.kind) for value, c in zip(row, self.columns, strict=True)] for row in self.rows]
+
+
+@dataclass
+class Section:
+    """A titled piece of the report: sentences, then grids."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to print."""
+        return not self.lines and not any(grid.rows for grid in self.grids)
+
+
+def score(value: float) -> str:
+    """Four decimals; large or tiny values with four significant digits."""
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.3e}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`digits` significant digits, without an exponent from 1e-4 to 1e6."""
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{digits - 1}e}"
+    exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "score": score,
+    "seconds": significant,
+    "ratio": lambda value: f"{significant(value)}x",
+    "count": lambda value: f"{value:.0f}",
+    "small": lambda value: f"{value:.2g}",
+}
+
+
+def show(value: Any, kind: str = "text") -> str:
+    """Format one value; None and NaN become a dash, text stays as it is."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return MISSING
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not math.isfinite(value):
+        return str(value)
+    return _FORMATS[kind](value) if kind in _FORMATS else plain(value)
+
+
+def plain(value: float) -> str:
+    """Write a number for machines: ten significant digits, an integer as such."""
+    return str(value) if isinstance(value, int) else f"{value:.10g}"
+
+
+def exact(value: Any) -> Any:
+    """Round the floats of a JSON value to ten significant digits, below the noise of another processor or library."""
+    if isinstance(value, dict):
+        return {str(k): exact(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.10g}") if math.isfinite(value) else None
+    return value
+
+
+def markdown_grid(grid: Grid) -> str:
+    """Return an aligned Markdown table."""
+    headers = [escape_markdown(c.name) for c in grid.columns]
+    body = [[escape_markdown(cell) for cell in row] for row in grid.texts()]
+    right = [c.kind != "text" for c in grid.columns]
+    widths = [max(3, *(len(row[i]) for row in [headers, *body])) for i in range(len(headers))]
+    rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
+    return "\n".join("| " + " | ".join(pad(row, widths, right)) + " |" for row in [headers, rule, *body])
+
+
+def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """Pad the cells of a row to the widths, to the right where asked."""
+    return [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+
+
+def escape_markdown(text: str) -> str:
+    """Keep a cell on one line and its bars from ending it."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{c: f"\\{c}" for c in "&%$#_"},
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+}
+
+
+def escape_tex(text: str) -> str:
+    """Escape every character that LaTeX would interpret."""
+    return "".join(_TEX.get(c, c) for c in " ".join(text.split()))
+
+
+def tex_grid(grid: Grid, align: str | None = None) -> str:
+    """Return a booktabs tabular; `align` is the column specification when the default (l and r) does not do."""
+    align = align or "".join("l" if c.kind == "text" else "r" for c in grid.columns)
+    rows = [" & ".join(escape_tex(cell) for cell in row) + r" \\" for row in grid.texts()]
+    head = " & ".join(escape_tex(c.name) for c in grid.columns) + r" \\"
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    )

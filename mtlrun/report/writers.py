@@ -1,0 +1,183 @@
+"""The report as Markdown, JSON, CSV and LaTeX; the same bytes on every machine."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.errors import UnknownNameError
+from mtlrun.core.records import write_atomic
+from mtlrun.report.build import Report
+from mtlrun.report.table import reading_grid, result_grid
+from mtlrun.report.text import Column, Grid, Section, escape_tex, exact, markdown_grid, tex_grid
+
+SCHEMA = 1
+TOLERANCE_RULE = (
+    "A number is within tolerance when it differs by at most the largest of: the absolute tolerance, the relative "
+    "tolerance times the printed value, half a unit of the last printed digit and, with at least two splits on both "
+    "sides, the stated number of standard errors of the difference."
+)
+
+
+def markdown(report: Report) -> str:
+    """Return report.md: the verdict first, then claims, table, reference numbers and the account of the run."""
+    info = report.run.info
+    paper = info.get("paper") or {}
+    lines = [f"# {info.get('title', info.get('id', 'Report'))}", ""]
+    lines += [f"`{info.get('id')}`, profile `{report.run.profile}`"]
+    source = [str(paper[k]) for k in ("cite", "artefact") if paper.get(k)]
+    source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
+    if source:
+        lines += ["", ". ".join(source)]
+    blocks = ["\n".join(lines), _section(Section("Verdict", [f"* {line}" for line in report.summary]))]
+    if report.claims:
+        blocks.append(_section(Section("Claims", _claim_lines(report))))
+    blocks.append(_section(Section("Results", [markdown_grid(reading_grid(report.run, report.rows))])))
+    if report.references:
+        blocks.append(_section(Section("Reference numbers", [TOLERANCE_RULE, markdown_grid(reference_grid(report))])))
+    blocks += [_section(section) for section in report.sections]
+    return "\n\n".join(blocks) + "\n"
+
+
+def markdown_table(report: Report) -> str:
+    """Return table.md."""
+    return markdown_grid(reading_grid(report.run, report.rows)) + "\n"
+
+
+def csv_table(report: Report) -> str:
+    """Return table.csv: raw numbers, empty where unknown."""
+    grid = result_grid(report.run, report.rows)
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([c.name for c in grid.columns])
+    writer.writerows([["" if v is None else exact(v) for v in row] for row in grid.rows])
+    return stream.getvalue()
+
+
+def json_report(report: Report) -> str:
+    """Return report.json."""
+    info = report.run.info
+    header: dict[str, Any] = {k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info}
+    table = result_grid(report.run, report.rows)
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        **header,
+        "profile": report.run.profile,
+        "partial": report.partial,
+        "cells": {
+            "planned": report.planned,
+            "done": report.done,
+            "failed": len(report.run.failed),
+            "missing": len(report.run.missing),
+        },
+        "summary": report.summary,
+        "claims": [{**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims],
+        "table": _records(table),
+        "trials": [{"dataset": r.dataset, "method": r.method, "values": r.samples} for r in report.rows if r.samples],
+        "reference": [dataclasses.asdict(r) for r in report.references],
+        "sections": [
+            {"title": s.title, "lines": s.lines, "tables": [_records(grid) for grid in s.grids]}
+            for s in report.sections
+        ],
+    }
+    return json.dumps(exact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def latex(report: Report) -> str:
+    """Return report.tex: the table and the reference numbers as booktabs tables, to be input in a document."""
+    name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
+    blocks = ["% needs \\usepackage{booktabs}", _tex_table(name, reading_grid(report.run, report.rows))]
+    if report.claims:
+        grid = Grid([Column("claim"), Column("text"), Column("verdict")])
+        grid.rows = [[c.id, c.text, c.verdict] for c in report.claims]
+        blocks.append(_tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
+    if report.references:
+        blocks.append(_tex_table("Reference numbers", reference_grid(report, why=False)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def reference_grid(report: Report, *, why: bool = True) -> Grid:
+    """Return the printed numbers beside ours."""
+    columns = [Column("dataset"), Column("method"), Column("quantity"), Column("source"), Column("printed", "seconds")]
+    columns += [Column("ours", "seconds"), Column("n", "count"), Column("difference", "seconds")]
+    columns += [Column("tolerance", "seconds"), Column("verdict")] + [Column("rule or reason")] * why
+    grid = Grid(columns)
+    for r in report.references:
+        values: list[Any] = [r.dataset, r.method, r.quantity, r.source, _number(r.value), _number(r.ours), r.n]
+        values += [_number(r.difference), _number(r.tolerance), r.verdict]
+        grid.rows.append(values + [r.why] * why)
+    return grid
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "md": markdown,
+    "json": json_report,
+    "csv": csv_table,
+    "tex": latex,
+}
+FILES: dict[str, Callable[[Report], str]] = {
+    "table.csv": csv_table,
+    "table.md": markdown_table,
+    "report.md": markdown,
+    "report.json": json_report,
+    "report.tex": latex,
+}
+
+
+def render(report: Report, form: str) -> str:
+    """Return the report in one of `FORMATS`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such format.
+    """
+    if form not in FORMATS:
+        raise UnknownNameError("format", form, FORMATS)
+    return FORMATS[form](report)
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """Write all files of the report into a folder and return their paths."""
+    paths = []
+    for name, writer in FILES.items():
+        path = Path(folder) / name
+        write_atomic(path, writer(report))
+        paths.append(path)
+    return paths
+
+
+def _section(section: Section) -> str:
+    bullets = all(line.startswith("* ") for line in section.lines)
+    text = ("\n" if bullets else "\n\n").join(section.lines)
+    grids = [markdown_grid(grid) for grid in section.grids if grid.rows]
+    return "\n\n".join([f"## {section.title}", *[text] * bool(text), *grids])
+
+
+def _claim_lines(report: Report) -> list[str]:
+    lines = []
+    for claim in report.claims:
+        where = f" ({claim.where})" if claim.where else ""
+        expected = f" (expected: {claim.expect})" if claim.expect != "confirmed" else ""
+        lines.append(f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}. {claim.why}")
+    return lines
+
+
+def _records(grid: Grid) -> list[dict[str, Any]]:
+    return [dict(zip([c.name for c in grid.columns], row, strict=True)) for row in grid.rows]
+
+
+def _number(value: float | None) -> str | None:
+    """Five significant digits: printed numbers keep all of theirs."""
+    return None if value is None else f"{value:.5g}"
+
+
+def _tex_table(caption: str, grid: Grid, align: str | None = None) -> str:
+    return "\n".join(
+        [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", tex_grid(grid, align), r"\end{table}"]
+    )
