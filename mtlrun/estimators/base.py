@@ -1,0 +1,283 @@
+"""Base classes: read (X, y, task ids), call `_fit_data`, publish the solution, predict and score."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mtlrun.core.result import SolverResult
+from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators.inputs import (
+    check_targets,
+    check_task_id,
+    check_weights,
+    encode_labels,
+    refuse_list_of_arrays,
+    split_task_column,
+    task_codes,
+)
+from mtlrun.estimators.params import NONE, Rule, check_params, choice, instance
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Constructor parameters of every estimator.
+COMMON_RULES = {
+    "task_column": instance("an int, a str", int, np.integer, str) | NONE,
+    "unseen": choice("error", "mean"),
+}
+
+
+class BaseMTL(BaseEstimator, ABC):
+    """Linear model of several tasks; what a subclass adds is `_fit_data` and a table of parameter rules.
+
+    Three layouts: a 1-D `y` without task ids is one task; a 1-D `y` with a task id per row is a *ragged* problem
+    (ids from the keyword `task_id` or from the column `task_column` of X, which then is no feature); a 2-D `y` is a
+    *shared* design with one column per task, where NaN marks a missing target.
+    """
+
+    _rules: ClassVar[dict[str, Rule]] = COMMON_RULES
+    task_column: int | str | None
+    unseen: str
+
+    @abstractmethod
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        """Solve the problem of checked data; labels are -1 and +1."""
+
+    @abstractmethod
+    def _read_y(self, y: Any, n_rows: int) -> Array:
+        """Return the targets of `fit` as floats."""
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
+            With `task_column` set, one more column that holds the task ids.
+        y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+            Two dimensions mean that all tasks share X; NaN there marks a missing target.
+        task_id : array-like of shape (n_samples,), optional
+            The task of every row, for a 1-D `y`.
+        sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
+            Multiplies the loss of every entry; two dimensions only with a 2-D `y`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of range, a list of arrays, task ids with a 2-D `y`, missing or infinite values.
+        """
+        check_params(self, self._rules)
+        names = list(y.columns) if hasattr(y, "columns") else None
+        X, ids = self._read_X(X, task_id, reset=True)
+        y = self._read_y(y, X.shape[0])
+        weights = check_weights(sample_weight, y.shape)
+        data = self._task_data(X, y, ids, weights, names)
+        self._publish(self._fit_data(data))
+        return self
+
+    def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
+        """Return X as float64 (dense or CSR) without the task column, and the task ids."""
+        refuse_list_of_arrays(X)
+        if self.task_column is not None and task_id is not None:
+            raise ValueError(f"give the tasks either as task_id or in the column task_column={self.task_column!r}")
+        X, ids = split_task_column(X, self.task_column)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        ids = task_id if ids is None else ids
+        return X, None if ids is None else check_task_id(ids, X.shape[0])
+
+    def _task_data(
+        self, X: Any, y: Array, ids: Array | None, weights: Array | None, names: list[Any] | None
+    ) -> TaskData:
+        """Build the container and remember the layout."""
+        if y.ndim == 2 and ids is not None:
+            raise ValueError(
+                "task ids together with a 2-D y: a 2-D y already has one column per task, on the same rows of X. "
+                "Pass a 1-D y with task ids, or a 2-D y without them."
+            )
+        if ids is not None:
+            data = TaskData.from_stacked(X, y, ids, weights=weights)
+            self.tasks_, self._layout = np.asarray(data.tasks), "ragged"
+            return data
+        Y = y if y.ndim == 2 else y[:, np.newaxis]
+        data = TaskData.from_matrix(X, Y, weights=weights, tasks=names if y.ndim == 2 else None)
+        self.tasks_, self._layout = np.asarray(data.tasks), "shared" if y.ndim == 2 else "single"
+        return data
+
+    def _publish(self, result: SolverResult) -> None:
+        """Set the fitted attributes and warn when the solver did not converge."""
+        self.coef_ = np.ascontiguousarray(result.W.T)
+        self.intercept_ = np.asarray(result.intercept, dtype=np.float64)
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.objective_ = list(result.objective)
+        self.gap_ = result.gap
+        self.stop_crit_ = result.gap if result.stop_crit is None else result.stop_crit
+        if not result.converged:
+            warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
+
+    def _convergence_message(self, result: SolverResult) -> str:
+        reached = "" if self.stop_crit_ is None else f": stopping criterion {self.stop_crit_:.2g}"
+        if reached and getattr(self, "tol", None) is not None:
+            reached += f" against tol={self.tol:g}"
+        why = f" ({result.message})" if result.message else ""
+        return (
+            f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. "
+            "Increase max_iter, or accept a larger tol."
+        )
+
+    def _scores(self, X: Any, task_id: Any) -> Array:
+        """Return X w_t + b_t: (n, T) for a shared design without ids, (n,) otherwise."""
+        check_is_fitted(self)
+        X, ids = self._read_X(X, task_id, reset=False)
+        if ids is None:
+            if self._layout == "ragged" and len(self.tasks_) > 1:
+                raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
+            scores = np.asarray(X @ self.coef_.T) + self.intercept_
+            return scores if self._layout == "shared" else scores[:, 0]
+        if self._layout == "single":
+            raise ValueError("task_id was given, but the model was fitted on one task without ids")
+        return self._scores_of_rows(X, task_codes(ids, self.tasks_, self.unseen))
+
+    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
+        """Return one score per row, each by the model of its own task; code -1 is the mean of all tasks."""
+        coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
+        intercept = np.append(self.intercept_, self.intercept_.mean())
+        scores = np.empty(X.shape[0])
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
+        for rows in np.split(order, starts[1:]):
+            code = codes[rows[0]]
+            scores[rows] = X[rows] @ coef[code] + intercept[code]
+        return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class RegressorMTL(RegressorMixin):
+    """Prediction and score of regressors; labels -1/+1 are accepted as numbers, the predictions are then scores."""
+
+    def _read_y(self, y: Any, n_rows: int) -> Array:
+        return check_targets(y, n_rows, labels=False)
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame, as in `fit`
+        task_id : array-like of shape (n_samples,), optional
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If task ids are missing, or unknown while ``unseen="error"``.
+        """
+        return self._scores(X, task_id)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
+        """Return the coefficient of determination: over all rows for a 1-D `y`, else the mean over the tasks.
+
+        Missing targets (NaN in a 2-D `y`) are left out.
+        """
+        predicted = self.predict(X, task_id=task_id)
+        y = check_targets(y, len(predicted), labels=False)
+        return _mean_over_tasks(r2_score, y, predicted, sample_weight)
+
+
+class ClassifierMTL(ClassifierMixin):
+    """Two classes, the same two for all tasks; the second of the sorted classes is the positive one."""
+
+    def _read_y(self, y: Any, n_rows: int) -> Array:
+        self.classes_, signed = encode_labels(check_targets(y, n_rows, labels=True))
+        return signed
+
+    def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return the scores X w_t + b_t; positive ones mean ``classes_[1]``. Arguments and shape as of `predict`."""
+        return self._scores(X, task_id)
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame, as in `fit`
+        task_id : array-like of shape (n_samples,), optional
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If task ids are missing, or unknown while ``unseen="error"``.
+        """
+        positive = (self.decision_function(X, task_id=task_id) > 0).astype(np.intp)
+        return self.classes_[np.minimum(positive, len(self.classes_) - 1)]
+
+    @available_if(lambda self: self._is_logistic())
+    def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return probabilities (logistic loss only): (n, T) of ``classes_[1]`` for a shared design, else (n, 2)."""
+        positive = expit(self.decision_function(X, task_id=task_id))
+        return positive if positive.ndim == 2 else np.column_stack([1 - positive, positive])
+
+    def _is_logistic(self) -> bool:
+        return getattr(self, "loss", None) == "logistic"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
+        """Return the accuracy: over all rows for a 1-D `y`, else the mean over the tasks.
+
+        Missing labels (NaN in a 2-D `y`) are left out.
+        """
+        predicted = self.predict(X, task_id=task_id)
+        y = check_targets(y, len(predicted), labels=True)
+        return _mean_over_tasks(_accuracy, y, predicted, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _accuracy(y: Array, predicted: Array, sample_weight: Array | None) -> float:
+    return float(np.average(y == predicted, weights=sample_weight))
+
+
+def _mean_over_tasks(measure: Any, y: Array, predicted: Array, sample_weight: Any) -> float:
+    """Average a measure over the columns of y, each on its observed entries; columns without any are left out."""
+    if y.shape != predicted.shape:
+        raise ValueError(f"y has shape {y.shape}, the predictions have {predicted.shape}")
+    weights = check_weights(sample_weight, y.shape)
+    if y.ndim == 1:
+        return float(measure(y, predicted, sample_weight=weights))
+    values = []
+    for t in range(y.shape[1]):
+        rows = np.flatnonzero(y[:, t] == y[:, t])
+        w = None if weights is None else (weights if weights.ndim == 1 else weights[:, t])[rows]
+        if rows.size:
+            values.append(measure(y[rows, t], predicted[rows, t], sample_weight=w))
+    return float(np.mean(values)) if values else float("nan")

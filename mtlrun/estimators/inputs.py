@@ -1,0 +1,218 @@
+"""From the arguments of `fit` and `predict` to arrays: task ids, targets, labels and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def refuse_list_of_arrays(X: Any) -> None:
+    """Refuse one array per task: cross-validation would silently split tasks instead of rows.
+
+    Raises
+    ------
+    ValueError
+        With the call to make instead.
+    """
+    if isinstance(X, list | tuple) and len(X) and getattr(X[0], "ndim", 0) >= 2:
+        raise ValueError(
+            f"X is a list of {len(X)} arrays, one per task; stack them and say which row belongs to which task: "
+            "fit(np.vstack(Xs), np.concatenate(ys), task_id=np.repeat(np.arange(len(Xs)), [len(y) for y in ys])). "
+            "For one X that all tasks share pass a 2-D y with one column per task."
+        )
+
+
+def split_task_column(X: Any, task_column: int | str | None) -> tuple[Any, Array | None]:
+    """Take the column with the task ids out of X.
+
+    Parameters
+    ----------
+    X : DataFrame, ndarray, sparse matrix or nested list
+    task_column : int, str or None
+        Position (negative ones count from the end) or, for a DataFrame, name.
+
+    Returns
+    -------
+    X : the other columns, of the same type
+    task_id : ndarray of shape (n,) or None
+
+    Raises
+    ------
+    ValueError
+        If there is no such column.
+    """
+    if task_column is None:
+        return X, None
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        position = _position_in_frame(X, task_column)
+        return X.iloc[:, [j for j in range(X.shape[1]) if j != position]], np.asarray(X.iloc[:, position])
+    if isinstance(task_column, str):
+        raise ValueError(f"task_column={task_column!r} is a name, but X has no column names; give its position")
+    is_sparse = sp.issparse(X)
+    if is_sparse:
+        X = sp.csc_array(X)
+    elif not hasattr(X, "shape"):
+        X = np.asarray(X, dtype=object)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}. Reshape your data.")
+    position = _checked_position(task_column, X.shape[1])
+    rest = [j for j in range(X.shape[1]) if j != position]
+    if is_sparse:
+        return sp.csr_array(X[:, rest]), X[:, [position]].toarray().ravel()
+    return X[:, rest], X[:, position]
+
+
+def _position_in_frame(X: Any, task_column: int | str) -> int:
+    names = list(X.columns)
+    if task_column in names:
+        if names.count(task_column) > 1:
+            raise ValueError(f"X has {names.count(task_column)} columns named {task_column!r}")
+        return names.index(task_column)
+    if isinstance(task_column, str):
+        raise ValueError(f"X has no column {task_column!r} (task_column); its columns are {names}")
+    return _checked_position(task_column, len(names))
+
+
+def _checked_position(position: int, n_columns: int) -> int:
+    if not -n_columns <= position < n_columns:
+        raise ValueError(f"task_column={position}, but X has only {n_columns} columns")
+    return position % n_columns
+
+
+def check_task_id(task_id: Any, n_rows: int) -> Array:
+    """Return task ids as a 1-D array; whole numbers stored as floats (a column of X) become integers.
+
+    Raises
+    ------
+    ValueError
+        If there is not one id per row, or an id is missing.
+    """
+    ids = np.asarray(task_id)
+    if ids.ndim != 1 or len(ids) != n_rows:
+        raise ValueError(f"task_id must have one entry per row of X ({n_rows}), got an array of shape {ids.shape}")
+    if ids.dtype.kind in "fO":
+        missing = np.array([value is None or value != value for value in ids.tolist()], dtype=bool)
+        if missing.any():
+            raise ValueError(f"task_id is missing for {missing.sum()} rows, the first is row {missing.argmax()}")
+        if ids.dtype.kind == "O" and len({isinstance(value, str) for value in ids.tolist()}) > 1:
+            raise ValueError("task_id mixes strings with other types; make all ids strings or all numbers")
+        if ids.dtype.kind == "O" and ids.size and not isinstance(ids[0], str):
+            ids = np.asarray(ids.tolist())
+    if ids.dtype.kind == "f" and np.array_equal(ids, np.rint(ids)):
+        return ids.astype(np.int64)
+    return ids
+
+
+def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
+    """Return targets as a float (n,) or (n, T) array; NaN (a missing target) is allowed in two dimensions only.
+
+    Parameters
+    ----------
+    y : array-like
+    n_rows : int
+        Rows of X.
+    labels : bool
+        Keep the type of the entries: they are class labels.
+    """
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    y = check_array(
+        y,
+        dtype=None if labels else np.float64,
+        ensure_2d=False,
+        ensure_all_finite="allow-nan",
+        input_name="y",
+    )
+    if y.ndim == 1:
+        assert_all_finite(y, input_name="y")
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, got {y.ndim}")
+    check_consistent_length(np.empty(n_rows), y)
+    return y
+
+
+def encode_labels(y: Array) -> tuple[Array, Array]:
+    """Turn two classes into -1 and +1; missing labels (NaN) stay NaN.
+
+    The second of the sorted classes is +1. With one class only, a positive number is +1, zero and negative
+    numbers are -1, any other label is +1.
+
+    Returns
+    -------
+    classes : ndarray of shape (1,) or (2,)
+    signed : float ndarray of the shape of y
+
+    Raises
+    ------
+    ValueError
+        For more than two classes, continuous targets or no label at all.
+    """
+    observed = y == y  # NaN is not equal to itself
+    labels = y[observed]
+    if not labels.size:
+        raise ValueError("y has no observed label: at least one class is needed")
+    check_classification_targets(labels)
+    classes = np.unique(labels)
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{len(classes)} classes; give one column of labels per class (one task each), or wrap the estimator in "
+            "sklearn.multiclass.OneVsRestClassifier."
+        )
+    if len(classes) == 1 and classes.dtype.kind in "iufb":
+        positive = classes[0] > 0
+    else:
+        positive = True
+    signed = np.where(y == classes[-1], 1.0, -1.0) if positive else np.full(y.shape, -1.0)
+    signed[~observed] = np.nan
+    return classes, signed
+
+
+def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
+    """Return weights of shape (n,), or (n, T) for a shared design, as floats.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, or a weight is negative, NaN or infinite.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(shape[0], float(weights))
+    if weights.shape != shape[:1] and weights.shape != shape:
+        allowed = f"({shape[0]},)" if len(shape) == 1 else f"({shape[0]},) or {shape}"
+        raise ValueError(f"sample_weight must have shape {allowed}, got {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must be finite and non-negative")
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere: no row counts")
+    return weights
+
+
+def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
+    """Return the position of every task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
+
+    Raises
+    ------
+    ValueError
+        Listing the unknown tasks, when `unseen` is "error".
+    """
+    position = {task: k for k, task in enumerate(tasks.tolist())}
+    names, inverse = np.unique(task_id, return_inverse=True)
+    codes = np.array([position.get(name, -1) for name in names.tolist()], dtype=np.intp)
+    unknown = names[codes < 0].tolist()
+    if unknown and unseen == "error":
+        shown = ", ".join(repr(name) for name in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+        raise ValueError(
+            f"task_id has {len(unknown)} task(s) that the model has not seen: {shown}; it was fitted on {len(tasks)} "
+            "tasks. With unseen='mean' they get the mean of all coefficients."
+        )
+    return codes[inverse.reshape(-1)]

@@ -1,0 +1,85 @@
+"""Validation of constructor parameters from a small table: name -> rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlrun.core.errors import suggest
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter may be: a text for the message and a test. Rules are joined with ``|``."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+    names: tuple[str, ...] = ()
+
+    def __or__(self, other: Rule) -> Rule:
+        def accepts(value: Any) -> bool:
+            return self.accepts(value) or other.accepts(value)
+
+        return Rule(f"{self.text} or {other.text}", accepts, self.names + other.names)
+
+
+def real(low: float = -math.inf, high: float = math.inf, closed: str = "left") -> Rule:
+    """Return the rule of a number in an interval; `closed` is one of left, right, both, neither."""
+    left, right = closed in ("left", "both"), closed in ("right", "both")
+
+    def accepts(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+            return False
+        return bool((low <= value if left else low < value) and (value <= high if right else value < high))
+
+    return Rule(f"a float in {'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}", accepts)
+
+
+def integer(low: int) -> Rule:
+    """Return the rule of an integer of at least `low`."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= low)
+
+    return Rule(f"an int in [{low}, inf)", accepts)
+
+
+def choice(*names: str) -> Rule:
+    """Return the rule of one of some strings."""
+    text = "one of " + ", ".join(repr(name) for name in names)
+    return Rule(text, lambda value: isinstance(value, str) and value in names, names)
+
+
+def instance(text: str, *types: type) -> Rule:
+    """Return the rule of an instance of some types; bools are no integers."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, types) and (bool in types or not isinstance(value, bool))
+
+    return Rule(text, accepts)
+
+
+#: Rules that many estimators share.
+BOOLEAN = instance("a bool", bool, np.bool_)
+NONE = Rule("None", lambda value: value is None)
+
+
+def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
+    """Check the parameters of an estimator against a table of rules.
+
+    Raises
+    ------
+    ValueError
+        ``alpha must be a float in [0, inf), got -1``, with the nearest choice for a misspelt one.
+    """
+    for name, rule in rules.items():
+        value = getattr(estimator, name)
+        if rule.accepts(value):
+            continue
+        near = suggest(value, rule.names, n=1) if isinstance(value, str) else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{name} must be {rule.text}, got {value!r}{hint}")
