@@ -37,8 +37,9 @@ Reader protocol: a module ``mtlrun/data/readers/<name>.py`` has ``VERSION: int``
 enters the fingerprint) and ``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files`
 holds the verified files of the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``,
 ``read_bytes()``, ``lines()``, ``where(line, column)``). The reader sets X, y, task_id, task_type, tasks, features,
-splits; ``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. What is wrong in a file is a ``DataError`` that starts with ``file:line:column``. Options are keyword-only with defaults; an
-unknown one is refused by ``load_dataset``. A generator has the same shape without `files`: a module-level dict
+splits; ``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. What is wrong in a file
+is a ``DataError`` that starts with ``file:line:column``. Options are keyword-only with defaults; an unknown one is
+refused by ``load_dataset``. A generator has the same shape without `files`: a module-level dict
 ``VERSIONS = {"rmtl": 1}`` and ``simulate_rmtl(*, n=..., seed=...) -> Dataset`` with ``truth``.
 """
 

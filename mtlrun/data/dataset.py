@@ -80,7 +80,7 @@ class Dataset:
         self._check_tasks()
         if self.features and len(self.features) != self.n_features:
             raise DataError(f"{len(self.features)} feature names for {self.n_features} columns")
-        if self.task_type == "binary" and not np.isin(self.y[~np.isnan(self.y)], (-1.0, 1.0)).all():
+        if self.task_type == "binary" and not ((np.abs(self.y) == 1) | np.isnan(self.y)).all():
             raise DataError("binary labels must be -1 or +1 (NaN where missing)")
 
     def _count_tasks(self) -> int:

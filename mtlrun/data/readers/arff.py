@@ -1,0 +1,395 @@
+"""ARFF files: dense and sparse rows, quoted names, nominal values, comments, missing values.
+
+The rows are parsed in blocks of bounded size. A block whose rows are plain numbers goes to numpy at once; any other
+block is read value by value, which also finds the line and column of what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+
+VERSION = 1
+
+_BLOCK = 1 << 20  # characters
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{'\"][^\s{{]*)\s*(.*)", re.IGNORECASE)
+_FIELD = re.compile(rf"\s*({_QUOTED}|[^,'\"\s](?:[^,]*[^,\s])?)\s*(,|$)")
+_ENTRY = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,'\"\s]+)\s*(,|$)")
+_NUMERIC_ENTRIES = re.compile(r"(?:\d++ [-+.\deE]++(?:, ?+|$))*+")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+@dataclass
+class Attribute:
+    """One column of an ARFF file.
+
+    Attributes
+    ----------
+    name : str
+        Without quotes and escapes.
+    raw : str
+        As written, without quotes.
+    codes : dict of str to float, or None
+        Number of every nominal value: itself where all values are numbers, else its position. None = numeric column.
+    line : int
+        Where it is declared.
+    """
+
+    name: str
+    raw: str
+    codes: dict[str, float] | None
+    line: int
+
+    @property
+    def textual(self) -> bool:
+        """Whether values are words, so that rows cannot be parsed as numbers."""
+        return self.codes is not None and any(not _is_number(value) for value in self.codes)
+
+
+@dataclass
+class ArffTable:
+    """An ARFF file: the relation's name, the columns, and the values (CSR when rows are sparse)."""
+
+    relation: str
+    attributes: list[Attribute]
+    X: Any
+
+
+@dataclass
+class _Rows:
+    """Parsed rows, block by block."""
+
+    blocks: list[Any] = field(default_factory=list)
+    any_sparse: bool = False
+
+    def stack(self, width: int) -> Any:
+        if not self.blocks:
+            return np.empty((0, width))
+        if not self.any_sparse:
+            return np.concatenate(self.blocks)
+        X = sparse.vstack([sparse.csr_matrix(b) for b in self.blocks], format="csr")
+        X.eliminate_zeros()
+        return X
+
+
+def read(
+    files: dict[str, DataFile],
+    card: Card,
+    *,
+    target: str | list[str],
+    task: str | None = None,
+    encoding: str = "utf-8",
+) -> Dataset:
+    """Read one ARFF table whose targets are named columns.
+
+    Parameters
+    ----------
+    target : str or list of str
+        Column or columns to predict; several make a shared design.
+    task : str, optional
+        Column that says to which task a row belongs (ragged design).
+    encoding : str, default="utf-8"
+
+    Raises
+    ------
+    DataError
+        If the file is no ARFF, a named column is absent, or there are several files.
+    """
+    if len(files) != 1:
+        raise DataError(f"{card.path}: the arff reader takes one file, the card names {len(files)}")
+    file = next(iter(files.values()))
+    table = read_arff(file, encoding=encoding)
+    names = [target] if isinstance(target, str) else list(target)
+    columns = [column_of(table, name, file) for name in names]
+    task_column = None if task is None else column_of(table, task, file)
+    keep = np.setdiff1d(np.arange(len(table.attributes)), [*columns, *([] if task_column is None else [task_column])])
+    y = dense_columns(table.X, columns)
+    y = _signed(y, file) if card.task_type == "binary" else y
+    task_id, tasks = None, names
+    if task_column is not None:
+        ids, task_id = np.unique(dense_columns(table.X, [task_column])[:, 0], return_inverse=True)
+        words = {code: word for word, code in (table.attributes[task_column].codes or {}).items()}
+        tasks = [words.get(float(v), f"{v:g}") for v in ids]
+    flat = isinstance(target, str) and (task_id is not None or card.task_type == "multiclass")
+    return Dataset(
+        X=table.X[:, keep],
+        y=y[:, 0].astype(np.int64 if card.task_type == "multiclass" else float) if flat else y,
+        task_type=card.task_type,
+        task_id=task_id,
+        tasks=list(table.attributes[columns[0]].codes or []) if card.task_type == "multiclass" else tasks,
+        features=[table.attributes[j].name for j in keep],
+    )
+
+
+def read_arff(file: DataFile, *, encoding: str = "utf-8", missing: str = "error") -> ArffTable:
+    """Read an ARFF file.
+
+    Parameters
+    ----------
+    file : DataFile
+    encoding : str, default="utf-8"
+    missing : {"error", "nan"}, default="error"
+        What becomes of ``?``.
+
+    Raises
+    ------
+    DataError
+        With ``file:line:column`` of what is wrong.
+    """
+    if missing not in ("error", "nan"):
+        raise DataError(f"missing must be 'error' or 'nan', not {missing!r}")
+    lines = enumerate(file.lines(encoding), start=1)
+    relation, attributes = _read_header(lines, file)
+    parser = _RowParser(file, attributes, missing)
+    rows = _Rows()
+    for block in _blocks(lines):
+        is_sparse = block[0][1].startswith("{")
+        rows.any_sparse |= is_sparse
+        rows.blocks.append(parser.sparse(block) if is_sparse else parser.dense(block))
+    return ArffTable(relation, attributes, rows.stack(len(attributes)))
+
+
+def column_of(table: ArffTable, name: str, file: DataFile) -> int:
+    """Return the position of the column called `name` (as written, or unescaped).
+
+    Raises
+    ------
+    DataError
+        If no column or more than one has this name.
+    """
+    found = [j for j, a in enumerate(table.attributes) if name in (a.name, a.raw)]
+    if len(found) != 1:
+        raise DataError(
+            f"{file.where()}: {'no' if not found else len(found)} columns are called {name!r}, expected one"
+        )
+    return found[0]
+
+
+def dense_columns(X: Any, columns: list[int]) -> np.ndarray:
+    """Return some columns as a dense array of shape (n, len(columns))."""
+    part = X[:, columns]
+    return part.toarray() if sparse.issparse(part) else np.asarray(part)
+
+
+def _signed(y: np.ndarray, file: DataFile) -> np.ndarray:
+    known = y[~np.isnan(y)]
+    if not np.isin(known, (-1.0, 0.0, 1.0)).all() or ((known == 0).any() and (known == -1).any()):
+        raise DataError(f"{file.where()}: binary labels must be 0/1 or -1/+1, found {np.unique(known)[:5].tolist()}")
+    return np.where(y == 0, -1.0, y)
+
+
+def _read_header(lines: Iterator[tuple[int, str]], file: DataFile) -> tuple[str, list[Attribute]]:
+    relation, attributes = "", []
+    for number, line in lines:
+        text = line.strip().lstrip("\ufeff")
+        word = text.split(None, 1)[0].lower() if text else "%"
+        if word.startswith("%"):
+            continue
+        if word == "@relation":
+            relation = _unquote(text[len(word) :].strip())[0]
+        elif word == "@attribute":
+            attributes.append(_read_attribute(text, number, file))
+        elif word == "@data":
+            if not attributes:
+                raise _wrong(file, number, 1, "@data comes before any @attribute")
+            return relation, attributes
+        else:
+            raise _wrong(file, number, 1, f"expected @relation, @attribute or @data, found {text[:40]!r}")
+    raise DataError(f"{file.where()}: there is no @data line", "The file is no ARFF file, or its end is missing.")
+
+
+def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise _wrong(file, number, 1, f"cannot read the attribute {text[:60]!r}")
+    name, raw = _unquote(match[1])
+    kind = match[2].strip()
+    if kind.lower().split(None, 1)[:1] in (["numeric"], ["real"], ["integer"]):
+        return Attribute(name, raw, None, number)
+    if kind.startswith("{") and kind.endswith("}"):
+        values = [value for value, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)]
+        numbers = all(_is_number(v) for v in values)
+        return Attribute(name, raw, {v: float(v) if numbers else float(i) for i, v in enumerate(values)}, number)
+    raise _wrong(
+        file, number, match.start(2) + 1, f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric or {{nominal}}"
+    )
+
+
+class _RowParser:
+    """Turns blocks of rows into arrays, the quick way where it applies."""
+
+    def __init__(self, file: DataFile, attributes: list[Attribute], missing: str) -> None:
+        self.file, self.attributes, self.missing = file, attributes, missing
+        self.width = len(attributes)
+        self.numeric = not any(a.textual for a in attributes)
+        self.allowed: dict[tuple[float, ...], np.ndarray] = {}
+        for j, attribute in enumerate(attributes):
+            if attribute.codes is not None:
+                values = tuple(sorted(attribute.codes.values()))
+                self.allowed.setdefault(values, np.zeros(self.width, dtype=bool))[j] = True
+
+    def dense(self, block: list[tuple[int, str]]) -> np.ndarray:
+        texts = [text for _, text in block]
+        if self.numeric and all(text.count(",") == self.width - 1 for text in texts):
+            values = _numbers(",".join(texts), ",")
+            if values is not None and values.size == len(texts) * self.width:
+                X = values.reshape(len(texts), self.width)
+                if all(np.isin(X[:, columns], known).all() for known, columns in self.allowed.items()):
+                    return X
+        return np.array([self._dense_row(number, text) for number, text in block])
+
+    def sparse(self, block: list[tuple[int, str]]) -> sparse.csr_matrix:
+        self._check_omitted()
+        bodies = [self._body(number, text) for number, text in block]
+        if self.numeric and all(_NUMERIC_ENTRIES.fullmatch(body) for body in bodies):
+            X = self._sparse_numbers(bodies)
+            if X is not None:
+                return X
+        X = sparse.lil_matrix((len(block), self.width))
+        for i, ((number, text), body) in enumerate(zip(block, bodies, strict=True)):
+            entries = self._sparse_row(number, body, text.index("{") + 2)
+            X.rows[i], X.data[i] = sorted(entries), [entries[j] for j in sorted(entries)]
+        return X.tocsr()
+
+    def _sparse_numbers(self, bodies: list[str]) -> sparse.csr_matrix | None:
+        pairs = _numbers(" ".join(bodies).replace(",", " "), " ")
+        counts = np.array([body.count(",") + 1 if body else 0 for body in bodies])
+        if pairs is None or pairs.size != 2 * counts.sum():
+            return None
+        columns, values = pairs[::2].astype(np.int64), pairs[1::2]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        within = np.ones(columns.size, dtype=bool)
+        within[indptr[:-1][counts > 0]] = False
+        rising = np.diff(columns, prepend=-1)[within] > 0
+        if not rising.all() or (columns.size and columns.max() >= self.width):
+            return None
+        if not all(np.isin(values[nominal[columns]], known).all() for known, nominal in self.allowed.items()):
+            return None
+        return sparse.csr_matrix((values, columns, indptr), shape=(len(bodies), self.width))
+
+    def _check_omitted(self) -> None:
+        for attribute in self.attributes:
+            if attribute.codes and next(iter(attribute.codes.values())) != 0:
+                first = next(iter(attribute.codes))
+                text = f"rows are sparse, so an omitted {attribute.name!r} would mean {first!r}, not zero"
+                raise _wrong(self.file, attribute.line, 1, text)
+
+    def _body(self, number: int, text: str) -> str:
+        if not text.startswith("{"):
+            raise _wrong(self.file, number, 1, "a dense row among sparse ones")
+        if not text.endswith("}"):
+            raise _wrong(
+                self.file, number, len(text), "the row does not end with '}' (truncated, or an instance weight)"
+            )
+        return text[1:-1].strip()
+
+    def _dense_row(self, number: int, text: str) -> list[float]:
+        fields = list(_fields(text, self.file, number, 1))
+        if len(fields) != self.width:
+            raise _wrong(self.file, number, 1, f"the row has {len(fields)} values, expected {self.width}")
+        return [self._value(a, v, number, c) for a, (v, c) in zip(self.attributes, fields, strict=True)]
+
+    def _sparse_row(self, number: int, body: str, offset: int) -> dict[int, float]:
+        entries: dict[int, float] = {}
+        position = 0
+        while position < len(body):
+            match = _ENTRY.match(body, position)
+            if match is None:
+                raise _wrong(
+                    self.file, number, offset + position, f"expected 'column value', found {body[position:][:30]!r}"
+                )
+            column = int(match[1])
+            if column >= self.width or column in entries:
+                why = f"there are {self.width} columns" if column >= self.width else "it is given twice"
+                raise _wrong(self.file, number, offset + match.start(1), f"column {column}: {why}")
+            value = _unquote(match[2])[0]
+            entries[column] = self._value(self.attributes[column], value, number, offset + match.start(2))
+            position = match.end()
+        return entries
+
+    def _value(self, attribute: Attribute, value: str, number: int, column: int) -> float:
+        if value == "?":
+            if self.missing == "nan":
+                return float("nan")
+            raise _wrong(self.file, number, column, f"the value of {attribute.name!r} is missing ('?')")
+        if attribute.codes is not None:
+            if value in attribute.codes:
+                return attribute.codes[value]
+            if not attribute.textual and _is_number(value) and float(value) in attribute.codes.values():
+                return float(value)
+            known = ", ".join(list(attribute.codes)[:8])
+            raise _wrong(self.file, number, column, f"{value!r} is no value of {attribute.name!r} ({known})")
+        if not _is_number(value):
+            raise _wrong(
+                self.file, number, column, f"the value of {attribute.name!r} must be a finite number, not {value!r}"
+            )
+        return float(value)
+
+
+def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Yield rows (no blanks, no comments) in blocks of one kind and about `_BLOCK` characters."""
+    block: list[tuple[int, str]] = []
+    size, kind = 0, False
+    for number, line in lines:
+        text = line.strip()
+        if not text or text.startswith("%"):
+            continue
+        if block and (size > _BLOCK or text.startswith("{") != kind):
+            yield block
+            block, size = [], 0
+        kind = text.startswith("{")
+        block.append((number, text))
+        size += len(text)
+    if block:
+        yield block
+
+
+def _numbers(text: str, separator: str) -> np.ndarray | None:
+    """Return the finite numbers of a text, or None when anything else is in it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # numpy 1 warns where numpy 2 raises
+        try:
+            values = np.fromstring(text, sep=separator) if text else np.empty(0)
+        except (ValueError, DeprecationWarning):
+            return None
+    return values if np.isfinite(values).all() else None
+
+
+def _fields(text: str, file: DataFile, number: int, offset: int) -> Iterator[tuple[str, int]]:
+    """Yield the comma-separated values and their columns."""
+    position, more = 0, True
+    while more:
+        match = _FIELD.match(text, position)
+        if match is None:
+            raise _wrong(file, number, offset + position, f"cannot read a value at {text[position:][:30]!r}")
+        yield _unquote(match[1])[0], offset + match.start(1)
+        position, more = match.end(), match[2] == ","
+
+
+def _unquote(text: str) -> tuple[str, str]:
+    """Return a name without quotes: (escapes resolved, escapes kept)."""
+    raw = text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0] else text
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), raw), raw
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _wrong(file: DataFile, line: int, column: int, text: str) -> DataError:
+    return DataError(f"{file.where(line, column)}: {text}")

@@ -1,0 +1,31 @@
+"""The 8 x 8 digits that scikit-learn brings with it: needs no file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+
+VERSION = 1
+
+
+def read(files: dict[str, DataFile], card: Card, *, scale: float = 16.0) -> Dataset:
+    """Return the digits as ten one-vs-rest tasks with a shared design.
+
+    Parameters
+    ----------
+    scale : float, default=16.0
+        The pixels (0..16) are divided by it.
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return Dataset(
+        X=bunch.data / scale,
+        y=np.where(bunch.target[:, None] == np.arange(10), 1.0, -1.0),
+        task_type="binary",
+        tasks=[str(digit) for digit in range(10)],
+        features=list(bunch.feature_names),
+    )

@@ -1,0 +1,144 @@
+"""Multi-label sets as Mulan (ARFF + XML list of labels) and MEKA (``-C n`` in the relation) write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers.arff import ArffTable, column_of, dense_columns, read_arff
+
+VERSION = 1
+
+
+def read(
+    files: dict[str, DataFile],
+    card: Card,
+    *,
+    arff: list[str],
+    xml: str | None = None,
+    labels: int | None = None,
+    split_rows: dict[str, int] | None = None,
+    missing: str = "error",
+    encoding: str = "utf-8",
+) -> Dataset:
+    """Read a multi-label set: one shared X, one -1/+1 column per label.
+
+    Parameters
+    ----------
+    arff : list of str
+        Files whose rows follow each other; all have the same columns.
+    xml : str, optional
+        File with Mulan's list of labels; their order there is the order of the tasks.
+    labels : int, optional
+        Without `xml`: the first `labels` columns are labels, the last ``-labels`` when negative. Default: what MEKA
+        writes into the relation as ``-C n``.
+    split_rows : dict of str to int, optional
+        Published splits by name: so many first rows are the training part, the others the test part.
+    missing : {"error", "nan"}, default="error"
+        What becomes of ``?``; a missing label is a NaN target.
+    encoding : str, default="utf-8"
+
+    Returns
+    -------
+    Dataset
+        X is CSR when the rows of the files are sparse, else dense.
+
+    Raises
+    ------
+    DataError
+        With ``file:line:column`` of what is wrong, when a label is no column, or files do not fit together.
+    """
+    tables = [read_arff(files[name], encoding=encoding, missing=missing) for name in arff]
+    first, file = tables[0], files[arff[0]]
+    for name, table in zip(arff, tables, strict=True):
+        if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
+            raise DataError(f"{files[name].where()}: its columns differ from those of {file.where()}")
+    columns = _label_columns(first, file, None if xml is None else files[xml], labels)
+    X = _stack([table.X for table in tables])
+    keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
+    return Dataset(
+        X=X[:, keep],
+        y=_targets(X, columns, first, file),
+        task_type="binary",
+        tasks=[first.attributes[j].name for j in columns],
+        features=[first.attributes[j].name for j in keep],
+        splits={name: [(np.arange(k), np.arange(k, X.shape[0]))] for name, k in (split_rows or {}).items()},
+    )
+
+
+def read_labels(file: DataFile) -> list[str]:
+    """Return the names in Mulan's XML list of labels, in document order (nested labels included).
+
+    Document types are refused, so that no entity is ever expanded.
+
+    Raises
+    ------
+    DataError
+        With line and column if it is no well-formed list of labels.
+    """
+    parser = expat.ParserCreate(namespace_separator=" ")
+    names: list[str] = []
+
+    def fail(text: str) -> None:
+        raise DataError(f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: {text}")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        kind = tag.rpartition(" ")[2]
+        if kind == "labels" and not names:
+            return
+        if kind != "label" or "name" not in attributes:
+            fail(f"expected <labels> with <label name=...> in it, found <{kind}>")
+        if attributes["name"] in names:
+            fail(f"the label {attributes['name']!r} is listed twice")
+        names.append(attributes["name"])
+
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = lambda *_: fail("a DOCTYPE is refused (it could define entities)")
+    try:
+        parser.Parse(file.read_bytes(), True)
+    except expat.ExpatError as error:
+        place = file.where(error.lineno, error.offset + 1)
+        raise DataError(f"{place}: no well-formed XML: {expat.ErrorString(error.code)}") from None
+    if not names:
+        raise DataError(f"{file.where()}: the list of labels is empty")
+    return names
+
+
+def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None, labels: int | None) -> list[int]:
+    width = len(table.attributes)
+    if xml is not None:
+        return [column_of(table, name, file) for name in read_labels(xml)]
+    if labels is None:
+        meka = re.search(r"-C\s+(-?\d+)", table.relation)
+        if meka is None:
+            text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation"
+            raise DataError(text, "Name the XML file, or give the number of label columns with the option 'labels'.")
+        labels = int(meka[1])
+    if not 0 < abs(labels) < width:
+        raise DataError(f"{file.where()}: {labels} label columns of {width} columns: features and labels are needed")
+    return list(range(labels)) if labels > 0 else list(range(width + labels, width))
+
+
+def _targets(X: Any, columns: list[int], table: ArffTable, file: DataFile) -> np.ndarray:
+    Y = dense_columns(X, columns)
+    wrong = ((Y != 0) & (Y != 1) & ~np.isnan(Y)).any(axis=0)
+    if wrong.any():
+        label = table.attributes[columns[int(np.argmax(wrong))]]
+        raise DataError(f"{file.where(label.line)}: the label {label.name!r} has values other than 0 and 1")
+    return 2.0 * Y - 1.0
+
+
+def _stack(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack([sparse.csr_matrix(part) for part in parts], format="csr")
+    return np.concatenate(parts)

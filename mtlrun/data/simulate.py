@@ -1,0 +1,270 @@
+"""Simulated data with known truth. The same arguments give the same numbers, up to the rounding of matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse, special
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.dataset import Dataset
+
+#: Raised when a generator's numbers change; part of the fingerprint.
+VERSIONS = {"rmtl": 1, "fetr": 1, "gauss2d": 1, "eurlex": 1}
+
+
+def simulate_rmtl(
+    *,
+    n: int = 300,
+    d: int = 50,
+    m: int = 20,
+    rank: int = 5,
+    outliers: float = 0.1,
+    noise: float = 0.1,
+    kind: str = "sign",
+    seed: int = 0,
+) -> Dataset:
+    """Low-rank tasks with a few outlier tasks, the model of robust multi-task learning; one shared design.
+
+    X ~ N(0, 1), W = L + E with L = U V' / sqrt(rank) (U, V ~ N(0, 1)) and E zero except for ``outliers * m`` columns
+    ~ N(0, 4) (variance 4), y = X w + N(0, (noise * std)^2) with the standard deviation of the task's own X w.
+
+    Parameters
+    ----------
+    n, d, m : int
+        Rows, features, tasks. The scaling experiments use n=500 with d in 200..3200, m=200 or m in 100..1600, d=500.
+    rank : int, default=5
+        Rank of L.
+    outliers : float, default=0.1
+        Part of the tasks that are outliers (at least one unless 0).
+    noise : float, default=0.1
+        Standard deviation of the noise, relative to that of the noise-free targets.
+    kind : {"sign", "value"}, default="sign"
+        Labels -1/+1, or the values themselves (regression).
+    seed : int, default=0
+
+    Returns
+    -------
+    Dataset
+        ``truth``: W, L, E of shape (d, m) and ``outliers``, the outlier tasks.
+
+    Raises
+    ------
+    DataError
+        If a size is not positive, a part is outside [0, 1], or `kind` is unknown.
+    """
+    _check_sizes(n=n, d=d, m=m, rank=rank)
+    _check_kind(kind)
+    if not 0 <= outliers <= 1 or noise < 0:
+        raise DataError(f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}")
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    L = rng.standard_normal((d, rank)) @ rng.standard_normal((m, rank)).T / np.sqrt(rank)
+    chosen = np.sort(rng.permutation(m)[: max(1, round(outliers * m)) if outliers else 0])
+    E = np.zeros((d, m))
+    E[:, chosen] = 2.0 * rng.standard_normal((d, len(chosen)))
+    Y = _noisy(X @ (L + E), noise, rng)
+    return Dataset(
+        X=X,
+        y=np.where(Y >= 0, 1.0, -1.0) if kind == "sign" else Y,
+        task_type="binary" if kind == "sign" else "regression",
+        truth={"W": L + E, "L": L, "E": E, "outliers": chosen},
+    )
+
+
+def simulate_fetr(
+    *,
+    n: int = 500,
+    d: int = 20,
+    m: int = 10,
+    l: float = 0.01,  # noqa: E741  (the name in the paper)
+    u: float = 100.0,
+    noise: float = 0.1,
+    seed: int = 0,
+) -> Dataset:
+    """Tasks whose coefficients are matrix-normal, the model of feature and task relationship learning; shared design.
+
+    X uniform in [0, 1]; Sigma1 (d, d) and Sigma2 (m, m) are random precision matrices with log-uniform spectra in
+    [l, u]; W = Sigma1^{-1/2} Z Sigma2^{-1/2} with Z ~ N(0, 1); Y = X W + N(0, (noise * std)^2). The paper's text has
+    lost its generator; X and the spectra are the paper's as far as known, the rest is ours.
+
+    Parameters
+    ----------
+    n, d, m : int
+        Rows, features, tasks. The optimiser experiment uses n=10000 and d, m up to 1000.
+    l, u : float, default=0.01, 100
+        Bounds of the spectra.
+    noise : float, default=0.1
+        Standard deviation of the noise, relative to that of the task's X w.
+    seed : int, default=0
+
+    Returns
+    -------
+    Dataset
+        ``truth``: W (d, m), Sigma1, Sigma2.
+
+    Raises
+    ------
+    DataError
+        If a size is not positive or not 0 < l <= u.
+    """
+    _check_sizes(n=n, d=d, m=m)
+    if not 0 < l <= u or noise < 0:
+        raise DataError(f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}")
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    values1, basis1 = _random_spectrum(d, l, u, rng)
+    values2, basis2 = _random_spectrum(m, l, u, rng)
+    Z = rng.standard_normal((d, m))
+    W = (basis1 / np.sqrt(values1)) @ Z @ (basis2 / np.sqrt(values2)).T
+    truth = {"W": W, "Sigma1": (basis1 * values1) @ basis1.T, "Sigma2": (basis2 * values2) @ basis2.T}
+    return Dataset(X=X, y=_noisy(X @ W, noise, rng), task_type="regression", truth=truth)
+
+
+def simulate_gauss2d(
+    *, n: int = 100_000, tasks: int = 2, angle: float = 0.3, bayes_error: float = 0.07, seed: int = 0
+) -> Dataset:
+    """Two isotropic Gaussians per task in the plane, balanced; the tasks' means differ slightly. Ragged design.
+
+    Task t has the class means +mu_t and -mu_t, unit covariance, |mu_t| = -Phi^{-1}(bayes_error), so that the best
+    classifier (linear, without intercept) errs with that probability; the directions of the mu_t are spread evenly
+    over `angle` radians. The paper states the Bayes error (about 7 %); the means are ours.
+
+    Parameters
+    ----------
+    n : int, default=100000
+        Rows in all, divided evenly among the tasks.
+    tasks : int, default=2
+    angle : float, default=0.3
+        Angle between the means of the first and the last task.
+    bayes_error : float, default=0.07
+    seed : int, default=0
+
+    Returns
+    -------
+    Dataset
+        ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``.
+
+    Raises
+    ------
+    DataError
+        If there is less than one row per class and task, or the error is outside (0, 0.5).
+    """
+    _check_sizes(n=n, tasks=tasks)
+    if n < 2 * tasks or not 0 < bayes_error < 0.5:
+        raise DataError(f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
+    rng = np.random.default_rng(seed)
+    directions = np.pi / 4 + (np.linspace(-angle / 2, angle / 2, tasks) if tasks > 1 else np.zeros(1))
+    means = -special.ndtri(bayes_error) * np.column_stack([np.cos(directions), np.sin(directions)])
+    sizes = np.full(tasks, n // tasks) + (np.arange(tasks) < n % tasks)
+    task_id = np.repeat(np.arange(tasks), sizes)
+    y = np.concatenate([rng.permutation(np.where(np.arange(size) % 2, -1.0, 1.0)) for size in sizes])
+    X = y[:, None] * means[task_id] + rng.standard_normal((n, 2))
+    truth = {"means": means, "W": 2 * means.T, "bayes_error": bayes_error}
+    return Dataset(X=X, y=y, task_type="binary", task_id=task_id, features=["x1", "x2"], truth=truth)
+
+
+def simulate_eurlex(
+    *,
+    n: int = 19348,
+    d: int = 5000,
+    m: int = 412,
+    draws: int = 300,
+    rank: int = 40,
+    outliers: int = 20,
+    cardinality: float = 1.29,
+    least: int = 8,
+    seed: int = 0,
+) -> Dataset:
+    """Documents of the size and sparsity of EUR-Lex with directory codes; shared CSR design, binary labels.
+
+    Per row `draws` terms with replacement from P(j) ~ j^-0.7, distinct ones kept (about 258 of 5000), value
+    Exp(1) * -log P(j), rows scaled to norm 1. W = U V' / sqrt(rank), entries of U, V ~ N(0, 1), `outliers` columns
+    replaced by N(0, 1). Scores X W + N(0, (0.1 std)^2), std per label; the rows with the top scores get the label, as
+    many as a Zipf law with exponent 0.8 (in random order of the labels) says, at least `least`, `cardinality` per row.
+
+    Parameters
+    ----------
+    n, d, m : int
+        Rows, terms, labels.
+    draws, rank, outliers : int
+        See above.
+    cardinality : float, default=1.29
+        Labels per row, on average.
+    least : int, default=8
+        Positives of the rarest label.
+    seed : int, default=0
+
+    Returns
+    -------
+    Dataset
+        ``truth``: W (d, m), ``outliers``.
+
+    Raises
+    ------
+    DataError
+        If a size is not positive, there are more outliers than labels, or the labels do not fit the rows.
+    """
+    _check_sizes(n=n, d=d, m=m, draws=draws, rank=rank, least=least)
+    if not 0 <= outliers <= m:
+        raise DataError(f"{outliers} outliers of {m} labels cannot be")
+    rng = np.random.default_rng(seed)
+    X = _documents(n, d, draws, rng)
+    W = rng.standard_normal((d, rank)) @ rng.standard_normal((m, rank)).T / np.sqrt(rank)
+    chosen = np.sort(rng.permutation(m)[:outliers])
+    W[:, chosen] = rng.standard_normal((d, outliers))
+    scores = _noisy(X @ W, 0.1, rng)
+    counts = rng.permutation(_zipf_counts(n, m, cardinality, least))
+    Y = np.full((n, m), -1.0)
+    for t, count in enumerate(counts):
+        Y[np.argpartition(scores[:, t], n - count)[n - count :], t] = 1.0
+    return Dataset(X=X, y=Y, task_type="binary", truth={"W": W, "outliers": chosen})
+
+
+def _documents(n: int, d: int, draws: int, rng: np.random.Generator) -> sparse.csr_matrix:
+    p = np.arange(1, d + 1) ** -0.7
+    p /= p.sum()
+    terms = np.sort(np.searchsorted(np.cumsum(p), rng.random((n, draws)), side="right"), axis=1)
+    np.minimum(terms, d - 1, out=terms)  # the cumulative sum may end just below 1
+    first = np.ones(terms.shape, dtype=bool)
+    first[:, 1:] = np.diff(terms, axis=1) > 0
+    columns = terms[first]
+    indptr = np.concatenate([[0], np.cumsum(first.sum(axis=1))])
+    values = rng.standard_exponential(len(columns)) * -np.log(p[columns])
+    norms = np.sqrt(np.add.reduceat(values**2, indptr[:-1]))
+    return sparse.csr_matrix((values / np.repeat(norms, np.diff(indptr)), columns, indptr), shape=(n, d))
+
+
+def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
+    """Return m label frequencies ~ k^-0.8 in [least, n] whose sum is as near to n * cardinality as it gets."""
+    shape = np.arange(1, m + 1) ** -0.8
+    if not least * m <= n * cardinality <= n * m or least > n:
+        raise DataError(
+            f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows"
+        )
+    low, high = 0.0, float(n) * m
+    for _ in range(100):
+        middle = (low + high) / 2
+        total = np.clip(np.round(middle * shape), least, n).sum()
+        low, high = (middle, high) if total < n * cardinality else (low, middle)
+    return np.clip(np.round(high * shape), least, n).astype(np.int64)
+
+
+def _random_spectrum(size: int, l: float, u: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:  # noqa: E741
+    values = np.exp(rng.uniform(np.log(l), np.log(u), size))
+    basis, triangle = np.linalg.qr(rng.standard_normal((size, size)))
+    return values, basis * np.sign(np.diag(triangle))  # signs fixed: else they depend on the LAPACK
+
+
+def _noisy(scores: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    return scores + noise * scores.std(axis=0) * rng.standard_normal(scores.shape)
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise DataError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in ("sign", "value"):
+        raise DataError(f"kind must be 'sign' or 'value', not {kind!r}")
