@@ -1,0 +1,108 @@
+"""PerTask equals fitting scikit-learn by hand, task by task, on every layout."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mtlrun.estimators.pertask import PerTask, takes_task_id
+
+
+@parametrize_with_checks([PerTask(Ridge()), PerTask(LogisticRegression())])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def _ragged(seed=0, n=60, d=4):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    ids = rng.choice(["b", "a", "c"], n)
+    y = X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n)
+    return X, y, ids
+
+
+def test_ragged_regression_is_one_fit_per_task():
+    X, y, ids = _ragged()
+    model = PerTask(Ridge(0.5)).fit(X, y, task_id=ids)
+    assert model.tasks_.tolist() == ["a", "b", "c"]
+    for t, task in enumerate(model.tasks_):
+        rows = ids == task
+        alone = Ridge(0.5).fit(X[rows], y[rows])
+        assert_allclose(model.predict(X[rows], task_id=ids[rows]), alone.predict(X[rows]))
+        assert_allclose(model.coef_[t], alone.coef_)
+        assert_allclose(model.intercept_[t], alone.intercept_)
+    order = np.random.default_rng(1).permutation(len(y))
+    assert_allclose(model.predict(X[order], task_id=ids[order]), model.predict(X, task_id=ids)[order])
+    assert 0.9 < model.score(X, y, task_id=ids) <= 1
+
+
+def test_shared_design_leaves_missing_targets_out():
+    X, y, _ = _ragged()
+    Y = np.column_stack([y, -y])
+    Y[:20, 1] = np.nan
+    model = PerTask(LinearRegression()).fit(sp.csr_matrix(X), Y)
+    alone = LinearRegression().fit(sp.csr_matrix(X[20:]), -y[20:])
+    assert_allclose(model.predict(sp.coo_matrix(X))[:, 1], alone.predict(X), atol=1e-10)
+    picked = model.predict(sp.csr_matrix(X[:2]), task_id=[1, 0])
+    assert_allclose(picked, [model.predict(X)[0, 1], model.predict(X)[1, 0]])
+    assert 0.9 < model.score(X, Y) <= 1
+
+
+@pytest.mark.parametrize(
+    "classifier", [LinearSVC(), GaussianNB(), RandomForestClassifier(5, random_state=0)], ids=lambda c: type(c).__name__
+)
+def test_scores_separate_the_labels(classifier):
+    X, y, ids = _ragged()
+    labels = np.where(y > 0, 1, -1)
+    model = PerTask(classifier).fit(X, labels, task_id=ids)
+    scores, predicted = model.decision_function(X, task_id=ids), model.predict(X, task_id=ids)
+    clear = scores != 0
+    assert clear.mean() > 0.8
+    assert_array_equal(np.sign(scores[clear]), predicted[clear])
+    assert model.score(X, labels, task_id=ids) > 0.8
+
+
+def test_task_of_one_class_is_fitted_and_counted():
+    X = np.arange(8.0)[:, None]
+    Y = np.array([[-1, -1, 1]] * 4 + [[1, -1, 1]] * 4)
+    model = PerTask(LogisticRegression()).fit(X, Y)
+    assert model.n_one_class_ == 2
+    assert_array_equal(model.predict(X)[:, 1:], Y[:, 1:])
+    assert_array_equal(model.decision_function(X)[:, 1:], Y[:, 1:])
+    assert not hasattr(model, "coef_")
+
+
+def test_weights_reach_the_estimator():
+    X, y, ids = _ragged()
+    w = np.where(np.arange(len(y)) % 2, 1.0, 0.0)
+    weighted = PerTask(LinearRegression()).fit(X, y, task_id=ids, sample_weight=w)
+    halved = PerTask(LinearRegression()).fit(X[1::2], y[1::2], task_id=ids[1::2])
+    assert_allclose(weighted.coef_, halved.coef_)
+    both = np.column_stack([w, 1 - w])
+    shared = PerTask(LinearRegression()).fit(X, np.column_stack([y, y]), sample_weight=both)
+    assert_allclose(shared.coef_[1], LinearRegression().fit(X[::2], y[::2]).coef_)
+
+
+def test_wrong_use_is_refused():
+    X, y, ids = _ragged()
+    with pytest.raises(ValueError, match="2-D y"):
+        PerTask(Ridge()).fit(X, np.column_stack([y, y]), task_id=ids)
+    with pytest.raises(ValueError, match=r"task_id=np\.repeat"):
+        PerTask(Ridge()).fit([X, X], [y, y])
+    with pytest.raises(ValueError, match="no observed target"):
+        PerTask(Ridge()).fit(X, np.column_stack([y, np.full(len(y), np.nan)]))
+    model = PerTask(Ridge()).fit(X, y, task_id=ids)
+    with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="'d'"):
+        model.predict(X[:1], task_id=["d"])
+
+
+def test_takes_task_id():
+    assert takes_task_id(PerTask(Ridge()))
+    assert not takes_task_id(Ridge())
