@@ -23,9 +23,10 @@ def protocol_section(run: Run) -> Section:
         f"Split: {facts(config.get('split'))}; base seed {config.get('seed', run.info.get('seed', 0))}."
     )
     if run.metrics:
+        over = "rows" if config.get("average") == "sample" else "tasks"
         section.lines.append(
-            f"Metrics: {', '.join(run.metrics)}; mean over the tasks where they are defined, then mean ± standard "
-            "deviation over the splits."
+            f"Metrics: {', '.join(run.metrics)}; averaged over the {over} of the test part (tasks where a metric is "
+            "undefined are left out and counted), then mean ± standard deviation over the splits."
         )
     for name, title in (("selection", "Parameter search"), ("timing", "Timing")):
         if config.get(name):

@@ -11,6 +11,7 @@ from mtlrun.report.build import Report
 from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
 from mtlrun.report.table import Row, reading_grid
+from mtlrun.report.text import Grid
 
 STYLES = {
     CONFIRMED: "green",
@@ -23,6 +24,8 @@ STYLES = {
     "ok": "green",
 }
 MAX_FAILURES = 10
+#: Columns that a narrow terminal goes without.
+DROP_FIRST = ("parallel", "n", "speedup")
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -47,7 +50,11 @@ def print_tables(console: Console, report: Report) -> None:
     for dataset in report.run.datasets:
         rows = [row for row in report.rows if row.dataset == dataset]
         if rows:
-            console.print(_table(report.run.title_of(dataset), report, rows))
+            console.print(
+                _fitting(
+                    console, report.run.title_of(dataset), reading_grid(report.run, rows, with_dataset=False), rows
+                )
+            )
 
 
 def print_failures(console: Console, report: Report) -> None:
@@ -61,20 +68,35 @@ def print_failures(console: Console, report: Report) -> None:
         console.print(Text(f"... and {len(failed) - MAX_FAILURES} more failures, see report.md"))
 
 
-def _table(title: str, report: Report, rows: list[Row]) -> Table:
-    grid = reading_grid(report.run, rows, with_dataset=False)
+def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table:
+    """Leave out columns, least needed first, until the table fits; the files of the report have all of them."""
+    wide = console.options.update(width=10_000)
+    table = _table(title, grid, rows)
+    for name in DROP_FIRST:
+        if console.measure(table, options=wide).maximum <= console.width:
+            break
+        grid = _without(grid, name)
+        table = _table(title, grid, rows)
+    return table
+
+
+def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
+    texts = grid.texts()
     for column in grid.columns:
         # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.
         whole = column.name in ("method", "status")
-        table.add_column(column.name, justify="left" if column.kind == "text" else "right", no_wrap=whole)
-    names = [cells[0] for cells in grid.texts()]
-    table.columns[0].min_width = max(map(len, names))
-    for row, cells in zip(rows, grid.texts(), strict=True):
-        texts = [Text(cell) for cell in cells]
-        texts[-1].stylize(STYLES.get(row.status, "red"))
-        table.add_row(*texts)
+        right = column.kind != "text"
+        table.add_column(column.name, justify="right" if right else "left", no_wrap=whole, overflow="fold")
+    table.columns[0].min_width = max(len(cells[0]) for cells in texts)
+    for row, cells in zip(rows, texts, strict=True):
+        table.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=STYLES.get(row.status, "red")))
     return table
+
+
+def _without(grid: Grid, name: str) -> Grid:
+    keep = [i for i, column in enumerate(grid.columns) if column.name != name]
+    return Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
 
 
 def _verdict(console: Console, word: str, text: str, style: str | None = None) -> None:

@@ -62,7 +62,9 @@ def csv_table(report: Report) -> str:
 def json_report(report: Report) -> str:
     """Return report.json."""
     info = report.run.info
-    header: dict[str, Any] = {k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info}
+    header: dict[str, Any] = {
+        k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info
+    }
     table = result_grid(report.run, report.rows)
     content: dict[str, Any] = {
         "schema": SCHEMA,

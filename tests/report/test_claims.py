@@ -1,0 +1,139 @@
+"""Verdicts on claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mtlrun.report.build import build_report
+from mtlrun.report.claims import ClaimVerdict
+
+DC = "LADM-DC-RMTL-10%"
+
+
+def verdict_of(maker, *checks: dict[str, Any], **fields: Any) -> ClaimVerdict:
+    maker.config["claims"] = [{"id": "c", "text": "it is so", "checks": list(checks), **fields}]
+    return build_report(maker.write()).claims[0]
+
+
+def ratio(at_least: float, **fields: Any) -> dict[str, Any]:
+    return {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": at_least, **fields}
+
+
+@pytest.mark.parametrize(("bound", "verdict"), [(4.0, "confirmed"), (4.1, "not confirmed")])
+def test_ratio(maker, bound, verdict):
+    claim = verdict_of(maker.fill(), ratio(bound))
+    assert claim.verdict == verdict
+    assert claim.why == f"seconds of APG-RMTL / {DC} on alpha: 4.00 (at least {bound:g})"
+
+
+def test_difference_with_lists_tests_every_pair(maker):
+    check = {"kind": "difference", "quantity": "auc", "of": ["APG-RMTL", DC], "over": ["One Norm"], "at_least": 0.015}
+    claim = verdict_of(maker.fill(), check)
+    assert claim.verdict == "partly"
+    assert [f.holds for f in claim.findings] == [False, True]
+    assert claim.why.startswith("1 of 2 comparisons hold; against it: auc of APG-RMTL - One Norm on alpha: 0.0100")
+
+
+@pytest.mark.parametrize(
+    ("methods", "direction", "verdict"),
+    [
+        ([DC, "APG-RMTL", "One Norm"], "increasing", "confirmed"),
+        (["One Norm", "APG-RMTL", DC], "decreasing", "confirmed"),
+        (["One Norm", "APG-RMTL", DC], None, "not confirmed"),
+        (["APG-RMTL", DC, "One Norm"], "increasing", "partly"),
+    ],
+)
+def test_order(maker, methods, direction, verdict):
+    check = {"kind": "order", "quantity": "seconds", "methods": methods, "direction": direction}
+    assert verdict_of(maker.fill(), check).verdict == verdict
+
+
+def test_value_between_bounds(maker):
+    check = {"kind": "value", "quantity": "auc", "of": DC, "at_least": 0.7, "at_most": 0.72}
+    assert verdict_of(maker.fill(), check).verdict == "not confirmed"  # 0.7205
+
+
+def test_paired_by_trial(maker):
+    maker.trials = 6
+    maker.fill()
+    check = {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_most": 0.05}
+    claim = verdict_of(maker, check)
+    assert claim.verdict == "confirmed"
+    assert claim.findings[0].found == pytest.approx(2 / 64)  # six differences of one sign
+
+
+def test_paired_by_task_averages_the_splits_first(maker):
+    for trial in range(2):
+        values = [0.5 + 0.01 * t for t in range(8)]
+        shift = 0.1 if trial == 0 else -0.1  # the splits cancel: no difference per task
+        maker.cell("alpha", "One Norm", trial, per_task={"auc": values})
+        maker.cell("alpha", DC, trial, per_task={"auc": [v + shift for v in values]})
+    check = {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0.9, "unit": "task"}
+    assert verdict_of(maker, check).verdict == "confirmed"
+
+
+def test_corrected_t_takes_the_overlap_from_the_counts(maker):
+    maker.trials = 5
+    maker.fill()
+    for trial in range(5):
+        maker.records["alpha", DC, trial].metrics["auc"] += 0.004 * trial
+    checks = {
+        test: {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_most": 1, "test": test}
+        for test in ("t", "corrected_t")
+    }
+    found = {test: verdict_of(maker, check).findings[0].found for test, check in checks.items()}
+    assert found["corrected_t"] > found["t"]
+
+
+def test_one_split_gives_no_p_value(maker):
+    maker.trials = 1
+    check = {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0.05}
+    claim = verdict_of(maker.fill(), check)
+    assert (claim.verdict, claim.why) == ("not testable here", "a single split gives no p-value")
+
+
+def test_data_set_that_was_not_run(maker):
+    claim = verdict_of(maker.fill(), ratio(2.0, dataset="delicious"))
+    assert claim.verdict == "not testable here"
+    assert claim.why == "data set delicious is not in this run (profile quick: alpha)"
+    assert claim.accepted
+
+
+def test_claim_without_data_set_needs_data_of_the_paper(maker):
+    maker.info["paper_datasets"] = ["delicious"]
+    maker.info["datasets"]["alpha"]["simulated"] = True
+    claim = verdict_of(maker.fill(), ratio(2.0))
+    assert claim.verdict == "not testable here"
+    assert claim.why == "none of the paper's data sets is in this run (profile quick: alpha (simulated))"
+
+
+def test_tested_in_part_is_partly_and_accepted(maker):
+    claim = verdict_of(maker.fill(), ratio(2.0, dataset=["alpha", "delicious"]))
+    assert claim.verdict == "partly"
+    assert "not tested: data set delicious" in claim.why
+    assert claim.accepted
+
+
+def test_failed_method_is_named(maker):
+    maker.fill()
+    for trial in range(2):
+        maker.fail("alpha", DC, trial)
+    assert verdict_of(maker, ratio(2.0)).why == f"no seconds of {DC} on alpha (failed)"
+
+
+def test_splits_behind_a_number_are_told(maker):
+    maker.fill()
+    maker.fail("alpha", DC, 1)
+    assert verdict_of(maker, ratio(2.0)).why.endswith(", from 1 of 2 splits")
+
+
+def test_expected_verdict_is_accepted(maker):
+    assert not verdict_of(maker.fill(), ratio(99.0)).accepted
+    assert verdict_of(maker, ratio(99.0), expect="not confirmed").accepted
+
+
+def test_not_testable_by_declaration(maker):
+    claim = verdict_of(maker.fill(), ratio(2.0), not_testable="the figures are lost")
+    assert (claim.verdict, claim.why) == ("not testable here", "the figures are lost")

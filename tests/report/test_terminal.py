@@ -1,0 +1,80 @@
+"""The report on terminals and pipes."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from mtlrun.report.build import build_report
+from mtlrun.report.terminal import print_report
+
+DC = "LADM-DC-RMTL-10%"
+
+
+def printed(maker, width: int = 80, **options) -> str:
+    stream = io.StringIO()
+    print_report(Console(file=stream, width=width, **options), build_report(maker.write()))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_names_are_whole_and_lines_fit(maker, width):
+    maker.fill()
+    maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
+    text = printed(maker, width)
+    assert all(len(line) <= width for line in text.splitlines())
+    for method in maker.info["methods"]:
+        assert any(line.strip().startswith(method) for line in text.splitlines())
+    assert "…" not in text
+
+
+def test_everything_on_one_line_at_80_columns(maker):
+    maker.fill()
+    maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
+    lines = printed(maker, 80).splitlines()
+    row = next(line for line in lines if DC in line)
+    assert row.split() == [DC, "0.7205", "±", "0.0007", "0.500", "0.200", "4.00x", "2", "ok"]
+
+
+def test_plain_outside_a_terminal(maker):
+    maker.fill()
+    text = printed(maker)
+    assert "\x1b" not in text
+    assert "\r" not in text
+
+
+def test_coloured_on_a_terminal(maker):
+    assert "\x1b[" in printed(maker.fill(), force_terminal=True, color_system="standard")
+
+
+def test_failures_are_repeated_with_their_first_line(maker):
+    maker.fill()
+    maker.fail("alpha", DC, 1, error="ValueError: first\nand then")
+    text = printed(maker)
+    assert "failed: alpha / LADM-DC-RMTL-10% / trial 1: ValueError: first" in text
+    assert "and then" not in text
+
+
+def test_many_failures_are_cut(maker):
+    maker.fill(tuple("abcdefg"))
+    for dataset in "abcdefg":
+        for trial in range(2):
+            maker.fail(dataset, DC, trial)
+    text = printed(maker, 120)
+    assert text.count("ValueError: no") == 10
+    assert "... and 4 more failures, see report.md" in text
+
+
+def test_claims_and_references(maker):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 5}
+    maker.config["claims"] = [{"id": "made-1", "text": "DC [fast] is faster", "checks": [check]}]
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": "APG-RMTL", "quantity": "auc", "value": 0.71},
+        {"dataset": "gamma", "method": "APG-RMTL", "quantity": "auc", "value": 0.71},
+    ]
+    text = printed(maker.fill(), 200)
+    assert "not confirmed: made-1: DC [fast] is faster. seconds of APG-RMTL" in text
+    assert "within: alpha / APG-RMTL: auc: ours 0.7105, paper 0.71, tolerance 0.005" in text
+    assert "not run: gamma / APG-RMTL: auc: data set not in this run" in text

@@ -1,0 +1,233 @@
+"""Files of the report: the same bytes everywhere, complete, escaped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtlrun.core.errors import UnknownNameError
+from mtlrun.core.records import CellRecord
+from mtlrun.report.build import build_report
+from mtlrun.report.writers import FILES, FORMATS, csv_table, json_report, latex, markdown, render, write_report
+
+DC = "LADM-DC-RMTL-10%"
+
+
+@pytest.fixture
+def full(maker):
+    """A run with a failure, a search, claims, references and two machines."""
+    maker.fill(("alpha", "beta"))
+    maker.fail("beta", "One Norm", 1, error="LinAlgError: SVD did not converge\nsecond line | with a bar")
+    for trial in range(2):
+        record = maker.records["alpha", "One Norm", trial]
+        edges = {"alpha": "high"} if trial else {}
+        record.selection = {"key": f"search-{trial}", "chosen": {"alpha": 10 if trial else 1}, "edges": edges}
+        candidates = [{"params": {"alpha": a}, "mean": 0.7, "folds": [0.7, 0.7, 0.7]} for a in (0.1, 1, 10)]
+        maker.extra.append(
+            CellRecord(
+                f"search-{trial}",
+                "selection",
+                "made/table1",
+                "quick",
+                "alpha",
+                "One Norm",
+                {},
+                {},
+                selection={"candidates": candidates},
+            )
+        )
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 3.5}
+    maker.config["claims"] = [{"id": "made-1", "text": "DC is 3.5x faster_", "where": "Table I", "checks": [check]}]
+    maker.config["reference"] = [{"dataset": "alpha", "method": "APG-RMTL", "quantity": "auc", "value": 0.75}]
+    entry = {"started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:05:05+00:00", "mtlrun": "0.1.0"}
+    maker.provenance["runs"] = [{**entry, "commit": "c" * 40, "dirty": True, "packages": {"numpy": "2.4.6"}, "jobs": 2}]
+    return maker
+
+
+def test_files_are_the_same_bytes_in_another_place(full, tmp_path):
+    folder = full.write()
+    write_report(build_report(folder), folder)
+    copy = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(folder, copy)
+    for name in FILES:
+        (copy / name).unlink()
+    code = (
+        "import sys\n"
+        "for name in ('mtlrun.solvers', 'mtlrun.estimators', 'mtlrun.data', 'mtlrun.experiments'):\n"
+        "    sys.modules[name] = None\n"  # an import of any of them fails
+        "from pathlib import Path\n"
+        "from mtlrun.report.build import build_report\n"
+        "from mtlrun.report.writers import write_report\n"
+        "folder = Path(sys.argv[1])\n"
+        "write_report(build_report(folder), folder)\n"
+    )
+    env = {**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7", "COLUMNS": "40"}
+    subprocess.run([sys.executable, "-c", code, str(copy)], check=True, env=env)
+    for name in FILES:
+        first, second = (folder / name).read_bytes(), (copy / name).read_bytes()
+        assert first == second, name
+        assert b"\r" not in first
+        assert first.endswith(b"\n")
+
+
+def test_no_path_of_the_machine_in_the_report(full):
+    folder = full.write()
+    report = build_report(folder)
+    assert not [name for name, writer in FILES.items() if str(folder.parent) in writer(report)]
+
+
+def test_markdown_has_the_sections_in_order(full):
+    text = markdown(build_report(full.write()))
+    titles = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert titles == [
+        "Verdict",
+        "Claims",
+        "Results",
+        "Reference numbers",
+        "Comparison of methods",
+        "Protocol",
+        "Parameter search",
+        "Data",
+        "Solvers",
+        "Timing",
+        "Environment",
+        "Deviations",
+        "Failures",
+        "Cost",
+        "How to rerun",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "* 11 of 12 cells done, 1 failed.",
+        "* 1 claim of the paper: 1 confirmed.",
+        "* 1 reference number: 1 outside.",
+        "* **confirmed**: made-1 (Table I): DC is 3.5x faster_. 2 of 2 comparisons hold",
+        "1 of 1 rows ended at an edge of their grid at least once: the best value may lie outside.",
+        "Wall clock of 1 invocation: 60.0 s.",
+        "Packages: numpy 2.4.6.",
+        "AUC is averaged over the labels where it is defined.",
+    ],
+)
+def test_markdown_says(full, line):
+    assert line in markdown(build_report(full.write())).splitlines()
+
+
+def test_search_row(full):
+    report = build_report(full.write())
+    section = next(s for s in report.sections if s.title == "Parameter search")
+    assert section.grids[0].rows == [["alpha", "One Norm", 3, 18, "alpha 1 (1); alpha 10 (1)", "alpha highest 1/2"]]
+
+
+def test_errors_stay_on_their_line(full):
+    report = build_report(full.write())
+    section = next(s for s in report.sections if s.title == "Failures")
+    assert section.grids[0].rows[0][:3] == [
+        "beta / One Norm / trial 1",
+        "failed",
+        "LinAlgError: SVD did not converge second line | with a bar",
+    ]
+    assert "second line \\| with a bar" in markdown(report)
+
+
+def test_aligned_columns(full):
+    text = markdown(build_report(full.write()))
+    table = text.split("## Results\n\n")[1].split("\n\n")[0].splitlines()
+    assert len({len(line) for line in table}) == 1
+
+
+def test_one_split_has_no_p_values_and_no_spread(maker):
+    maker.trials = 1
+    text = markdown(build_report(maker.fill().write()))
+    table = text.split("## Results\n\n")[1].split("\n\n")[0]
+    assert "±" not in table
+    assert "p (Holm)" not in text
+    assert "Friedman" not in text
+    rows = list(csv.DictReader(io.StringIO(csv_table(build_report(maker.folder)))))
+    assert [row["auc_std"] for row in rows] == ["", "", ""]
+
+
+def test_partial_run_is_called_partial(maker):
+    maker.fill()
+    maker.skip("alpha", DC, 1)
+    report = build_report(maker.write())
+    assert report.summary[0] == "PARTIAL RUN: 5 of 6 cells done, 1 not computed yet."
+    assert json.loads(json_report(report))["partial"] is True
+    assert f"alpha / {DC}: 1 cell not computed yet." in markdown(report)
+
+
+def test_nothing_computed_yet(maker):
+    for method in maker.info["methods"]:
+        maker.skip("alpha", method, 0)
+    report = build_report(maker.write())
+    for form in FORMATS:
+        assert render(report, form)
+    assert {row.status for row in report.rows} == {"missing"}
+
+
+def test_csv_reads_back(full):
+    rows = list(csv.DictReader(io.StringIO(csv_table(build_report(full.write())))))
+    assert len(rows) == 6
+    assert rows[0] == {
+        "dataset": "alpha",
+        "method": "One Norm",
+        "auc_mean": "0.7005",
+        "auc_std": "0.0007071067812",
+        "seconds_median": "8.0",
+        "speedup": "0.25",
+        "n": "2",
+        "status": "ok",
+        "planned": "2",
+        "one_class_train": "1-2",
+        "undefined_auc": "1",
+    }
+
+
+def test_json_is_strict_and_holds_the_trials(full):
+    full.records["alpha", "APG-RMTL", 0].solver["objective"] = float("inf")
+    content = json.loads(json_report(build_report(full.write())), parse_constant=lambda name: pytest.fail(name))
+    assert content["cells"] == {"planned": 12, "done": 11, "failed": 1, "missing": 0}
+    assert content["trials"][0]["values"]["auc"] == {"0": 0.7, "1": 0.701}
+    assert content["claims"][0]["findings"][0]["found"] == 4.0
+    assert content["reference"][0]["verdict"] == "outside"
+
+
+def test_latex_is_escaped(full):
+    text = latex(build_report(full.write()))
+    assert r"LADM-DC-RMTL-10\% &" in text
+    assert r"DC is 3.5x faster\_" in text
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3
+    body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert len({line.count(" & ") for line in body}) == 1
+
+
+def test_simulated_data_are_marked(maker):
+    maker.info["datasets"]["alpha"]["simulated"] = True
+    assert "| alpha (simulated) |" in markdown(build_report(maker.fill().write()))
+
+
+def test_unknown_format(maker):
+    with pytest.raises(UnknownNameError, match="unknown format 'mdd'"):
+        render(build_report(maker.fill().write()), "mdd")
+
+
+def test_a_full_disk_leaves_no_half_file(maker, monkeypatch):
+    folder = maker.fill().write()
+
+    def full_disk(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(build_report(folder), folder)
+    assert not [p for p in Path(folder).iterdir() if p.name.startswith((".", "table", "report"))]
