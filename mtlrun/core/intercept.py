@@ -105,13 +105,11 @@ def optimal_intercept(
         low = np.where(slope < 0, np.maximum(low, b), low)
         high = np.where(slope > 0, np.minimum(high, b), high)
         curve = data.sum_by_task(loss.hessian(prediction, data.targets, w))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # flat losses and open brackets
             step = np.where(curve > 0, -slope / curve, -np.sign(slope) * np.inf)
-        clipped = np.abs(step) > radius
-        new = b + np.clip(step, -radius, radius)
-        radius = np.where(clipped, 2.0 * radius, radius)
-        outside = (new <= low) | (new >= high)
-        bounded = np.isfinite(low) & np.isfinite(high)
-        new = np.where(outside & bounded, 0.5 * (low + high), new)
+            new = b + np.clip(step, -radius, radius)
+            halfway = 0.5 * (low + high)
+        radius = np.where(np.abs(step) > radius, 2.0 * radius, radius)
+        new = np.where(((new <= low) | (new >= high)) & np.isfinite(halfway), halfway, new)
         b = np.where(open_, new, b)
     return b

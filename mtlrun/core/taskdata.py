@@ -285,13 +285,14 @@ class TaskData:
 
         Rows with a missing target are left out, so that per-task algorithms need not know about masks.
         """
+        t = range(self.n_tasks)[t]
         if self.offsets is not None:
             a, b = self.offsets[t], self.offsets[t + 1]
             w = None if self.weights is None else self.weights[a:b]
             return row_slice(self.X, a, b), self.targets[a:b], w
         w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, t]
         y = self.targets[:, t]
-        if self.observed is None:
+        if self.observed is None or w is None:
             return self.X, y, w
         rows = np.flatnonzero(self.observed[:, t])
         w = w[rows]
@@ -322,12 +323,9 @@ class TaskData:
             raise ValueError("indices names a task twice")
         tasks = self.tasks[indices]
         if self.offsets is None:
-            w, observed = self.weights, None if self.observed is None else self.observed[:, indices]
-            if w is not None and w.ndim == 2:
-                w = np.ascontiguousarray(w[:, indices])
-            return dataclasses.replace(
-                self, targets=np.ascontiguousarray(self.targets[:, indices]), tasks=tasks, weights=w, observed=observed
-            )
+            w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, indices]
+            observed = None if self.observed is None else self.observed[:, indices]
+            return self._shared_part(self.X, self.targets[:, indices], tasks, w, observed)
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows: Any  # a slice where the tasks are neighbours, so that all stays a view
@@ -358,13 +356,19 @@ class TaskData:
         rows = np.asarray(rows)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
-        return dataclasses.replace(
-            self,
-            X=self.X[rows],
-            targets=self.targets[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            observed=None if self.observed is None else self.observed[rows],
-        )._checked()
+        w = None if self.weights is None else self.weights[rows]
+        observed = None if self.observed is None else self.observed[rows]
+        return self._shared_part(self.X[rows], self.targets[rows], self.tasks, w, observed)._checked()
+
+    @staticmethod
+    def _shared_part(
+        X: Design, Y: np.ndarray, tasks: np.ndarray, w: np.ndarray | None, observed: np.ndarray | None
+    ) -> TaskData:
+        """Make a part of shared data; it is not masked any more where the part has all its targets."""
+        if observed is not None and observed.all():
+            observed, w = None, None if w is None or np.all(w == 1.0) else w
+        w = None if w is None else np.ascontiguousarray(w)
+        return TaskData(X, np.ascontiguousarray(Y), tasks, weights=w, observed=observed)
 
     def with_targets(self, targets: np.ndarray) -> TaskData:
         """Return the same data with another field of targets (not checked)."""
@@ -377,10 +381,13 @@ class TaskData:
     def _checked(self) -> TaskData:
         """Refuse a task without rows that count."""
         if self.n_rows == 0 or np.any(self.sizes == 0):
-            name = "X has no rows" if self.n_rows == 0 else f"task {self.tasks[np.argmin(self.sizes)]!r} has no rows"
-            raise ValueError(f"{name}; every task needs at least one observed row")
+            name = "X" if self.n_rows == 0 else f"task {self._label(np.argmin(self.sizes))}"
+            raise ValueError(f"{name} has no rows; every task needs at least one observed row")
         if self.weights is not None:
             total = self.sum_by_task(np.asarray(self.effective_weights()))
             if np.any(total <= 0):
-                raise ValueError(f"weights: task {self.tasks[np.argmin(total)]!r} has no row of positive weight")
+                raise ValueError(f"weights: task {self._label(np.argmin(total))} has no row of positive weight")
         return self
+
+    def _label(self, t: int | np.intp) -> str:
+        return repr(self.tasks.tolist()[t])
