@@ -6,20 +6,25 @@ import csv as _csv
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import BinaryIO, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+
+VERSION = 1
 
 #: Cells that stand for "no value" where a column may have gaps.
 MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
 
 
 def read_table(
-    stream: BinaryIO,
+    stream: IO[bytes],
     name: str,
     *,
     delimiter: str | None = ",",
@@ -88,6 +93,110 @@ def read_table(
     for column in texts:
         frame[column] = frame[column].str.strip()
     return frame
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    target: str | Sequence[str],
+    task: str | None = None,
+    drop: Sequence[str] = (),
+    positive: str | None = None,
+    delimiter: str | None = ",",
+) -> Dataset:
+    """Read one table with named columns: a ragged set with a task column, or a shared one with several targets.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+        The first one is read.
+    card : Card
+        Says the task type.
+    target : str or list of str
+        Column of the targets; several columns are the tasks of a shared design, in which gaps are allowed.
+    task : str, optional
+        Column that names the task of every row.
+    drop : list of str
+        Columns that are no features.
+    positive : str, optional
+        The label that means +1, where binary labels are neither 0/1 nor -1/+1.
+    delimiter : str or None, default=","
+        None stands for any run of blanks.
+
+    Raises
+    ------
+    DataError
+        For what `read_table` refuses, columns that do not exist, and binary labels of another kind.
+    """
+    source = next(iter(files.values()))
+    targets = [target] if isinstance(target, str) else list(target)
+    shared = len(targets) > 1
+    if task is not None and (shared or card.task_type == "multiclass"):
+        raise DataError(f"{card.path}: a task column goes with one target that is binary or a number")
+    labelled = card.task_type == "multiclass" or positive is not None
+    with source.open() as stream:
+        frame = read_table(
+            stream,
+            source.where(),
+            delimiter=delimiter,
+            text=[*(targets if labelled else ()), *((task,) if task else ()), *drop],
+            missing=targets if shared and not labelled else (),
+        )
+    if card.task_type == "multiclass":
+        classes, y = np.unique(frame[targets[0]].to_numpy(dtype=str), return_inverse=True)
+        names, task_id = [str(c) for c in classes], None
+    else:
+        columns = [
+            _targets(frame[t].to_numpy(), card.task_type, positive, f"{source.where()}: column {t!r}") for t in targets
+        ]
+        y = np.column_stack(columns) if shared else columns[0]
+        names, task_id = (targets, None) if task is None else _tasks(frame[task])
+    features = [c for c in frame.columns if c not in {*targets, *drop, task}]
+    return Dataset(
+        X=frame[features].to_numpy(dtype=np.float64),
+        y=y,
+        task_type=card.task_type,
+        task_id=task_id,
+        tasks=names,
+        features=[str(c) for c in features],
+    )
+
+
+def signs(labels: np.ndarray, name: str) -> np.ndarray:
+    """Return binary labels as -1/+1 float64; NaN stays.
+
+    Raises
+    ------
+    DataError
+        If they are neither 0/1 nor -1/+1.
+    """
+    values = np.asarray(labels, dtype=np.float64)
+    known = set(np.unique(values[~np.isnan(values)]).tolist())
+    if not (known <= {0, 1} or known <= {-1, 1}):
+        shown = ", ".join(f"{v:g}" for v in sorted(known)[:5])
+        raise DataError(f"{name}: binary labels must be 0/1 or -1/+1, found {shown}", "Recode them first.")
+    return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
+
+
+def _targets(values: np.ndarray, task_type: str, positive: str | None, name: str) -> np.ndarray:
+    if task_type == "regression":
+        return values.astype(np.float64)
+    if positive is None:
+        return signs(values, name)
+    found = sorted({str(v) for v in values})
+    if len(found) != 2 or positive not in found:
+        raise DataError(
+            f"{name}: two labels are needed, {positive!r} and another, found {', '.join(found[:5])}",
+            "The option 'positive' names the label that means +1.",
+        )
+    return np.where(values == positive, 1.0, -1.0)
+
+
+def _tasks(column: pd.Series) -> tuple[list[str], np.ndarray]:
+    """Return the tasks in the order in which they appear, and every row's task."""
+    codes, names = pd.factorize(column)
+    return [str(n) for n in names], codes.astype(np.int64)
 
 
 def decode(content: bytes, name: str) -> str:

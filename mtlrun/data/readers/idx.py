@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import BinaryIO
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import IO, Any
 
 import numpy as np
 
 from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.makers import make_tasks
+
+VERSION = 1
 
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def read_idx(stream: BinaryIO, name: str, *, ndim: int | None = None) -> np.ndarray:
+def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.ndarray:
     """Read one array.
 
     Parameters
@@ -58,3 +66,63 @@ def read_idx(stream: BinaryIO, name: str, *, ndim: int | None = None) -> np.ndar
         )
     values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape)
     return np.ascontiguousarray(values, dtype=dtype.newbyteorder("="))
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    parts: Sequence[tuple[str, str]],
+    scale: float = 1.0,
+    tasks: str | Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Read labelled images, one row of pixels each (row by row), as a multi-class set.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+    card : Card
+    parts : list of (images, labels)
+        Pairs of files; with two of them ``splits["original"]`` is the first against the second.
+    scale : float, default=1.0
+        Every pixel is divided by this (255 gives 0..1).
+    tasks : str or mapping, optional
+        See `mtlrun.data.makers.make_tasks`; rows are chosen before pixels become float64.
+
+    Raises
+    ------
+    DataError
+        For wrong files, images and labels of unequal number, or images of unequal size.
+    """
+    if not scale > 0:
+        raise DataError(f"data set {card.id}: scale must be positive, not {scale}")
+    images: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for image_name, label_name in parts:
+        pictures, marks = _array(files[image_name], 3), _array(files[label_name], 1)
+        if len(pictures) != len(marks):
+            raise DataError(
+                f"{files[label_name].where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}"
+            )
+        if images and pictures[0].size != images[0].shape[1]:
+            raise DataError(
+                f"{files[image_name].where()}: {pictures[0].size} pixels where {parts[0][0]} has {images[0].shape[1]}"
+            )
+        images.append(pictures.reshape(len(pictures), -1))
+        labels.append(marks)
+    classes, y = np.unique(np.concatenate(labels), return_inverse=True)
+    cut = len(labels[0])
+    whole = Dataset(
+        X=np.concatenate(images),
+        y=y.astype(np.int64),
+        task_type="multiclass",
+        tasks=[str(c) for c in classes],
+        splits={"original": [(np.arange(cut), np.arange(cut, len(y)))]} if len(parts) == 2 else {},
+    )
+    made = make_tasks(whole, tasks)
+    return replace(made, X=made.X / np.float64(scale))
+
+
+def _array(file: DataFile, ndim: int) -> np.ndarray:
+    with file.open() as stream:
+        return read_idx(stream, file.where(), ndim=ndim)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from typing import BinaryIO
+from collections.abc import Iterable, Mapping
+from typing import IO
 
 import numpy as np
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadError
 
 from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers.csv import signs
+
+VERSION = 1
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
-def read_mat(stream: BinaryIO, name: str, variables: Iterable[str]) -> dict[str, np.ndarray | list[np.ndarray]]:
+def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str, np.ndarray | list[np.ndarray]]:
     """Read the named variables, and nothing else, of a .mat file.
 
     Parameters
@@ -58,6 +64,84 @@ def read_mat(stream: BinaryIO, name: str, variables: Iterable[str]) -> dict[str,
             "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7').",
         ) from None
     return {key: _plain(loaded[key], name, key) for key in wanted}
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    X: str = "X",
+    Y: str = "Y",
+    n_features: int | None = None,
+    drop_bias: bool = False,
+    samples_in_columns: bool = False,
+) -> Dataset:
+    """Read a ragged set: two cell arrays, one cell of features and one of targets per task.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+        The first one is read.
+    card : Card
+        Its ``task_type`` (binary or regression) says what the targets are; binary 0/1 and -1/+1 become -1/+1.
+    X, Y : str
+        Names of the variables.
+    n_features : int, optional
+        Columns that every cell of X must have (before `drop_bias`).
+    drop_bias : bool, default=False
+        Leave out the last column, which must be 1 everywhere.
+    samples_in_columns : bool, default=False
+        Cells of X are (features, samples), as some toolboxes have them.
+
+    Raises
+    ------
+    DataError
+        For what `read_mat` refuses, cells of other shapes, NaN, and a last column that is not constant.
+    """
+    file = next(iter(files.values()))
+    name = file.where()
+    with file.open() as stream:
+        content = read_mat(stream, name, (X, Y))
+    inputs = content[X]
+    if samples_in_columns and isinstance(inputs, list):
+        inputs = [cell.T for cell in inputs]
+    tasks = as_tasks(inputs, name, X, n_columns=n_features)
+    targets = content[Y]
+    if isinstance(targets, list):
+        # A task's targets may lie along either direction.
+        targets = [cell.reshape(-1, 1) if 1 in cell.shape else cell for cell in targets]
+    columns = as_tasks(targets, name, Y, n_columns=1)
+    sizes = check_sizes(tasks, columns, name, X, Y)
+    stacked, y = np.vstack(tasks), np.concatenate(columns)[:, 0]
+    if drop_bias:
+        stacked = without_bias(stacked, name, X)
+    return Dataset(
+        X=stacked,
+        y=signs(y, f"{name}: {Y}") if card.task_type == "binary" else y,
+        task_type=card.task_type,
+        task_id=np.repeat(np.arange(len(sizes)), sizes),
+        tasks=[str(t + 1) for t in range(len(sizes))],
+    )
+
+
+def check_sizes(tasks: list[np.ndarray], targets: list[np.ndarray], name: str, X: str, Y: str) -> list[int]:
+    """Return the rows of every task; raises DataError where features and targets differ in number."""
+    if len(tasks) != len(targets):
+        raise DataError(f"{name}: {len(tasks)} cells in {X}, {len(targets)} in {Y}")
+    for t, (a, b) in enumerate(zip(tasks, targets, strict=True), start=1):
+        if len(a) != len(b):
+            raise DataError(f"{name}: task {t} has {len(a)} rows in {X}, {len(b)} in {Y}")
+        if len(a) == 0:
+            raise DataError(f"{name}: task {t} has no rows")
+    return [len(a) for a in tasks]
+
+
+def without_bias(X: np.ndarray, name: str, variable: str) -> np.ndarray:
+    """Return X without its last column; raises DataError if that is not 1 everywhere."""
+    wrong = np.flatnonzero(X[:, -1] != 1)
+    if wrong.size:
+        raise DataError(f"{name}: the last column of {variable} is {X[wrong[0], -1]:g}, not 1, in row {wrong[0] + 1}")
+    return np.ascontiguousarray(X[:, :-1])
 
 
 def as_tasks(

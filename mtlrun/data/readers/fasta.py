@@ -1,0 +1,263 @@
+"""FASTA and the string data sets: DNA windows of one length, kept as numpy byte strings.
+
+Letters: A, C, G, T and IUPAC's letters for sets of bases (R Y S W K M B D H V N); U is read as T, small letters as
+capitals. A k-mer with a letter for a set has no weighted-degree feature. Everything else, gaps ('-', '.') included, is
+refused with line and column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+
+import numpy as np
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+
+VERSION = 1
+
+BASES = b"ACGT"
+IUPAC = b"ACGTURYSWKMBDHVN"
+_CAPITALS = bytes.maketrans(b"acgturyswkmbdhvnU", b"ACGTTRYSWKMBDHVNT")
+_ALLOWED = IUPAC + IUPAC.lower()
+
+
+def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
+    """Return a piece of sequence in capitals, with T for U.
+
+    Parameters
+    ----------
+    raw : bytes
+        The letters, without line end.
+    name, line, offset : str, int, int
+        File, line, and characters before `raw` in that line, for messages.
+
+    Raises
+    ------
+    DataError
+        With line and column of the first character that is no IUPAC letter.
+    """
+    wrong = raw.translate(None, _ALLOWED)
+    if wrong:
+        column = raw.index(wrong[:1]) + 1
+        raise DataError(
+            f"{name}:{line}:{offset + column}: {_show(wrong[0])} is no IUPAC letter of DNA",
+            f"Allowed: {IUPAC.decode()} and small letters; gaps and stops are not.",
+        )
+    return raw.translate(_CAPITALS)
+
+
+def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield (header without '>', sequence, line of the header), one record in memory at a time.
+
+    Sequences may run over several lines; empty lines are skipped.
+
+    Raises
+    ------
+    DataError
+        For text before the first header, a header without sequence, and letters outside IUPAC.
+    """
+    header: bytes | None = None
+    pieces: list[bytes] = []
+    start = 0
+    for number, raw in enumerate(stream, start=1):
+        line = raw.rstrip()
+        if line[:1] == b">":
+            if header is not None:
+                yield header, _join(pieces, name, start), start
+            header, pieces, start = line[1:].strip(), [], number
+        elif line:
+            if header is None:
+                raise DataError(
+                    f"{name}:{number}:1: sequence before the first header", "A FASTA record starts with '>'."
+                )
+            pieces.append(clean_sequence(line, name, number))
+    if header is None:
+        raise DataError(f"{name}: no FASTA record in it", "A FASTA record starts with '>'.")
+    yield header, _join(pieces, name, start), start
+
+
+def read_fasta(
+    stream: IO[bytes], name: str, *, window: tuple[int, int] | None = None, label: str | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read sequences of one length into an array of byte strings, at one byte per base.
+
+    Parameters
+    ----------
+    stream : binary file
+    name : str
+        File name for messages.
+    window : (start, stop), optional
+        Keep ``sequence[start:stop]`` (0-based, half open) of every record.
+    label : str, optional
+        Regular expression whose first group, in the header, is the number +1 or -1.
+
+    Returns
+    -------
+    sequences : ndarray of shape (n,) and dtype S<length>
+    labels : ndarray of shape (n,), float64, or None without `label`
+
+    Raises
+    ------
+    DataError
+        For unequal lengths, a window that does not fit, headers without label, and what `iterate_fasta` refuses.
+    """
+    pattern = re.compile(label.encode()) if label else None
+    buffer, labels, length = bytearray(), [], 0
+    for header, sequence, line in iterate_fasta(stream, name):
+        if not buffer:
+            length = len(sequence)
+            cut = _cut(window, length, name)
+        elif len(sequence) != length:
+            raise DataError(
+                f"{name}:{line + 1}: a sequence of {len(sequence)} bases where the first has {length}",
+                "All sequences must have one length; cut windows of equal length first.",
+            )
+        buffer += sequence[cut]
+        if pattern is not None:
+            labels.append(_label(pattern.search(header), name, line))
+    width = cut.stop - cut.start
+    return np.frombuffer(bytes(buffer), dtype=f"S{width}"), np.array(labels) if pattern else None
+
+
+def drop_repeats(sequences: np.ndarray) -> np.ndarray:
+    """Return the sorted indices of the first occurrence of every distinct sequence."""
+    return np.sort(np.unique(sequences, return_index=True)[1])
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    tasks: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+    windows: Mapping[str, tuple[int, int]] | None = None,
+    label: str | None = None,
+    organisms: Sequence[str] | None = None,
+    distinct: bool = True,
+) -> Dataset:
+    """Read a binary string data set with one task per organism (or other origin).
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+    card : Card
+    tasks : mapping
+        Per task, lists of files under ``positive`` and ``negative``, or under ``labelled`` (see `label`).
+    windows : mapping of task to (start, stop), optional
+        Part of the sequences to keep.
+    label : str, optional
+        Regular expression that finds +1 or -1 in the headers of ``labelled`` files.
+    organisms : list of str, optional
+        The tasks to read, in this order; all by default.
+    distinct : bool, default=True
+        Keep the first of equal sequences of one task and label. Repeats that fell into both parts of a split would
+        make the test too easy.
+
+    Returns
+    -------
+    Dataset
+        `X` is a 1-D array of byte strings; `notes` say how many repeats were dropped.
+
+    Raises
+    ------
+    DataError
+        If a file is wrong, lengths differ between files, or `organisms` names an unknown one.
+    """
+    names = _chosen(tasks or {}, organisms, card)
+    parts: list[np.ndarray] = []
+    labels, owner, notes = [], [], []
+    for t, task in enumerate(names):
+        window = (windows or {}).get(task)
+        strings, signs = _read_task(files, (tasks or {})[task], (window[0], window[1]) if window else None, label)
+        dropped = 0
+        if distinct:
+            keep = _first_of_equal(strings, signs)
+            dropped = len(strings) - len(keep)
+            strings, signs = strings[keep], signs[keep]
+        if parts and parts[0].dtype != strings.dtype:
+            raise DataError(
+                f"data set {card.id}: sequences of {strings.dtype.itemsize} bases in task {task}, "
+                f"{parts[0].dtype.itemsize} in task {names[0]}",
+                "Give windows of one length.",
+            )
+        parts.append(strings)
+        labels.append(signs)
+        owner.append(np.full(len(strings), t))
+        if dropped:
+            notes.append(f"{task}: {dropped} repeated sequences dropped")
+    return Dataset(
+        X=np.concatenate(parts),
+        y=np.concatenate(labels),
+        task_id=np.concatenate(owner),
+        task_type="binary",
+        tasks=list(names),
+        notes="; ".join(notes),
+    )
+
+
+def _first_of_equal(strings: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    kept = [np.flatnonzero(signs == s)[drop_repeats(strings[signs == s])] for s in (1.0, -1.0)]
+    return np.sort(np.concatenate(kept))
+
+
+def _read_task(
+    files: Mapping[str, DataFile],
+    sources: Mapping[str, Sequence[str]],
+    window: tuple[int, int] | None,
+    label: str | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    parts, labels = [], []
+    for kind, sign in (("positive", 1.0), ("negative", -1.0), ("labelled", 0.0)):
+        for name in sources.get(kind, ()):
+            with files[name].open() as stream:
+                strings, found = read_fasta(stream, files[name].where(), window=window, label=None if sign else label)
+            parts.append(strings)
+            labels.append(np.full(len(strings), sign) if found is None else found)
+    widths = {p.dtype.itemsize for p in parts}
+    if len(widths) > 1:
+        raise DataError(f"sequences of {' and '.join(map(str, sorted(widths)))} bases in one task: {dict(sources)}")
+    return np.concatenate(parts), np.concatenate(labels)
+
+
+def _chosen(tasks: Mapping[str, object], organisms: Sequence[str] | None, card: Card) -> list[str]:
+    if not tasks:
+        raise DataError(f"data set {card.id}: the option 'tasks' names no file", "Name the files of every task.")
+    if organisms is None:
+        return list(tasks)
+    unknown = [o for o in organisms if o not in tasks]
+    if unknown or not organisms:
+        raise DataError(
+            f"data set {card.id}: no organism {', '.join(unknown) or 'named'}", f"Known: {', '.join(tasks)}."
+        )
+    return list(organisms)
+
+
+def _join(pieces: list[bytes], name: str, line: int) -> bytes:
+    if not pieces:
+        raise DataError(f"{name}:{line}: a header without sequence", "The file may be cut; fetch it again.")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _cut(window: tuple[int, int] | None, length: int, name: str) -> slice:
+    start, stop = window or (0, length)
+    if not 0 <= start < stop <= length:
+        raise DataError(f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases")
+    return slice(start, stop)
+
+
+def _label(match: re.Match[bytes] | None, name: str, line: int) -> float:
+    text = match.group(1).decode() if match else None
+    if text not in ("1", "+1", "-1"):
+        raise DataError(
+            f"{name}:{line}: " + (f"the label {text!r} is not +1 or -1" if text else "the header has no label"),
+            "The card's option 'label' says how labels are written.",
+        )
+    return float(text)
+
+
+def _show(byte: int) -> str:
+    return repr(chr(byte)) if 32 <= byte < 127 else f"byte 0x{byte:02x}"

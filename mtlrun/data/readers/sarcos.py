@@ -1,0 +1,152 @@
+"""SARCOS inverse dynamics: 21 joint positions, velocities and accelerations against 7 torques, on a shared design.
+
+4446 of the 4449 test rows of this benchmark are also training rows. The full variant keeps them unless `clean` is set,
+the partial one is free of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers.csv import read_table
+from mtlrun.data.readers.mat import expect_shape, finite, read_mat
+
+VERSION = 1
+
+N_INPUTS, N_TORQUES = 21, 7
+FEATURES = [f"{kind}{j}" for kind in ("position", "velocity", "acceleration") for j in range(1, 8)]
+TASKS = [f"torque{j}" for j in range(1, 8)]
+TRAIN_ROWS, TEST_ROWS = 44484, 4449
+#: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the full training file.
+UNIFORM_DRAW = 8
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    train: str,
+    test: str = "sarcos_inv_test.mat",
+    full: bool = False,
+    blob: str | None = None,
+    clean: bool = False,
+    unbiased: bool = False,
+) -> Dataset:
+    """Read training and test rows.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+    card : Card
+    train, test : str
+        Their files. Partial: the table of those training rows that could be rebuilt; the ones that are in the test file
+        are always left out. Full: the original ``sarcos_inv.mat``.
+    full : bool, default=False
+        Which of the two `train` is.
+    blob : str, optional
+        Git's id of the full training file (what ``git hash-object`` prints); its sha256 is not known to us.
+    clean : bool, default=False
+        Full: leave out the training rows that are in the test file.
+    unbiased : bool, default=False
+        Partial: keep only the training rows that are a uniform sample of the full file (1345 of 2253); the others
+        favour large torques.
+
+    Returns
+    -------
+    Dataset
+        ``splits["fixed"]`` is training against test rows; `notes` report the leak.
+
+    Raises
+    ------
+    DataError
+        If a file has another shape or holds NaN, the full file is not the one of that id, or a row of the partial
+        file is in the test file after all.
+    """
+    if (full and unbiased) or (clean and not full):
+        raise DataError(
+            f"data set {card.id}: 'clean' goes with the full training file, 'unbiased' with the partial one"
+        )
+    tests = _matrix(files[test], "sarcos_inv_test", TEST_ROWS)
+    if full:
+        rows, note = _full_rows(files[train], tests, blob, clean)
+    else:
+        rows, note = _partial_rows(files[train], tests, unbiased)
+    both = np.vstack((rows, tests))
+    order = np.arange(len(both))
+    return Dataset(
+        X=np.ascontiguousarray(both[:, :N_INPUTS]),
+        y=np.ascontiguousarray(both[:, N_INPUTS:]),
+        task_type="regression",
+        tasks=list(TASKS),
+        features=list(FEATURES),
+        notes=note,
+        splits={"fixed": [(order[: len(rows)], order[len(rows) :])]},
+    )
+
+
+def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool) -> tuple[np.ndarray, str]:
+    if blob is not None:
+        found = git_blob_id(file.read_bytes())
+        if found != blob:
+            raise DataError(
+                f"{file.where()}: the content is not that of the original {file.name}\n"
+                f"  expected git blob {blob}\n  found    git blob {found}",
+                "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
+            )
+    rows = _matrix(file, "sarcos_inv", TRAIN_ROWS)
+    note = f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are also rows of the training file"
+    if clean:
+        keep = ~_occurs(rows, tests)
+        note += f"; the {int((~keep).sum())} training rows concerned were left out"
+        rows = rows[keep]
+    return rows, note
+
+
+def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool) -> tuple[np.ndarray, str]:
+    with file.open() as stream:
+        table = read_table(stream, file.where())
+    columns = [*(f"x{j}" for j in range(1, N_INPUTS + 1)), *TASKS, "in_test_file", "source_bits"]
+    lacking = [c for c in columns if c not in table.columns]
+    if lacking:
+        raise DataError(f"{file.where()}: no column {', '.join(lacking)}")
+    leaked = (table["in_test_file"] != 0).to_numpy()
+    chosen = ~leaked
+    if unbiased:
+        chosen &= (table["source_bits"].to_numpy().astype(np.int64) & UNIFORM_DRAW) > 0
+    rows = table.loc[chosen, columns[: N_INPUTS + N_TORQUES]].to_numpy()
+    if _occurs(rows, tests).any():
+        raise DataError(f"{file.where()}: rows marked as not in the test file are in it")
+    note = (
+        f"partial: {len(rows)} of the {TRAIN_ROWS} training rows, none of them in the test file "
+        f"({int(leaked.sum())} rebuilt rows that are in it were left out)"
+    )
+    return rows, note
+
+
+def git_blob_id(content: bytes) -> str:
+    """Return the id under which git stores a file of this content (a sha1 of a header and the content)."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _matrix(file: DataFile, variable: str, n_rows: int) -> np.ndarray:
+    with file.open() as stream:
+        content = read_mat(stream, file.where(), (variable,))
+    array = expect_shape(content[variable], (n_rows, N_INPUTS + N_TORQUES), file.where(), variable)
+    return finite(array, file.where(), variable)
+
+
+def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell which rows occur among the others; all files print six decimals."""
+    known = {row.tobytes() for row in _rounded(others)}
+    return np.array([row.tobytes() in known for row in _rounded(rows)], dtype=bool)
+
+
+def _rounded(rows: np.ndarray) -> np.ndarray:
+    return np.round(rows * 1e6).astype(np.int64)

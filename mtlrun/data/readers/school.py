@@ -1,0 +1,92 @@
+"""The School data of MALSAR, with ten folds of ours and the ten published splits of Argyriou, Evgeniou and Pontil."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers import mat
+
+VERSION = 1
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    data: str = "school.mat",
+    argyriou: Sequence[str] = (),
+    bias: bool = False,
+    folds: int = 10,
+    seed: int = 0,
+) -> Dataset:
+    """Read the 139 schools.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+    card : Card
+    data : str
+        The file with the cells X (27 features and a column of ones) and Y.
+    argyriou : list of str
+        Files with the variables ``tr`` and ``tst``, 1-based rows; they become ``splits["argyriou"]``.
+    bias : bool, default=False
+        Keep the column of ones as a 28th feature (papers whose models have no intercept do).
+    folds : int, default=10
+        Folds of ``splits["folds"]``: every school is shuffled and dealt out over the folds, so that sizes differ by at
+        most one per school. The paper that uses ten folds does not say how it drew them.
+    seed : int, default=0
+        Seed of the folds.
+
+    Raises
+    ------
+    DataError
+        For wrong files, or split files that are no partition of the rows.
+    """
+    dataset = mat.read({data: files[data]}, card, n_features=28, drop_bias=not bias)
+    dataset.features = [f"x{j + 1}" for j in range(27)] + (["bias"] if bias else [])
+    assert dataset.task_id is not None
+    dataset.splits["folds"] = task_folds(dataset.task_id, folds, seed)
+    if argyriou:
+        dataset.splits["argyriou"] = [_published(files[name], dataset.n_samples) for name in argyriou]
+    return dataset
+
+
+def task_folds(task_id: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return (train, test) rows of folds that divide every task evenly.
+
+    The remainder of a task starts at the fold after the last one used, so that folds differ little in size.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two folds.
+    """
+    if folds < 2:
+        raise DataError(f"folds must be at least 2, not {folds}")
+    fold = np.empty(len(task_id), dtype=np.int64)
+    generator, following = np.random.default_rng(seed), 0
+    for t in np.unique(task_id):
+        rows = generator.permutation(np.flatnonzero(task_id == t))
+        fold[rows] = (following + np.arange(len(rows))) % folds
+        following = (following + len(rows)) % folds
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+
+
+def _published(file: DataFile, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+    name = file.where()
+    with file.open() as stream:
+        content = mat.read_mat(stream, name, ("tr", "tst"))
+    # Stored in the smallest integer type that holds them: subtracting 1 needs a wider one.
+    train, test = (mat.expect_shape(content[k], (1, None), name, k).ravel().astype(np.int64) - 1 for k in ("tr", "tst"))
+    if not np.array_equal(np.sort(np.concatenate((train, test))), np.arange(n_samples)):
+        raise DataError(
+            f"{name}: {len(train)} training and {len(test)} test rows are no partition of {n_samples} students",
+            "Is it a split of these data?",
+        )
+    return np.sort(train), np.sort(test)

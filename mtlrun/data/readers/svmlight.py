@@ -1,0 +1,150 @@
+"""The svmlight / LIBSVM format, through scikit-learn: a single task, or one task per ``qid``."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers.csv import signs
+
+VERSION = 1
+
+
+def read_svmlight(
+    content: bytes, name: str, *, n_features: int | None = None, zero_based: bool = False
+) -> tuple[sparse.csr_matrix, np.ndarray, np.ndarray]:
+    """Parse ``<target> [qid:<q>] <index>:<value> ...`` lines.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+        File name for messages.
+    n_features : int, optional
+        Columns of X; by default the largest index that occurs (a file of test rows may need more).
+    zero_based : bool, default=False
+        Whether the first feature is 0 rather than 1, as the format says.
+
+    Returns
+    -------
+    X : csr_matrix of shape (n, d)
+    y : ndarray of shape (n,)
+    qid : ndarray of shape (n,), int64
+        Zeros when there are none.
+
+    Raises
+    ------
+    DataError
+        With line and column of what is no target, no ``index:value`` pair or no finite number.
+    """
+    try:
+        X, y, qid = load_svmlight_file(
+            io.BytesIO(content), n_features=n_features, query_id=True, zero_based=zero_based, dtype=np.float64
+        )
+    except (ValueError, OverflowError) as error:
+        _locate(content, name, zero_based, n_features)
+        raise DataError(f"{name}: no svmlight file ({error})") from None
+    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+        _locate(content, name, zero_based, n_features)
+    if len(y) == 0:
+        raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
+    if len(qid) not in (0, len(y)):
+        raise DataError(f"{name}: {len(qid)} of {len(y)} rows have a qid", "Give every row its qid, or none.")
+    return X, y, np.asarray(qid, dtype=np.int64) if len(qid) else np.zeros(len(y), dtype=np.int64)
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    file: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool = False,
+    dense: bool = False,
+) -> Dataset:
+    """Read one svmlight file; every distinct ``qid`` is a task.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+    card : Card
+        Its ``task_type`` says how targets are read: binary 0/1 and -1/+1 become -1/+1.
+    file : str, optional
+        The file's name on the card; needed when there are several.
+    n_features, zero_based
+        See `read_svmlight`.
+    dense : bool, default=False
+        Return a dense X.
+
+    Raises
+    ------
+    DataError
+        For a wrong file, or binary targets other than 0/1 and -1/+1.
+    """
+    source = files[file] if file else next(iter(files.values()))
+    name = source.where()
+    X, target, qid = read_svmlight(source.read_bytes(), name, n_features=n_features, zero_based=zero_based)
+    values = np.unique(target)
+    y, tasks = target, []
+    if card.task_type == "multiclass":
+        y = np.searchsorted(values, target)
+        tasks = [f"{v:g}" for v in values]
+    elif card.task_type == "binary":
+        y = signs(target, name)
+    groups, task_id = np.unique(qid, return_inverse=True)
+    ragged = card.task_type != "multiclass" and len(groups) > 1
+    if ragged:
+        tasks = [f"{q}" for q in groups]
+    return Dataset(
+        X=X.toarray() if dense else X, y=y, task_type=card.task_type, task_id=task_id if ragged else None, tasks=tasks
+    )
+
+
+def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None) -> None:
+    """Raise a DataError with line and column of the first bad item; return when there is none."""
+    first = 0 if zero_based else 1
+    for number, raw in enumerate(content.split(b"\n"), start=1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}:{number}:{error.start + 1}: byte 0x{raw[error.start]:02x} is no UTF-8 text"
+            ) from None
+        line = line.split("#", 1)[0]
+        column, previous = 0, -1
+        for k, item in enumerate(line.split()):
+            column = line.index(item, column)
+            place = f"{name}:{number}:{column + 1}"
+            column += len(item)
+            if k == 0:
+                if not _finite(item):
+                    raise DataError(f"{place}: the target {item!r} is no finite number")
+                continue
+            index, colon, value = item.partition(":")
+            if k == 1 and index == "qid" and value.lstrip("-").isdigit():
+                continue
+            if not colon or not index.isdigit() or not _finite(value):
+                raise DataError(f"{place}: {item!r} is no pair index:value with a finite value")
+            if int(index) < first:
+                raise DataError(f"{place}: the index {index} is below {first}", "Set zero_based if the first is 0.")
+            if int(index) <= previous:
+                raise DataError(f"{place}: the index {index} does not increase", "Sort the indices within every row.")
+            if n_features is not None and int(index) - first >= n_features:
+                raise DataError(f"{place}: the index {index} is beyond n_features={n_features}")
+            previous = int(index)
+
+
+def _finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
