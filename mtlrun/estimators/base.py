@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.inputs import (
@@ -199,11 +200,14 @@ class RegressorMTL(RegressorMixin):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
         """Return the coefficient of determination: over all rows for a 1-D `y`, else the mean over the tasks.
 
-        Missing targets (NaN in a 2-D `y`) are left out.
+        Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left out.
         """
         predicted = self.predict(X, task_id=task_id)
         y = check_targets(y, len(predicted), labels=False)
-        return _mean_over_tasks(r2_score, y, predicted, sample_weight)
+        weights = check_weights(sample_weight, y.shape)
+        if y.ndim == 1:
+            return float(r2_score(y, predicted, sample_weight=weights))
+        return average(r2_per_task(y, predicted, weights=weights))[0]
 
 
 class ClassifierMTL(ClassifierMixin):
@@ -254,30 +258,10 @@ class ClassifierMTL(ClassifierMixin):
         """
         predicted = self.predict(X, task_id=task_id)
         y = check_targets(y, len(predicted), labels=True)
-        return _mean_over_tasks(_accuracy, y, predicted, sample_weight)
+        return average(accuracy_per_task(y, predicted, weights=check_weights(sample_weight, y.shape)))[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _accuracy(y: Array, predicted: Array, sample_weight: Array | None) -> float:
-    return float(np.average(y == predicted, weights=sample_weight))
-
-
-def _mean_over_tasks(measure: Any, y: Array, predicted: Array, sample_weight: Any) -> float:
-    """Average a measure over the columns of y, each on its observed entries; columns without any are left out."""
-    if y.shape != predicted.shape:
-        raise ValueError(f"y has shape {y.shape}, the predictions have {predicted.shape}")
-    weights = check_weights(sample_weight, y.shape)
-    if y.ndim == 1:
-        return float(measure(y, predicted, sample_weight=weights))
-    values = []
-    for t in range(y.shape[1]):
-        rows = np.flatnonzero(y[:, t] == y[:, t])
-        w = None if weights is None else (weights if weights.ndim == 1 else weights[:, t])[rows]
-        if rows.size:
-            values.append(measure(y[rows, t], predicted[rows, t], sample_weight=w))
-    return float(np.mean(values)) if values else float("nan")

@@ -1,0 +1,55 @@
+"""BibTeX of the methods' sources. Standard library only."""
+
+from __future__ import annotations
+
+BIBTEX: dict[str, str] = {
+    "pan2015": """@article{pan2015,
+  author = {Pan, Yan and Xia, Rongkai and Yin, Jian and Liu, Ning},
+  title = {A Divide-and-Conquer Method for Scalable Robust Multitask Learning},
+  journal = {IEEE Transactions on Neural Networks and Learning Systems},
+  volume = {26}, number = {12}, year = {2015},
+  doi = {10.1109/TNNLS.2015.2406759}
+}""",
+    "chen2011": """@inproceedings{chen2011,
+  author = {Chen, Jianhui and Zhou, Jiayu and Ye, Jieping},
+  title = {Integrating Low-Rank and Group-Sparse Structures for Robust Multi-Task Learning},
+  booktitle = {ACM SIGKDD International Conference on Knowledge Discovery and Data Mining},
+  year = {2011}
+}""",
+    "ji2009": """@inproceedings{ji2009,
+  author = {Ji, Shuiwang and Ye, Jieping},
+  title = {An Accelerated Gradient Method for Trace Norm Minimization},
+  booktitle = {International Conference on Machine Learning},
+  year = {2009}
+}""",
+    "obozinski2010": """@article{obozinski2010,
+  author = {Obozinski, Guillaume and Taskar, Ben and Jordan, Michael I.},
+  title = {Joint Covariate Selection and Joint Subspace Selection for Multiple Classification Problems},
+  journal = {Statistics and Computing},
+  volume = {20}, number = {2}, year = {2010}
+}""",
+    "tibshirani1996": """@article{tibshirani1996,
+  author = {Tibshirani, Robert},
+  title = {Regression Shrinkage and Selection via the Lasso},
+  journal = {Journal of the Royal Statistical Society, Series B},
+  volume = {58}, number = {1}, year = {1996}
+}""",
+    "hoerl1970": """@article{hoerl1970,
+  author = {Hoerl, Arthur E. and Kennard, Robert W.},
+  title = {Ridge Regression: Biased Estimation for Nonorthogonal Problems},
+  journal = {Technometrics},
+  volume = {12}, number = {1}, year = {1970}
+}""",
+    "cox1958": """@article{cox1958,
+  author = {Cox, David R.},
+  title = {The Regression Analysis of Binary Sequences},
+  journal = {Journal of the Royal Statistical Society, Series B},
+  volume = {20}, number = {2}, year = {1958}
+}""",
+    "fan2008": """@article{fan2008,
+  author = {Fan, Rong-En and Chang, Kai-Wei and Hsieh, Cho-Jui and Wang, Xiang-Rui and Lin, Chih-Jen},
+  title = {{LIBLINEAR}: A Library for Large Linear Classification},
+  journal = {Journal of Machine Learning Research},
+  volume = {9}, year = {2008}
+}""",
+}

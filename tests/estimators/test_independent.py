@@ -1,0 +1,221 @@
+"""Independent and pooled baselines against scikit-learn, task by task."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.svm import SVC, LinearSVC
+
+from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators.independent import (
+    IndependentLasso,
+    IndependentLogistic,
+    IndependentRidge,
+    IndependentSVC,
+    PooledLasso,
+    PooledLogistic,
+    PooledRidge,
+    PooledSVC,
+)
+from mtlrun.estimators.ridge import solve_ridge
+
+REGRESSORS = [IndependentRidge(), IndependentLasso(tol=1e-10), PooledRidge(), PooledLasso(tol=1e-10)]
+CLASSIFIERS = [
+    IndependentLogistic(tol=1e-9),
+    IndependentSVC(tol=1e-9, max_iter=100000),
+    PooledLogistic(tol=1e-9),
+    PooledSVC(tol=1e-9, max_iter=100000),
+]
+
+
+def problem(n, d, T, seed=0, labels=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + 1
+    X[rng.uniform(size=X.shape) < 0.3] = 0
+    Y = X @ rng.normal(size=(d, T)) + 2 + rng.normal(size=(n, T))
+    return X, np.where(np.median(Y, axis=0) < Y, 1, -1) if labels else Y
+
+
+# ---------------------------------------------------------------- oracles
+
+
+@pytest.mark.parametrize("shape", [(30, 5), (12, 20)])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge_is_scikit_learns(shape, intercept, kind, weighted):
+    X, Y = problem(*shape, 3)
+    w = np.random.default_rng(1).uniform(size=len(X)) if weighted else None
+    oracle = Ridge(2.5, fit_intercept=intercept, solver="svd").fit(X, Y, sample_weight=w)
+    model = IndependentRidge(2.5, fit_intercept=intercept).fit(kind(X), Y, sample_weight=w)
+    assert_allclose(model.coef_, oracle.coef_, atol=1e-9)
+    assert_allclose(model.intercept_, oracle.intercept_ * np.ones(3), atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(30, 5), (5, 8)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_without_penalty_ridge_is_least_squares_of_least_norm(shape, intercept):
+    X, Y = problem(*shape, 2)
+    X[:, 0] = X[:, 1]
+    W, b = solve_ridge(TaskData.from_matrix(X, Y), 0.0, fit_intercept=intercept)
+    shift = X.mean(axis=0) * intercept
+    expected = np.linalg.lstsq(X - shift, Y - Y.mean(axis=0) * intercept, rcond=1e-10)[0]
+    assert_allclose(W, expected, atol=1e-8)
+    assert_allclose(b, (Y.mean(axis=0) * intercept) - shift @ expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_lasso_is_scikit_learns_per_task(intercept):
+    X, Y = problem(40, 6, 2)
+    model = IndependentLasso(5.0, fit_intercept=intercept, tol=1e-12).fit(X, Y)
+    for t in range(2):
+        oracle = Lasso(5.0 / 40, fit_intercept=intercept, tol=1e-12).fit(X, Y[:, t])
+        assert_allclose(model.coef_[t], oracle.coef_, atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_logistic_is_scikit_learns_per_task(intercept):
+    X, Y = problem(40, 6, 2, labels=True)
+    model = IndependentLogistic(0.5, fit_intercept=intercept, tol=1e-10).fit(X, Y)
+    for t in range(2):
+        oracle = LogisticRegression(C=2.0, fit_intercept=intercept, tol=1e-10, solver="newton-cholesky").fit(X, Y[:, t])
+        assert_allclose(model.coef_[t], oracle.coef_[0], atol=1e-5)
+        assert_allclose(model.predict_proba(X)[:, t], oracle.predict_proba(X)[:, 1], atol=1e-5)
+
+
+def test_svm_is_liblinears_per_task():
+    X, Y = problem(40, 6, 2, labels=True)
+    model = IndependentSVC(0.3, tol=1e-10, max_iter=100000).fit(X, Y)
+    for t in range(2):
+        oracle = LinearSVC(C=0.3, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=100000).fit(X, Y[:, t])
+        assert_allclose(model.coef_[t], oracle.coef_[0], atol=1e-6)
+    assert not model.intercept_.any()
+    assert not hasattr(model, "predict_proba")
+
+
+# ---------------------------------------------------------------- objectives
+
+
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+def test_no_neighbour_has_a_smaller_objective(model):
+    """The reported objective is the documented one, and the solution minimises it."""
+    X, Y = problem(50, 4, 2, labels=model in CLASSIFIERS)
+    model.fit(X, Y)
+    pooled = type(model).__name__.startswith("Pooled")
+
+    def objective(coef, intercept):
+        Z = X @ coef.T + intercept
+        parts = coef[:1] if pooled else coef
+        if "Ridge" in type(model).__name__:
+            return 0.5 * np.sum((Y - Z) ** 2) + 0.5 * model.alpha * np.sum(parts**2)
+        if "Lasso" in type(model).__name__:
+            return 0.5 * np.sum((Y - Z) ** 2) + model.alpha * np.abs(parts).sum()
+        if "Logistic" in type(model).__name__:
+            return np.logaddexp(0, -Y * Z).sum() + 0.5 * model.alpha * np.sum(parts**2)
+        return model.C * np.maximum(0, 1 - Y * Z).sum() + 0.5 * np.sum(parts**2)
+
+    best = objective(model.coef_, model.intercept_)
+    assert model.objective_[-1] == pytest.approx(best)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        step, shift = 1e-2 * rng.normal(size=model.coef_.shape), 1e-2 * rng.normal(size=2)
+        if pooled:
+            step[1], shift[1] = step[0], shift[0]
+        if not getattr(model, "fit_intercept", True):
+            shift[:] = 0
+        assert objective(model.coef_ + step, model.intercept_ + shift) >= best - 1e-6
+
+
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+def test_shared_ragged_sparse_and_masked_agree(model):
+    X, Y = problem(30, 4, 3, labels=model in CLASSIFIERS)
+    Y = Y.astype(float)
+    shared = model.fit(X, Y).coef_
+    stacked = np.vstack([X] * 3), Y.T.ravel(), np.repeat([0, 1, 2], 30)
+    assert_allclose(model.fit(*stacked[:2], task_id=stacked[2]).coef_, shared, atol=1e-6)
+    assert_allclose(model.fit(sp.csr_array(X), Y).coef_, shared, atol=1e-6)
+    more = np.vstack([X, X[:3] + 5])
+    assert_allclose(model.fit(more, np.vstack([Y, np.full((3, 3), np.nan)])).coef_, shared, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [PooledRidge, PooledLasso, PooledLogistic, PooledSVC])
+def test_a_pooled_model_is_the_single_task_model_of_all_rows(cls):
+    X, Y = problem(30, 4, 3, labels=cls in (PooledLogistic, PooledSVC))
+    model = cls() if cls is PooledRidge else cls(tol=1e-10, max_iter=100000)
+    coef = model.fit(X, Y).coef_
+    assert_array_equal(coef, np.tile(coef[0], (3, 1)))
+    assert_allclose(coef[0], model.fit(np.vstack([X] * 3), Y.T.ravel()).coef_[0], atol=1e-6)
+
+
+# ---------------------------------------------------------------- tasks of one class
+
+
+@pytest.mark.parametrize("rows", [8, 1])
+@pytest.mark.parametrize("label", [-1, 1])
+def test_an_svm_of_one_class_is_fitted_as_it_is(rows, label):
+    """Without an intercept, rows and their mirror images with half the C each are the same problem, of two classes."""
+    X, _ = problem(rows, 4, 1)
+    y = np.column_stack([np.full(rows, label), np.where(np.arange(rows) % 2, 1, -1)])
+    model = IndependentSVC(0.1, tol=1e-10, max_iter=100000).fit(X, y)
+    assert model.n_one_class_ == (1 if rows > 1 else 2)
+    w = model.coef_[0]
+    mirrored = np.vstack([X, -X]), np.concatenate([y[:, 0], -y[:, 0]])
+    oracle = SVC(kernel="linear", C=0.05, tol=1e-10).fit(*mirrored)
+    assert_allclose(w, oracle.coef_[0], atol=1e-5)
+    assert (model.decision_function(X)[:, 0] * label > 0).mean() > 0.5
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_one_class_tasks_with_intercept_are_constant(kind):
+    X, _ = problem(10, 4, 1)
+    y = np.column_stack([np.ones(10), -np.ones(10), np.where(np.arange(10) % 2, 1, -1)])
+    for model in (IndependentSVC(fit_intercept=True), IndependentLogistic()):
+        model.fit(kind(X), y)
+        assert model.n_one_class_ == 2
+        assert not model.coef_[:2].any()
+        assert_array_equal(np.sign(model.intercept_[:2]), [1, -1])
+        assert model.coef_[2].any()
+
+
+def test_a_logistic_task_of_one_class_without_intercept_is_fitted_as_it_is():
+    X, _ = problem(10, 4, 1)
+    y = np.column_stack([np.ones(10), np.where(np.arange(10) % 2, 1, -1)])
+    w = IndependentLogistic(fit_intercept=False, tol=1e-10).fit(X, y).coef_[0]
+    gradient = w - X.T @ (1 / (1 + np.exp(X @ w)))
+    assert_allclose(gradient, 0, atol=1e-4)
+
+
+def test_rows_of_weight_zero_do_not_make_a_second_class():
+    X, _ = problem(10, 4, 1)
+    y = np.append(np.ones(9), -1)
+    model = IndependentLogistic().fit(X, y, sample_weight=np.append(np.ones(9), 0))
+    assert model.n_one_class_ == 1
+    assert (model.predict(X) == 1).all()
+
+
+# ---------------------------------------------------------------- convergence
+
+
+@pytest.mark.parametrize(
+    "model",
+    [IndependentLasso(0.01, max_iter=1, tol=1e-12), IndependentLogistic(max_iter=1), IndependentSVC(max_iter=1)],
+    ids=lambda m: type(m).__name__,
+)
+def test_stopping_early_warns_once_and_names_the_knob(model):
+    X, Y = problem(40, 6, 3, labels=not isinstance(model, IndependentLasso))
+    with pytest.warns(ConvergenceWarning, match="did not converge.*Increase max_iter") as record:
+        model.fit(X, Y)
+    assert len(record) == 1
+    assert model.converged_ is False
+
+
+def test_convergence_does_not_warn():
+    X, Y = problem(40, 6, 3, labels=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for model in (IndependentRidge(), IndependentLasso(), IndependentLogistic(), IndependentSVC()):
+            assert model.fit(X, Y).converged_

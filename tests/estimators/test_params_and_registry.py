@@ -1,0 +1,131 @@
+"""Parameter rules and the registry of methods."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.estimators.bibliography import BIBTEX
+from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, instance, integer, real
+from mtlrun.estimators.registry import METHODS, build, get_method, load_class
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "message"),
+    [
+        (real(0), -1, r"p must be a float in \[0, inf\), got -1"),
+        (real(0), True, "got True"),
+        (real(0), np.nan, "got nan"),
+        (real(0), np.inf, "got inf"),
+        (real(0), "1", "got '1'"),
+        (real(0, 1, closed="neither"), 0, r"in \(0, 1\), got 0"),
+        (real(0, 1, closed="both"), 1.1, r"in \[0, 1\], got 1.1"),
+        (real(0, 1, closed="right"), 0.0, r"in \(0, 1\], got 0.0"),
+        (integer(1), 0, r"p must be an int in \[1, inf\), got 0"),
+        (integer(1), 2.0, "got 2.0"),
+        (integer(0), False, "got False"),
+        (choice("admm", "fista"), "amdm", "p must be one of 'admm', 'fista', got 'amdm'; did you mean 'admm'?"),
+        (choice("admm") | NONE, 3, "p must be one of 'admm' or None, got 3"),
+        (BOOLEAN, 1, "p must be a bool, got 1"),
+        (instance("an int", int), True, "p must be an int, got True"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(rule, value, message):
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        check_params(SimpleNamespace(p=value), {"p": rule})
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        (real(0), 0),
+        (real(0), np.float32(2)),
+        (real(0), np.int64(2)),
+        (real(closed="both"), np.inf),
+        (integer(1), np.int64(3)),
+        (BOOLEAN, np.True_),
+        (choice("a") | NONE, None),
+    ],
+)
+def test_allowed_values_pass(rule, value):
+    check_params(SimpleNamespace(p=value), {"p": rule})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_made_and_describes_itself(name):
+    info = get_method(name)
+    estimator = build({"estimator": name})
+    assert type(estimator).__name__ == name
+    assert info.bibtex.startswith("@")
+    assert info.summary
+    assert info.objective
+    estimator_params = estimator.get_params(deep=True)
+    for key in [*info.default_grid, *info.fast]:
+        # A nested parameter belongs to the default base, which is made in fit.
+        assert key in estimator_params or key.partition("__")[0] in estimator_params
+    assert (estimator.__sklearn_tags__().estimator_type) == info.kind
+
+
+def test_every_reference_is_used_and_has_its_key():
+    assert {info.bibtex_key for info in METHODS.values()} | {"pan2015"} == set(BIBTEX)
+    for key, text in BIBTEX.items():
+        assert f"{{{key}," in text
+        assert text.count("{") == text.count("}")
+
+
+def test_the_registry_imports_no_third_party_package():
+    code = (
+        "import sys, mtlrun.estimators.registry; "
+        "sys.exit(any(m in sys.modules for m in ('numpy', 'scipy', 'sklearn', 'pandas', 'pydantic')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_unknown_method_is_answered_with_a_suggestion():
+    with pytest.raises(UnknownNameError, match="Did you mean 'IndependentRidge'"):
+        get_method("IndependendRidge")
+
+
+def test_a_foreign_class_is_loaded_by_its_path():
+    assert build({"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 3}}).alpha == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("sklearn.linear_model:Rige", "Did you mean 'Ridge'"),
+        ("no_such_module_here:Ridge", "cannot import 'no_such_module_here'"),
+        ("sklearn.metrics:r2_score", "no class with a fit method"),
+        ({"estimator": "IndependentRidge", "params": {"alhpa": 1}}, "Did you mean 'alpha'"),
+        ({"estimator": "IndependentRidge", "parms": {}}, "unknown key 'parms'"),
+        ({"params": {}}, "no name under 'estimator'"),
+        (
+            {
+                "estimator": "sklearn.multiclass:OneVsRestClassifier",
+                "params": {"estimator": {"estimator": "IndependentSVC"}, "estimator__c": 1},
+            },
+            "Invalid parameter 'c'",
+        ),
+    ],
+)
+def test_a_wrong_specification_is_explained(spec, message):
+    with pytest.raises(ConfigError, match=message):
+        build(spec)
+
+
+def test_nested_estimators_are_built():
+    spec = {
+        "estimator": "sklearn.multiclass:OneVsRestClassifier",
+        "params": {"estimator": {"estimator": "IndependentSVC", "params": {"C": 5}}, "estimator__tol": 0.1},
+    }
+    inner = build(spec).estimator
+    assert (type(inner).__name__, inner.C, inner.tol) == ("IndependentSVC", 5, 0.1)
+
+
+def test_load_class_returns_the_class_itself():
+    from mtlrun.estimators.independent import IndependentSVC
+
+    assert load_class("IndependentSVC") is IndependentSVC
