@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from mtlrun.core.errors import DataError
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 
 _CHUNK = 1 << 20
-_OPENERS: dict[str, Callable[..., Any]] = {"plain": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+#: How a compressed file is opened, by container.
+OPENERS: dict[str, Callable[..., Any]] = {"plain": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile)
 
 #: Digests seen by this process, by what would change with the content: path, member, size, time and inode.
@@ -64,7 +65,7 @@ class DataFile:
         DataError
             If the container is damaged, also while it is being read.
         """
-        with _damage_as_data_error(self.path), open_content(self.path, self.container, self.member) as stream:
+        with reading(self.path), open_content(self.path, self.container, self.member) as stream:
             yield stream
 
     def read_bytes(self) -> bytes:
@@ -123,7 +124,7 @@ def find_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) ->
 
 
 def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> DataFile:
-    """Find a file and check its content.
+    """Find a file and check its content; of several containers the first right one is taken.
 
     Returns
     -------
@@ -135,15 +136,22 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
     DataError
         If it is missing, a directory, unreadable, damaged, or its content is not what the card says.
     """
-    found = find_file(card, spec, data_dir)
-    if found is None:
-        raise DataError(
-            missing_message(card, spec, data_dir), f"Or give a file that you have: mtlrun data add {card.id} FILE"
-        )
-    sha256, size = digest(found, limit=spec.bytes)
-    if spec.sha256 is not None and sha256 != spec.sha256:
-        _refuse(card, spec, found, sha256, size)
-    return DataFile(found.name, found.path, found.container, found.member, sha256, size)
+    places = [place for place in candidates(card, spec, data_directory(data_dir)) if os.path.lexists(place.path)]
+    if not places:
+        remedy = f"Or give a file that you have: mtlrun data add {card.id} FILE"
+        raise DataError(missing_message(card, spec, data_dir), remedy)
+    wrong: DataError | None = None
+    for place in places:
+        try:
+            sha256, size = digest(place, limit=spec.bytes)
+        except DataError as error:
+            wrong = wrong or error
+            continue
+        if spec.sha256 in (None, sha256):
+            return DataFile(place.name, place.path, place.container, place.member, sha256, size)
+        wrong = wrong or _mismatch(card, spec, place, sha256, size)
+    assert wrong is not None
+    raise wrong
 
 
 def verify_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> dict[str, DataFile]:
@@ -176,7 +184,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
     DataError
         If the file is a directory, cannot be read, or its container is damaged.
     """
-    with _damage_as_data_error(file.path):
+    with reading(file.path):
         state = file.path.stat()
         key = (str(file.path), file.container, file.member, state.st_size, state.st_mtime_ns, state.st_ino, limit)
         if key not in _SEEN:
@@ -195,7 +203,7 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 def open_content(path: Path, container: str, member: str | None = None) -> Iterator[IO[bytes]]:
     """Open the decompressed content of a container; errors are those of the standard library."""
     if container != "archive":
-        with _OPENERS[container](path, "rb") as stream:
+        with OPENERS[container](path, "rb") as stream:
             yield stream
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive, archive.open(member or "") as inner:
@@ -210,7 +218,8 @@ def open_content(path: Path, container: str, member: str | None = None) -> Itera
 
 
 @contextmanager
-def _damage_as_data_error(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the operating system and the decompressors raise about `path` into a DataError with a remedy."""
     remedy = "Delete it and fetch it again, or put a good copy in its place."
     try:
         yield
@@ -230,10 +239,10 @@ def _damage_as_data_error(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: the file is damaged ({error})", remedy) from None
 
 
-def _refuse(card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int) -> NoReturn:
+def _mismatch(card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int) -> DataError:
     expected = f"{spec.sha256}" + (f" ({spec.bytes} bytes)" if spec.bytes is not None else "")
     cut = "more than " if spec.bytes is not None and size > spec.bytes + _CHUNK else ""
-    raise DataError(
+    return DataError(
         f"{found.where()}: the content is not that of {card.id}/{spec.name}\n"
         f"  expected sha256 {expected}\n"
         f"  found    sha256 {sha256} ({cut}{size} bytes)",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,7 @@ class TaskStratifiedKFold(_TaskSplitter):
         task_column: int | str | None = None,
         random_state: Any = None,
     ) -> None:
-        if not isinstance(n_splits, Integral) or n_splits < 2:
+        if not isinstance(n_splits, (int, np.integer)) or n_splits < 2:
             raise ValueError(f"n_splits must be a whole number of at least 2, not {n_splits!r}")
         self.n_splits = n_splits
         self.shuffle = shuffle
@@ -192,9 +191,9 @@ class TaskShuffleSplit(_TaskSplitter):
         task_column: int | str | None = None,
         random_state: Any = None,
     ) -> None:
-        if not isinstance(n_splits, Integral) or n_splits < 1:
+        if not isinstance(n_splits, (int, np.integer)) or n_splits < 1:
             raise ValueError(f"n_splits must be a whole number of at least 1, not {n_splits!r}")
-        whole = isinstance(train_size, Integral) and not isinstance(train_size, bool)
+        whole = isinstance(train_size, (int, np.integer)) and not isinstance(train_size, bool)
         if not (train_size >= 1 if whole else 0 < train_size < 1):
             raise ValueError(f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}")
         self.n_splits = n_splits
@@ -234,7 +233,7 @@ class TaskShuffleSplit(_TaskSplitter):
     def _train_count(self, size: int) -> int:
         if size == 1:
             return 1
-        wanted = self.train_size if isinstance(self.train_size, Integral) else int(self.train_size * size)
+        wanted = self.train_size if isinstance(self.train_size, (int, np.integer)) else int(self.train_size * size)
         return int(min(max(wanted, 1), size - 1))
 
 

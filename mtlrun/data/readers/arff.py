@@ -157,7 +157,7 @@ def read_arff(file: DataFile, *, encoding: str = "utf-8", missing: str = "error"
     for block in _blocks(lines):
         is_sparse = block[0][1].startswith("{")
         rows.any_sparse |= is_sparse
-        rows.blocks.append(parser.sparse(block) if is_sparse else parser.dense(block))
+        rows.blocks.append(parser.sparse_rows(block) if is_sparse else parser.dense_rows(block))
     return ArffTable(relation, attributes, rows.stack(len(attributes)))
 
 
@@ -240,7 +240,7 @@ class _RowParser:
                 values = tuple(sorted(attribute.codes.values()))
                 self.allowed.setdefault(values, np.zeros(self.width, dtype=bool))[j] = True
 
-    def dense(self, block: list[tuple[int, str]]) -> np.ndarray:
+    def dense_rows(self, block: list[tuple[int, str]]) -> np.ndarray:
         texts = [text for _, text in block]
         if self.numeric and all(text.count(",") == self.width - 1 for text in texts):
             values = _numbers(",".join(texts), ",")
@@ -250,7 +250,7 @@ class _RowParser:
                     return X
         return np.array([self._dense_row(number, text) for number, text in block])
 
-    def sparse(self, block: list[tuple[int, str]]) -> sparse.csr_matrix:
+    def sparse_rows(self, block: list[tuple[int, str]]) -> sparse.csr_matrix:
         self._check_omitted()
         bodies = [self._body(number, text) for number, text in block]
         if self.numeric and all(_NUMERIC_ENTRIES.fullmatch(body) for body in bodies):

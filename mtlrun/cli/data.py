@@ -1,0 +1,291 @@
+"""`mtlrun data`: which data sets there are, what is in them, and how to get them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mtlrun.core.errors import DataError, UserError
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card, FileSpec
+    from mtlrun.data.fetch import Report
+
+app = typer.Typer(help="Data sets: list, describe, download, add and verify them.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Data directory. Default: $MTLRUN_DATA, else the platform's cache folder."),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Name of a data set, as `mtlrun data list` prints it.")]
+VariantName = Annotated[str | None, typer.Option("--variant", help="A variant that the card offers.")]
+
+
+@app.command("list")
+def list_(data_dir: DataDir = None) -> None:
+    """List the data sets: rows, features, tasks, and whether the files are there."""
+    from mtlrun.data.cards import card_paths, read_card
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    rows = [("ID", "N", "D", "TASKS", "AVAILABLE", "TITLE")]
+    broken = []
+    for path in card_paths(folder).values():
+        try:
+            card = read_card(path)
+        except DataError as problem:
+            broken.append(problem)
+            continue
+        sizes = [str(card.statistics.get(key, "?")) for key in ("n", "d", "tasks")]
+        rows.append((card.id, sizes[0], sizes[1], sizes[2], _availability(card, folder), _title(card)))
+    _table(rows)
+    typer.echo(f"\nData directory: {folder}")
+    for problem in broken:
+        typer.echo(f"Error: {problem}", err=True)
+    if broken:
+        raise typer.Exit(2)
+
+
+@app.command()
+def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
+    """Describe a data set: files, hashes, licence, citation, and its statistics beside those of its card."""
+    from mtlrun.data.cards import check_id, load_card
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    card = load_card(check_id(id), folder)
+    chosen = card.variant(variant)
+    _describe(card, chosen.notes)
+    if card.files:
+        typer.echo(f"\nFiles in {folder / card.folder}:")
+    needed = card.needed(variant)
+    absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
+    if absent:
+        _show_statistics({}, chosen.statistics)
+        typer.echo(f"\nMissing: {', '.join(absent)}. Download: mtlrun data fetch {card.id}")
+        typer.echo(f"Or add what you have: mtlrun data add {card.id} FILE")
+    elif not _check_loaded(card, variant, folder, verbose=True):
+        raise typer.Exit(2)
+
+
+@app.command()
+def verify(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Default: all that are there.")] = None,
+    data_dir: DataDir = None,
+    files_only: Annotated[bool, typer.Option("--files-only", help="Check the hashes, do not load anything.")] = False,
+) -> None:
+    """Check hashes and statistics; exit code 2 if anything differs from its card."""
+    from mtlrun.data.cards import card_paths, check_id, load_card
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    wrong = 0
+    for id in ids or card_paths(folder):
+        card = load_card(check_id(id), folder)
+        if not ids and _availability(card, folder) in ("no", "partly"):
+            typer.echo(f"{id}: skipped, not all files are there")
+            continue
+        wrong += not _verify(card, folder, files_only)
+    if wrong:
+        typer.echo(f"{wrong} data set(s) are not what their cards say", err=True)
+        raise typer.Exit(2)
+
+
+@app.command()
+def fetch(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Data sets to download.")],
+    data_dir: DataDir = None,
+    variant: VariantName = None,
+    url: Annotated[str | None, typer.Option("--url", help="Use this address instead of those of the card.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")] = 30.0,
+) -> None:
+    """Download what is missing, from every known address in turn; nothing is used before its hash is right."""
+    from mtlrun.data.cards import check_id, load_card
+    from mtlrun.data.fetch import fetch_dataset, missing_files
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    if url is not None and len(ids) > 1:
+        raise UserError("--url goes with one data set", "Fetch the data sets one after the other.")
+    for card in [load_card(check_id(id), folder) for id in ids]:
+        if not card.files:
+            typer.echo(f"{card.id}: needs no files")
+            continue
+        absent = missing_files(card, variant, folder)
+        if absent or url is not None:
+            _confirm(card, absent, folder, url, yes)
+        with ExitStack() as stack:
+            report = _progress(stack)
+            done = fetch_dataset(card, variant=variant, data_dir=folder, url=url, report=report, timeout=timeout)
+        for file in done:
+            typer.echo(f"{card.id}: {file.name} verified, {file.path}")
+
+
+@app.command()
+def add(
+    id: Id,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file you have, or an archive with it.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Copy a file that you already have to its place; it is recognised by its content, not by its name."""
+    from mtlrun.data.cards import check_id, load_card
+    from mtlrun.data.fetch import missing_files
+    from mtlrun.data.files import data_directory
+    from mtlrun.data.intake import add_file
+
+    folder = data_directory(data_dir)
+    card = load_card(check_id(id), folder)
+    for stored in add_file(card, file, folder):
+        typer.echo(f"{card.id}: {stored.name} verified, {stored.path}")
+    absent = [spec.name for spec in missing_files(card, None, folder)]
+    typer.echo(f"{card.id}: still missing: {', '.join(absent)}" if absent else f"{card.id}: complete")
+
+
+def _title(card: Card) -> str:
+    return f"{card.title} [simulated]" if card.simulated else card.title
+
+
+def _availability(card: Card, folder: Path) -> str:
+    from mtlrun.data.fetch import missing_files
+
+    needed = card.needed()
+    if not needed:
+        return "built in"
+    absent = missing_files(card, None, folder)
+    return "yes" if not absent else "no" if len(absent) == len(needed) else "partly"
+
+
+def _describe(card: Card, notes: str) -> None:
+    rows = [
+        ("id", card.id),
+        ("title", _title(card)),
+        ("tasks", f"{card.task_type}, {card.design} design"),
+        ("licence", card.licence),
+        ("citation", card.citation),
+        ("preprocessing", card.preprocessing),
+        ("notes", notes.strip()),
+        ("variants", ", ".join(card.variants)),
+        ("card", str(card.path)),
+    ]
+    _table([(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text])
+
+
+def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
+    """Print one file; return whether it is there. A wrong file is an error."""
+    from mtlrun.data.files import find_file, verify_file
+
+    if find_file(card, spec, folder) is None:
+        typer.echo(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
+        return False
+    found = verify_file(card, spec, folder)
+    mark = "verified" if spec.sha256 else "taken as it is (the card knows no hash)"
+    typer.echo(f"  {spec.name}: {mark}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}")
+    return True
+
+
+def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: bool) -> bool:
+    """Load a data set and compare its statistics with the card's; print all of them, or what differs."""
+    from mtlrun.data.check import compare_statistics
+    from mtlrun.data.load import load_dataset
+
+    dataset = load_dataset(card.id, data_dir=folder, variant=variant)
+    expected = card.variant(variant).statistics
+    facts = compare_statistics(dataset.statistics(), expected)
+    name = card.id if variant is None else f"{card.id} ({variant})"
+    if verbose:
+        typer.echo(f"\nfingerprint: {dataset.fingerprint}")
+        _show_statistics(dataset.statistics(), expected)
+    else:
+        typer.echo(f"{name}: {dataset.n_samples} x {dataset.n_features}, {dataset.n_tasks} tasks: statistics checked")
+    for fact in facts:
+        if not fact.agrees:
+            text = f"{name}: {fact.name} is {_number(fact.found)}, the card says {_number(fact.expected)}"
+            typer.echo(text, err=True)
+    return all(fact.agrees for fact in facts)
+
+
+def _show_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    from mtlrun.data.check import compare_statistics
+
+    rows = [("\nSTATISTIC", "COMPUTED", "CARD", "")]
+    for fact in compare_statistics(found, expected):
+        mark = "" if fact.expected is None or fact.found is None else "ok" if fact.agrees else "DIFFERS"
+        rows.append((fact.name, _number(fact.found), _number(fact.expected), mark))
+    _table(rows)
+
+
+def _verify(card: Card, folder: Path, files_only: bool) -> bool:
+    """Check one data set and, unless `files_only`, all its variants whose files are there and that state statistics."""
+    from mtlrun.data.files import find_file, verify_file
+
+    right = True
+    absent = {spec.name for spec in card.files if find_file(card, spec, folder) is None}
+    needed = {spec.name for spec in card.needed()}
+    for spec in card.files:
+        if spec.name in absent - needed:
+            continue
+        try:
+            found = verify_file(card, spec, folder)
+        except DataError as error:
+            typer.echo(f"{card.id}: {error}", err=True)
+            right = False
+            continue
+        typer.echo(f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}")
+    if files_only or not right:
+        return right
+    for variant in [None, *(name for name, v in card.variants.items() if v.statistics)]:
+        if absent.isdisjoint(spec.name for spec in card.needed(variant)):
+            try:
+                right &= _check_loaded(card, variant, folder, verbose=False)
+            except DataError as error:
+                typer.echo(f"{card.id}: {error}", err=True)
+                right = False
+    return right
+
+
+def _confirm(card: Card, absent: Sequence[FileSpec], folder: Path, url: str | None, yes: bool) -> None:
+    known = [spec.bytes for spec in absent if spec.bytes is not None]
+    size = f"{sum(known) / 1e6:.1f} MB unpacked" if known else "size unknown"
+    what = f"{len(absent)} file(s), {size}" if absent else "what the address holds"
+    typer.echo(f"{card.id}: {what}, {'from ' + url if url else 'licence: ' + card.licence}, to {folder / card.folder}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UserError("without a terminal nothing is downloaded unasked", "Say --yes.")
+    typer.confirm("Download?", abort=True)
+
+
+def _progress(stack: ExitStack) -> Report | None:
+    """Return a progress bar on a terminal, and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+    tasks: dict[str, Any] = {}
+
+    def report(name: str, done: int, total: int | None) -> None:
+        if name not in tasks:
+            tasks[name] = bar.add_task(name, total=total)
+        bar.update(tasks[name], completed=done, total=total)
+
+    return report
+
+
+def _number(value: int | float | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(cell.lstrip("\n")) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        lead = "\n" if row[0].startswith("\n") else ""
+        cells = (cell.lstrip("\n").ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo(lead + "  ".join(cells).rstrip())

@@ -1,0 +1,149 @@
+"""Recognise a file by its content, whatever it is called and packed in, and put it where its card wants it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import SUFFIXES, Card, FileSpec
+from mtlrun.data.files import OPENERS, DataFile, data_directory, digest, reading, verify_file
+
+_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
+
+
+def add_file(
+    card: Card, path: str | Path, data_dir: str | Path | None = None, name: str | None = None
+) -> list[DataFile]:
+    """Store a file that the user has, or the members of an archive, as files of a data set.
+
+    Parameters
+    ----------
+    card : Card
+    path : path
+        The file; plain, .gz, .bz2, .xz, or a zip or tar archive. It is copied, never changed.
+    data_dir : path, optional
+    name : str, optional
+        What the file is called, if that is not the name of `path`; only needed where a card knows no hash.
+
+    Returns
+    -------
+    list of DataFile
+        The files as they now lie in the data directory, verified.
+
+    Raises
+    ------
+    DataError
+        If the card has no files, the file cannot be read, its content is none of the card's, or it cannot be stored.
+    """
+    path = Path(path).expanduser()
+    if not card.files:
+        raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
+    found = recognise(path, card.files, name)
+    if not found:
+        expected = "\n".join(f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files)
+        sha256, size = digest(DataFile(path.name, path, "plain"))
+        raise DataError(
+            f"{path}: the content is no file of {card.id}\nexpected one of\n{expected}\n"
+            f"found sha256 {sha256} ({size} bytes)",
+            "Get the version of the file that the card names, or write a card of your own for this one.",
+        )
+    return [store(card, card.file(spec_name), file, data_dir) for spec_name, file in found.items()]
+
+
+def recognise(path: Path, specs: Iterable[FileSpec], name: str | None = None) -> dict[str, DataFile]:
+    """Return which files of a card a file holds: itself, decompressed, or as members of an archive.
+
+    Files whose hash the card does not know are recognised by their name.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or its container is damaged.
+    """
+    specs = list(specs)
+    by_hash = {spec.sha256: spec for spec in specs if spec.sha256 is not None}
+    by_name = {PurePosixPath(spec.name).name: spec for spec in specs if spec.sha256 is None}
+    sizes = [spec.bytes for spec in by_hash.values()]
+    limit = None if None in sizes or not sizes else max(size for size in sizes if size is not None)
+    found: dict[str, DataFile] = {}
+    for content in _contents(path, name or path.name):
+        sha256, size = digest(content, limit)
+        spec = by_hash.get(sha256) or by_name.get(content.name)
+        if spec is not None:
+            found.setdefault(
+                spec.name, DataFile(spec.name, content.path, content.container, content.member, sha256, size)
+            )
+    return found
+
+
+def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | None = None) -> DataFile:
+    """Copy recognised content to its place in the data directory, whole or not at all.
+
+    Compressed files stay compressed where the card takes that container; members of archives are unpacked.
+
+    Raises
+    ------
+    DataError
+        If the place cannot be written, or the copy turns out wrong.
+    """
+    folder = data_directory(data_dir) / card.folder
+    container = found.container if found.container in spec.containers else spec.containers[0]
+    target = folder / (spec.name + SUFFIXES[container])
+    try:
+        _copy(found, container, target)
+    except OSError as error:
+        raise DataError(
+            f"{target}: cannot write the file: {error.strerror or error}",
+            "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA).",
+        ) from None
+    return verify_file(card, spec, data_dir)
+
+
+def _copy(found: DataFile, container: str, target: Path) -> None:
+    """Write a temporary file beside the target, flush it to the disk, and give it the target's name."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    as_it_is = found.container == container
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    os.close(handle)
+    try:
+        writer = OPENERS["plain" if as_it_is else container]
+        source = DataFile(found.name, found.path, "plain") if as_it_is else found
+        with source.open() as content, writer(temporary, "wb") as sink:
+            shutil.copyfileobj(content, sink, 1 << 20)
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _contents(path: Path, name: str) -> Iterator[DataFile]:
+    """Yield everything that a file may stand for; the name is that without folders and suffixes of compression."""
+    yield DataFile(name, path, "plain")
+    with reading(path):
+        members = _members(path)
+        with path.open("rb") as stream:
+            start = stream.read(8)
+    for member in members:
+        yield DataFile(PurePosixPath(member).name, path, "archive", member)
+    for container, magic in _MAGIC.items():
+        if start.startswith(magic) and not members:
+            yield DataFile(name.removesuffix(SUFFIXES[container]), path, container)
+
+
+def _members(path: Path) -> list[str]:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return [info.filename for info in archive.infolist() if not info.is_dir()]
+    if tarfile.is_tarfile(path):
+        with tarfile.open(path) as tar:
+            return [info.name for info in tar if info.isfile()]
+    return []
