@@ -1,0 +1,218 @@
+"""Fitted models on disk: a skops archive (no pickle), and the same facts readable without mtlrun.
+
+A model folder holds ``model.skops`` (the fitted estimator and its feature step), ``model.json`` (what it is, on what it
+was fitted, how its data must look) and, for linear models, ``coefficients.npz`` with `coef` (n_tasks, n_features),
+`intercept` (n_tasks,), `tasks` and `features`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import skops.io
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from mtlrun import __version__
+from mtlrun.core.errors import DataError, UnknownNameError, UserError
+from mtlrun.core.metrics import labels_from_scores
+from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.estimators.registry import METHODS
+
+SCHEMA = 1
+ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
+
+#: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
+TRUSTED = frozenset(
+    {info.class_path.replace(":", ".") for info in METHODS.values()}
+    | {"mtlrun.estimators.pertask.PerTask", "mtlrun.estimators.onehot.OneHotStrings"}
+)
+
+
+@dataclass
+class Model:
+    """A fitted model with what is needed to feed it.
+
+    Attributes
+    ----------
+    estimator : fitted estimator
+        Tasks are the numbers 0..T-1 of `facts["tasks"]`.
+    step : fitted transformer or None
+        Applied to X first.
+    facts : dict
+        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator {name, class, params},
+        dataset {id, options, fingerprint}`` and what the caller adds; `save_model` adds versions and hashes.
+    """
+
+    estimator: Any
+    step: Any
+    facts: dict[str, Any]
+
+    @property
+    def ragged(self) -> bool:
+        """Whether every row belongs to one task."""
+        return self.facts["design"] == "ragged"
+
+    def task_codes(self, names: Sequence[str]) -> np.ndarray:
+        """Return the number of every task given by name, or by its number where no task has that name.
+
+        Raises
+        ------
+        UnknownNameError
+            For a task that the model was not fitted on.
+        """
+        tasks = self.facts["tasks"]
+        numbers = {str(t): t for t in range(len(tasks))} | {name: t for t, name in enumerate(tasks)}
+        for name in dict.fromkeys(names):
+            if name not in numbers:
+                raise UnknownNameError("task of the model", name, tasks)
+        return np.array([numbers[name] for name in names], dtype=int)
+
+    def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return decision values (predictions of a regressor): (n, T) for a shared design, else (n,)."""
+        return predict_scores(self.estimator, self._features(X), task_id)
+
+    def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
+        return predict_labels(self.estimator, self._features(X), task_id)
+
+    def _features(self, X: Any) -> Any:
+        return X if self.step is None else self.step.transform(X)
+
+
+def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return the decision function where there is one, else the predictions."""
+    call = getattr(estimator, "decision_function", None) or estimator.predict
+    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
+
+
+def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
+    if hasattr(estimator, "classes_"):
+        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
+    return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
+
+
+def save_model(folder: Path, model: Model) -> dict[str, Any]:
+    """Write a model into a folder, every file whole or not at all; returns the facts as written.
+
+    Raises
+    ------
+    UserError
+        If a part of the model cannot be stored without pickle.
+    """
+    try:
+        archive = skops.io.dumps({"estimator": model.estimator, "step": model.step})
+    except Exception as error:  # skops raises what the object's own state raises
+        name = type(model.estimator).__name__
+        raise UserError(f"the fitted {name} cannot be saved without pickle: {error}") from error
+    content = {ARCHIVE: archive}
+    table = _coefficients(model)
+    if table is not None:
+        content[COEFFICIENTS] = table
+    packages = ("numpy", "scipy", "scikit-learn", "skops")
+    facts = {
+        "schema": SCHEMA,
+        "mtlrun": __version__,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        **model.facts,
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+    }
+    for name, data in content.items():
+        write_atomic(folder / name, data)
+    if table is None:
+        (folder / COEFFICIENTS).unlink(missing_ok=True)  # of an earlier model in this folder
+    write_atomic(folder / FACTS, json.dumps(jsonable(facts), indent=1, ensure_ascii=False) + "\n")
+    return facts
+
+
+def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
+    """Read a model folder, or the ``model.skops`` or ``model.json`` in it.
+
+    Parameters
+    ----------
+    path : Path
+    trust : iterable of str
+        Types, ``package.module.Class`` or ``package.module:Class``, that the archive may hold beside those of mtlrun,
+        scikit-learn, numpy and scipy. Loading a type imports its module.
+
+    Raises
+    ------
+    DataError
+        If there is no model, a file is damaged, or does not belong to the others.
+    UserError
+        If the archive holds a type that is not trusted.
+    """
+    folder = path if path.is_dir() else path.parent
+    facts = read_facts(folder)
+    file = folder / ARCHIVE
+    try:
+        archive = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file}: {error.strerror}") from None
+    if hashlib.sha256(archive).hexdigest() != facts["files"].get(ARCHIVE):
+        raise DataError(f"{file}: not the file that {FACTS} describes", "Train the model again.")
+    allowed = sorted(TRUSTED | {name.replace(":", ".") for name in trust})
+    try:
+        content = skops.io.loads(archive, trusted=allowed)
+    except UntrustedTypesFoundException:
+        unknown = sorted(set(skops.io.get_untrusted_types(data=archive)) - set(allowed))
+        options = " ".join(f"--trust {name}" for name in unknown)
+        raise UserError(
+            f"{file}: holds types that mtlrun does not know: {', '.join(unknown)}",
+            f"Loading them runs their code. If you trust where the file comes from: {options}",
+        ) from None
+    except (ImportError, AttributeError) as error:
+        raise DataError(
+            f"{file}: {error}", "Install the package of this estimator, in the version named there."
+        ) from None
+    return Model(content["estimator"], content["step"], facts)
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Return ``model.json`` of a model folder.
+
+    Raises
+    ------
+    DataError
+        If it is absent or no description of a model.
+    """
+    file = folder / FACTS
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{folder}: no model here (no {FACTS})", "`mtlrun train CONFIG` makes one.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file}: cannot be read ({error})") from None
+    needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
+    if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts):
+        raise DataError(f"{file}: not a model description of schema {SCHEMA}")
+    return dict(facts)
+
+
+def _coefficients(model: Model) -> bytes | None:
+    """Return coefficients.npz, None for a model that is not linear."""
+    coef = getattr(model.estimator, "coef_", None)
+    if coef is None:
+        return None
+    names: Sequence[str] = model.facts["input"]["names"]
+    if hasattr(model.step, "get_feature_names_out"):
+        names = model.step.get_feature_names_out(np.asarray(names, dtype=object) if names else None).tolist()
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        coef=coef,
+        intercept=getattr(model.estimator, "intercept_", np.zeros(len(coef))),
+        tasks=np.asarray(model.facts["tasks"], dtype=str),
+        features=np.asarray(names, dtype=str),
+    )
+    return buffer.getvalue()
