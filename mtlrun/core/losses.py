@@ -173,20 +173,16 @@ class LogisticLoss(Loss):
         return np.where(inside, bound * (xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)), np.inf)
 
     def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
-        # Moves the margin m up by g in [0, t scale], the root of g - t scale expit(-(m + g)), which increases in g.
+        # The margin m moves up by g, the root of the increasing h(g) = g - t scale expit(-(m + g)), which is convex
+        # where m + g < 0 and concave where m + g > 0: from max(0, -m) Newton's steps never pass the root.
         m = y * z
         top = np.broadcast_to(self.scale * t, m.shape)
-        low, high = np.zeros_like(m), top.copy()
-        g = top * expit(-m - 0.5 * top)
-        for _ in range(100):
+        g = np.maximum(0.0, -m)
+        for _ in range(200):
             p = expit(-m - g)
-            residual = g - top * p
-            low, high = np.where(residual < 0, g, low), np.where(residual < 0, high, g)
-            new = g - residual / (1.0 + top * p * (1.0 - p))
-            new = np.where((new < low) | (new > high), 0.5 * (low + high), new)
-            moved = np.abs(new - g)
-            g = new
-            if np.all(moved <= 1e-15 * (1.0 + np.abs(m) + g)):
+            move = (top * p - g) / (1.0 + top * p * (1.0 - p))
+            g = g + move
+            if np.all(np.abs(move) <= 1e-10 * (1.0 + np.abs(m) + g)):  # the next step would be its square
                 break
         return z + y * g
 

@@ -1,0 +1,103 @@
+"""What every penalty must satisfy, whatever the matrix."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
+
+common = settings(deadline=None, max_examples=60, derandomize=True)
+NORMS = [L1, L21, L12, TraceNorm]
+ALL = [*NORMS, SquaredFrobenius]
+
+entries = st.floats(-100, 100, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-6 else v)
+matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
+strengths = st.floats(1e-3, 50)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def moreau(penalty, V, Z, step):
+    return step * penalty.value(V) + 0.5 * np.sum((V - Z) ** 2)
+
+
+def project(penalty, Z, radius):
+    """Project on {polar(Z / radius) <= 1}, written independently of the proxes."""
+    bound = radius * penalty.alpha
+    if isinstance(penalty, L1):
+        return np.clip(Z, -bound, bound)
+    if isinstance(penalty, TraceNorm):
+        U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+        return (U * np.minimum(sigma, bound)) @ Vt
+    norms = np.linalg.norm(Z, axis=1 if isinstance(penalty, L21) else 0, keepdims=True)
+    return Z * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+
+
+@pytest.mark.parametrize("penalty_class", ALL)
+@common
+@given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
+def test_prox_satisfies_the_three_point_inequality(penalty_class, Z, alpha, step, seed):
+    penalty, rng = penalty_class(alpha), np.random.default_rng(seed)
+    P = penalty.prox(Z, step)
+    lowest = moreau(penalty, P, Z, step)
+    for size in (1e-3, 1.0, 100.0):
+        V = P + size * rng.normal(size=Z.shape)
+        bound = lowest + 0.5 * np.sum((V - P) ** 2)
+        assert moreau(penalty, V, Z, step) >= bound - 1e-9 * (1.0 + abs(bound))
+
+
+@pytest.mark.parametrize("penalty_class", NORMS)
+@common
+@given(Z=matrices, alpha=strengths, step=strengths)
+def test_moreau_identity(penalty_class, Z, alpha, step):
+    penalty = penalty_class(alpha)
+    np.testing.assert_allclose(penalty.prox(Z, step) + project(penalty, Z, step), Z, atol=1e-9)
+
+
+@pytest.mark.parametrize("penalty_class", ALL)
+@common
+@given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
+def test_prox_is_firmly_nonexpansive(penalty_class, Z, alpha, step, seed):
+    penalty = penalty_class(alpha)
+    other = Z + np.random.default_rng(seed).normal(size=Z.shape)
+    moved = penalty.prox(Z, step) - penalty.prox(other, step)
+    assert np.sum(moved**2) <= np.vdot(moved, Z - other) + 1e-8
+
+
+@pytest.mark.parametrize("penalty_class", NORMS)
+@common
+@given(Z=matrices, alpha=strengths, seed=seeds)
+def test_polar_is_the_dual_norm(penalty_class, Z, alpha, seed):
+    penalty, W = penalty_class(alpha), np.random.default_rng(seed).normal(size=Z.shape)
+    product = penalty.polar(Z) * penalty.value(W)
+    assert np.vdot(Z, W) <= product * (1 + 1e-12) + 1e-12
+    # The bound is attained: the direction in which the projection on the unit ball pulls Z back is a maximiser.
+    if np.any(Z):
+        best = Z - project(penalty, Z, 0.999999 * penalty.polar(Z))
+        assert np.vdot(Z, best) >= penalty.polar(Z) * penalty.value(best) * (1 - 1e-5)
+
+
+@pytest.mark.parametrize("penalty_class", ALL)
+@common
+@given(Z=matrices, alpha=strengths, step=strengths)
+def test_prox_points_are_dual_pairs(penalty_class, Z, alpha, step):
+    """G = (Z - P) / step is a subgradient at P: value(P) + conjugate(G) = <P, G>."""
+    penalty = penalty_class(alpha)
+    P = penalty.prox(Z, step)
+    G = (Z - P) / step
+    scale = 1.0 + np.linalg.norm(Z) ** 2 / step + penalty.value(P)
+    if penalty.is_norm:
+        assert penalty.polar(G) <= 1.0 + 1e-9 * (1.0 + np.abs(Z).max() / (step * alpha))
+        assert np.vdot(P, G) == pytest.approx(penalty.value(P), abs=1e-9 * scale)
+    else:
+        assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(np.vdot(P, G), abs=1e-9 * scale)
+
+
+@pytest.mark.parametrize("penalty_class", ALL)
+@common
+@given(Z=matrices, alpha=strengths, step=strengths)
+def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(penalty_class, Z, alpha, step):
+    kept = Z.copy()
+    np.testing.assert_allclose(penalty_class(alpha).prox(Z, step), penalty_class(step).prox(Z, alpha), atol=1e-11)
+    np.testing.assert_array_equal(Z, kept)
