@@ -1,0 +1,57 @@
+"""Parts of a model that can be left out because another part does their work at no higher price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mtlrun.core.penalties import L1, L12, L21, Penalty, TraceNorm
+
+
+def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[int]:
+    """Return the positions of the penalties that an optimal W = sum of parts needs; the other parts are zero there.
+
+    Part k is not needed when some other penalty j has penalty_j(W) <= penalty_k(W) for all W: what is in part k can
+    move to part j. In terms of dual norms ||.||_k* <= c ||.||_j* and alpha_k >= c alpha_j, with the best constants c.
+    For robust MTL (||L||_* + lam ||E||_{1,2}, m tasks) E is not needed for lam >= 1, nor L for lam <= 1/sqrt(m).
+
+    Parameters
+    ----------
+    penalties : sequence of Penalty
+    shape : (int, int)
+        Features d and tasks T.
+    """
+    kept = list(range(len(penalties)))
+    for k in reversed(range(len(penalties))):
+        others = (penalties[j] for j in kept if j != k)
+        if any(_dominated(penalties[k], other, shape) for other in others):
+            kept.remove(k)
+    return kept
+
+
+def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
+    """Whether q(W) <= p(W) for all W of this shape."""
+    factor = _dual_ratio(type(p), type(q), shape)
+    return factor is not None and p.alpha >= factor * q.alpha * (1.0 - 1e-12)
+
+
+def _dual_ratio(p: type[Penalty], q: type[Penalty], shape: tuple[int, int]) -> float | None:
+    """Return sup ||Z||_p* / ||Z||_q* (spectral, largest row, column, entry), None for penalties that are no norms."""
+    d, T = shape
+    if p is q and p in (TraceNorm, L21, L12, L1):
+        return 1.0
+    ratios = {
+        (L12, TraceNorm): 1.0,
+        (L21, TraceNorm): 1.0,
+        (L1, TraceNorm): 1.0,
+        (L1, L12): 1.0,
+        (L1, L21): 1.0,
+        (TraceNorm, L12): math.sqrt(T),
+        (L21, L12): math.sqrt(T),
+        (TraceNorm, L21): math.sqrt(d),
+        (L12, L21): math.sqrt(d),
+        (TraceNorm, L1): math.sqrt(d * T),
+        (L12, L1): math.sqrt(d),
+        (L21, L1): math.sqrt(T),
+    }
+    return ratios.get((p, q))
