@@ -173,18 +173,18 @@ class LogisticLoss(Loss):
         return np.where(inside, bound * (xlogy(a, a) + xlogy(1.0 - a, 1.0 - a)), np.inf)
 
     def prox_step(self, z: np.ndarray, y: np.ndarray, t: np.ndarray | float) -> np.ndarray:
-        # The margin m moves up by g, the root of the increasing h(g) = g - t scale expit(-(m + g)), which is convex
-        # where m + g < 0 and concave where m + g > 0: from max(0, -m) Newton's steps never pass the root.
+        # The new margin u is the root of the increasing h(u) = u - m - t scale expit(-u), which is convex for u < 0
+        # and concave for u > 0: from max(0, m) Newton's steps never pass the root.
         m = y * z
         top = np.broadcast_to(self.scale * t, m.shape)
-        g = np.maximum(0.0, -m)
+        u = np.maximum(0.0, m)
         for _ in range(200):
-            p = expit(-m - g)
-            move = (top * p - g) / (1.0 + top * p * (1.0 - p))
-            g = g + move
-            if np.all(np.abs(move) <= 1e-10 * (1.0 + np.abs(m) + g)):  # the next step would be its square
+            p = expit(-u)
+            move = (m - u + top * p) / (1.0 + top * p * (1.0 - p))
+            u = u + move
+            if np.all(np.abs(move) <= 1e-10 * (1.0 + np.abs(u)) + 1e-15 * np.abs(m)):  # the next would be its square
                 break
-        return z + y * g
+        return np.where(top > 0, y * u, z)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _EXACT_NORM_SIZE = 2000
 # Lanczos approaches an eigenvalue from below; step sizes need an upper bound.
 _LANCZOS_MARGIN = 1e-6
 # Mean entries of a dense task below which the call per task costs more than its product.
-_BATCH_ENTRIES = 50_000
+_BATCH_ENTRIES = 5_000
 
 
 class TaskOperator:
@@ -248,8 +248,11 @@ def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None, interce
 
     size = d + int(intercept)
     normal = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=size)  # ones would lie in the null space of centred one-hot features
+    if not np.any(product(start)):  # ARPACK refuses a zero operator
+        return 0.0
     try:
-        top = eigsh(normal, k=1, which="LA", v0=np.ones(size), tol=1e-8, return_eigenvectors=False)[0]
+        top = eigsh(normal, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False)[0]
     except ArpackError as error:
         raise ArithmeticError(f"the norm of a {X.shape} design could not be computed: {error}") from error
     return float(np.sqrt(max(top, 0.0))) * (1.0 + _LANCZOS_MARGIN)

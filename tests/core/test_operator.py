@@ -26,7 +26,7 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("batch_entries", [0, 50_000])
+@pytest.mark.parametrize("batch_entries", [0, 5_000])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_ragged_products_are_those_of_the_tasks(rng, sparse, batch_entries, monkeypatch):
     monkeypatch.setattr(operator_module, "_BATCH_ENTRIES", batch_entries)
@@ -137,6 +137,22 @@ def test_norm_with_weights_by_task_is_an_upper_bound(rng):
     norm = TaskOperator(TaskData.from_matrix(X, np.zeros((8, 4)))).norm(w)
     exact = max(np.linalg.norm(np.sqrt(w[:, [t]]) * X, 2) for t in range(4))
     assert exact <= norm <= np.linalg.norm(X, 2)
+
+
+def test_iterative_norm_of_centred_one_hot_features(rng, monkeypatch):
+    monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
+    X = np.eye(4)[rng.integers(0, 4, 30)]
+    operator = TaskOperator(TaskData.from_matrix(X, np.zeros((30, 1))), shift=X.mean(axis=0))
+    assert operator.norm() == pytest.approx(np.linalg.norm(X - X.mean(axis=0), 2), rel=1e-5)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_norm_of_a_zero_design(exact, monkeypatch):
+    if not exact:
+        monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
+    operator = TaskOperator(TaskData.from_matrix(np.zeros((6, 4)), np.zeros((6, 1))))
+    assert operator.norm() == pytest.approx(0.0, abs=1e-12)
+    assert operator.norm(intercept=True) == pytest.approx(np.sqrt(6), rel=1e-5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -128,6 +128,14 @@ def test_numbers_become_float64(dtype):
     assert data.X.tolist() == [[1, 0], [0, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
+def test_sparse_numbers_become_float64(dtype):
+    X = sp.csr_array(np.eye(3).astype(dtype))
+    data = TaskData.from_matrix(X, np.ones((3, 1)))
+    assert data.X.dtype == np.float64
+    assert X.dtype == dtype
+
+
 @pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_array, sp.coo_array, sp.lil_matrix, sp.dok_array])
 def test_any_sparse_form_becomes_csr(rng, form):
     X = rng.normal(size=(5, 4)) * (rng.random((5, 4)) < 0.5)
@@ -158,6 +166,7 @@ X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
     ("build", "message"),
     [
         (lambda: TaskData.from_matrix(np.ones(3), Y3), "X must have 2 dimension"),
+        (lambda: TaskData.from_matrix(sp.coo_array(np.ones(3)), Y3), "X must have two dim"),
         (lambda: TaskData.from_matrix(np.ones((3, 0)), Y3), "X has no features"),
         (lambda: TaskData.from_matrix([[1.0, np.nan]], [[1.0]]), "X contains NaN"),
         (lambda: TaskData.from_matrix(sp.csr_array([[1.0, np.inf]]), [[1.0]]), "X contains NaN or infinite"),
