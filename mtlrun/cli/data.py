@@ -38,15 +38,15 @@ def list_(data_dir: DataDir = None) -> None:
     for path in card_paths(folder).values():
         try:
             card = read_card(path)
-        except DataError as problem:
-            broken.append(problem)
+        except DataError as error:
+            broken.append(error)
             continue
         sizes = [str(card.statistics.get(key, "?")) for key in ("n", "d", "tasks")]
         rows.append((card.id, sizes[0], sizes[1], sizes[2], _availability(card, folder), _title(card)))
     _table(rows)
     typer.echo(f"\nData directory: {folder}")
-    for problem in broken:
-        typer.echo(f"Error: {problem}", err=True)
+    for wrong in broken:
+        typer.echo(f"Error: {wrong}", err=True)
     if broken:
         raise typer.Exit(2)
 
@@ -221,7 +221,7 @@ def _show_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def _verify(card: Card, folder: Path, files_only: bool) -> bool:
-    """Check one data set and, unless `files_only`, all its variants whose files are there and that state statistics."""
+    """Check one data set and, unless `files_only`, the variants of a real one that state statistics and have files."""
     from mtlrun.data.files import find_file, verify_file
 
     right = True
@@ -239,7 +239,8 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
         typer.echo(f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}")
     if files_only or not right:
         return right
-    for variant in [None, *(name for name, v in card.variants.items() if v.statistics)]:
+    variants = [] if card.simulated else [name for name, v in card.variants.items() if v.statistics]
+    for variant in [None, *variants]:
         if absent.isdisjoint(spec.name for spec in card.needed(variant)):
             try:
                 right &= _check_loaded(card, variant, folder, verbose=False)

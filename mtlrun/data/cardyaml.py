@@ -129,7 +129,9 @@ def read_mapping(path: Path) -> Section:
     problems = Problems(path)
     if node is None:
         raise DataError(f"{path}: the card is empty")
-    return Section(node, problems, "the card")
+    section = Section(node, problems, "the card")
+    problems.raise_any()
+    return section
 
 
 def plain(node: yaml.Node) -> Any:

@@ -235,7 +235,7 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {error.args[0]}", "The archive is not the one that the card means.") from None
     except EOFError:
         raise DataError(f"{path}: the file is truncated (the compressed data end too early)", remedy) from None
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:  # bz2 says "Invalid data stream" with a bare OSError
         raise DataError(f"{path}: the file is damaged ({error})", remedy) from None
 
 

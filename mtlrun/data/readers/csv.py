@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,10 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 
 VERSION = 1
+
+#: pandas reads numbers exactly by itself since 3.1 and then deprecates being asked to.
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 
 #: Cells that stand for "no value" where a column may have gaps.
 MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
@@ -78,7 +82,7 @@ def read_table(
             keep_default_na=False,
             na_values={i: list(MISSING) for i, c in enumerate(columns) if c in gaps},
             skipinitialspace=True,
-            float_precision="round_trip",
+            **_EXACT,
         )
     except (ValueError, pd.errors.ParserError) as error:
         _explain(content, name, delimiter, columns, start, texts, gaps, str(error))
@@ -143,6 +147,7 @@ def read(
             text=[*(targets if labelled else ()), *((task,) if task else ()), *drop],
             missing=targets if shared and not labelled else (),
         )
+    _resolve(targets, list(frame.columns), source.where())
     if card.task_type == "multiclass":
         classes, y = np.unique(frame[targets[0]].to_numpy(dtype=str), return_inverse=True)
         names, task_id = [str(c) for c in classes], None

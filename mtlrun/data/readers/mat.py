@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import IO
 
@@ -18,6 +19,8 @@ from mtlrun.data.readers.csv import signs
 
 VERSION = 1
 
+#: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
+_DAMAGE = (MatReadError, ValueError, TypeError, OSError, EOFError, KeyError, IndexError, NotImplementedError, zlib.error)
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -57,8 +60,7 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
         loaded = loadmat(io.BytesIO(content), variable_names=wanted, verify_compressed_data_integrity=True)
     except DataError:
         raise
-    # scipy has no error class of its own for damage: each of these was seen on cut or altered files.
-    except (MatReadError, ValueError, TypeError, OSError, EOFError, KeyError, IndexError, NotImplementedError) as error:
+    except _DAMAGE as error:
         raise DataError(
             f"{name}: not a readable MATLAB file ({_short(error)})",
             "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7').",

@@ -11,6 +11,7 @@ from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import mat
+from mtlrun.data.splitters import TaskStratifiedKFold
 
 VERSION = 1
 
@@ -38,8 +39,8 @@ def read(
     bias : bool, default=False
         Keep the column of ones as a 28th feature (papers whose models have no intercept do).
     folds : int, default=10
-        Folds of ``splits["folds"]``: every school is shuffled and dealt out over the folds, so that sizes differ by at
-        most one per school. The paper that uses ten folds does not say how it drew them.
+        Folds of ``splits["folds"]``, each with its share of every school (`TaskStratifiedKFold`). The paper that uses
+        ten folds does not say how it drew them.
     seed : int, default=0
         Seed of the folds.
 
@@ -50,32 +51,13 @@ def read(
     """
     dataset = mat.read({data: files[data]}, card, n_features=28, drop_bias=not bias)
     dataset.features = [f"x{j + 1}" for j in range(27)] + (["bias"] if bias else [])
-    assert dataset.task_id is not None
-    dataset.splits["folds"] = task_folds(dataset.task_id, folds, seed)
+    if not 2 <= folds <= dataset.n_samples:
+        raise DataError(f"folds must lie between 2 and the number of rows, not {folds}")
+    splitter = TaskStratifiedKFold(folds, random_state=seed)
+    dataset.splits["folds"] = list(splitter.split(dataset.X, groups=dataset.task_id))
     if argyriou:
         dataset.splits["argyriou"] = [_published(files[name], dataset.n_samples) for name in argyriou]
     return dataset
-
-
-def task_folds(task_id: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return (train, test) rows of folds that divide every task evenly.
-
-    The remainder of a task starts at the fold after the last one used, so that folds differ little in size.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two folds.
-    """
-    if folds < 2:
-        raise DataError(f"folds must be at least 2, not {folds}")
-    fold = np.empty(len(task_id), dtype=np.int64)
-    generator, following = np.random.default_rng(seed), 0
-    for t in np.unique(task_id):
-        rows = generator.permutation(np.flatnonzero(task_id == t))
-        fold[rows] = (following + np.arange(len(rows))) % folds
-        following = (following + len(rows)) % folds
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
 
 
 def _published(file: DataFile, n_samples: int) -> tuple[np.ndarray, np.ndarray]:

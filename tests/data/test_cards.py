@@ -1,0 +1,188 @@
+"""Cards: the shipped ones are right, wrong ones are refused with file, line and column."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.data.cards import Archive, card_paths, check_id, load_card, read_card
+
+GOOD = """\
+id: mine
+title: Mine
+task_type: binary
+design: shared
+reader: {name: mulan, options: {arff: [a.arff]}}
+folder: mine
+files:
+  - name: a.arff
+    sha256: 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a
+  - name: b.arff
+    sha256: unknown
+    bytes: 7
+    containers: [gz, {archive: all.zip, member: data/b.arff}]
+    urls: [{url: "https://example.org/b", unverified: true}]
+uses: [a.arff]
+variants:
+  both: {options: {labels: 3}, uses: [a.arff, b.arff], statistics: {n: 9}, notes: and b}
+licence: mine
+citation: mine
+statistics: {n: 5, x_density: 0.5}
+notes: note
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def complaints(folder: Path, text: str) -> str:
+    with pytest.raises(DataError) as caught:
+        read_card(write(folder, text))
+    return caught.value.message.replace(f"{folder}/", "")
+
+
+def test_all_keys(tmp_path: Path) -> None:
+    card = read_card(write(tmp_path, GOOD))
+    assert [f.name for f in card.needed()] == ["a.arff"]
+    assert [f.name for f in card.needed("both")] == ["a.arff", "b.arff"]
+    both = card.variant("both")
+    assert both.options == {"arff": ["a.arff"], "labels": 3}
+    assert (both.statistics, both.notes) == ({"n": 9}, "note\nand b")
+    b = card.file("b.arff")
+    assert (b.sha256, b.bytes, b.containers, b.archives) == (None, 7, ("gz",), (Archive("all.zip", "data/b.arff"),))
+    assert b.urls[0].url == "https://example.org/b"
+    assert b.urls[0].unverified
+    assert card.file("a.arff").containers == ("plain", "gz", "bz2", "xz")
+
+
+def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
+    card = read_card(write(tmp_path, GOOD))
+    with pytest.raises(UnknownNameError, match="'both'"):
+        card.variant("bot")
+    with pytest.raises(UnknownNameError, match=r"'a\.arff'"):
+        card.file("a.arf")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("title: Mine\n", "", "mine.yaml:1:1: the card lacks the key 'title'"),
+        ("title: Mine", "title: 3", "mine.yaml:2:8: title must be a text, not 3"),
+        ("title: Mine", "titel: Mine", "mine.yaml:2:1: unknown key 'titel' in the card: did you mean 'title'?"),
+        ("title: Mine", "title: Mine\nid: mine", "mine.yaml:3:1: 'id' is given twice"),
+        ("id: mine", "id: Mine", "mine.yaml:1:5: id may have small letters, digits, '-' and '_' only, not 'Mine'"),
+        ("id: mine", "id: other", "mine.yaml:1:5: id 'other' differs from the name of its file, 'mine.yaml'"),
+        (
+            "task_type: binary",
+            "task_type: bin",
+            "mine.yaml:3:12: task_type must be one of binary, regression, multiclass, not 'bin'",
+        ),
+        ("folder: mine", "folder: ../x", "mine.yaml:6:9: folder must be a path below its folder, not '../x'"),
+        ("- name: a.arff", "- name: /a", "mine.yaml:8:11: name must be a path below its folder, not '/a'"),
+        ("folder: mine\n", "", "mine.yaml:1:1: a card with files needs a folder"),
+        ("sha256: 0a0a", "sha256: 0a0", "mine.yaml:9:13: sha256 must be 64 small hexadecimal digits or 'unknown'"),
+        ("bytes: 7", "bytes: true", "mine.yaml:12:12: bytes must be a whole number, not True"),
+        ("[gz,", "[rar,", "mine.yaml:13:18: unknown container 'rar': one of plain, gz, bz2, xz, or {archive, member}"),
+        ('"https:', '"http:', "mine.yaml:14:18: url must start with https://"),
+        ("uses: [a.arff]", "uses: [c.arff]", "mine.yaml:15:8: uses: the card has no file 'c.arff'"),
+        ("b.arff\n    sha256: u", "a.arff\n    sha256: u", "mine.yaml:8:3: two files are called 'a.arff'"),
+        (
+            "reader: {",
+            "generator: {name: rmtl}\nreader: {",
+            "mine.yaml:5:12: a real data set has a reader, not a generator",
+        ),
+        ("{name: mulan,", "{name: os.path,", "mine.yaml:5:16: name must be name or module:name"),
+        (
+            "statistics: {n: 5,",
+            "statistics: {n: five,",
+            "mine.yaml:20:17: n must be a whole number or a number, not 'five'",
+        ),
+        ("id: mine", "schema: 2\nid: mine", "mine.yaml:1:9: schema must be 1: this version knows no other"),
+        ("files:\n", "files: 3\nother:\n", "mine.yaml:7:8: files must be a list"),
+    ],
+)
+def test_wrong_cards(tmp_path: Path, old: str, new: str, text: str) -> None:
+    assert old in GOOD
+    assert text in complaints(tmp_path, GOOD.replace(old, new, 1)).splitlines()
+
+
+def test_all_problems_at_once_in_order(tmp_path: Path) -> None:
+    lines = complaints(tmp_path, GOOD.replace("title: Mine", "title: 1").replace("citation: mine", "citation: 2"))
+    assert lines.splitlines() == [
+        "mine.yaml:2:8: title must be a text, not 1",
+        "mine.yaml:19:11: citation must be a text, not 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"mine\.yaml: the card is empty"),
+        ("[1, 2]", r"mine\.yaml:1:1: the card must be a mapping"),
+        ("id: mine\n\ttitle: x", r"mine\.yaml:2:1: found .*"),
+        ("id: [", r"mine\.yaml:\d:\d: .*expected.*"),
+    ],
+)
+def test_no_card(tmp_path: Path, text: str, message: str) -> None:
+    assert re.fullmatch(message, complaints(tmp_path, text))
+
+
+def test_unreadable_cards(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot read the card"):
+        read_card(tmp_path / "absent.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
+    with pytest.raises(DataError, match="cannot read the card"):
+        read_card(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize("id", sorted(card_paths()))
+def test_shipped_cards(id: str) -> None:
+    card = load_card(id)
+    assert card.licence
+    assert card.citation
+    assert {"n", "d", "tasks"} <= set(card.statistics)
+    assert card.simulated == id.startswith(("simulated", "gauss2d", "eurlex-like"))
+    if card.simulated:
+        assert "imulat" in card.title or "imulat" in card.notes
+    for spec in card.files:
+        hosts = {u.url.split("/")[2] for u in spec.urls}
+        assert len(hosts) != 1 or spec.origin, f"{spec.name}: one host only, and no word about where it comes from"
+
+
+def test_unknown_id_suggests() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        load_card("delicius")
+    assert str(caught.value) == "unknown data set 'delicius'\nDid you mean 'delicious'?"
+
+
+def test_users_cards_are_found_but_never_replace_shipped_ones(tmp_path: Path) -> None:
+    (tmp_path / "cards").mkdir()
+    write(tmp_path / "cards", GOOD)
+    (tmp_path / "cards" / "enron.yaml").write_text(GOOD)
+    assert load_card("mine", tmp_path).title == "Mine"
+    assert load_card("enron", tmp_path).path.parent != tmp_path / "cards"
+
+
+@pytest.mark.parametrize("id", ["../enron", "a/b", "", "Enron", "a.b", "-x", "a\n"])
+def test_ids_are_no_paths(id: str) -> None:
+    with pytest.raises(DataError, match="is no name of a data set"):
+        check_id(id)
+
+
+def test_listing_cards_imports_no_numpy() -> None:
+    code = (
+        "import sys, mtlrun.data, mtlrun.cli.data\n"
+        "from mtlrun.data.cards import card_paths, load_card\n"
+        "[load_card(id) for id in card_paths()]\n"
+        "print(sorted({'numpy', 'pandas', 'scipy', 'sklearn', 'pydantic', 'requests'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

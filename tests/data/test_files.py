@@ -1,0 +1,286 @@
+"""Files in their containers: found, decompressed, verified; what is wrong is refused in plain words."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlrun.core.errors import DataError
+from mtlrun.data import files
+from mtlrun.data.cards import Archive, Card, FileSpec, Source
+from mtlrun.data.files import DataFile, data_directory, verify_file, verify_files
+from mtlrun.data.intake import add_file
+
+CONTENT = b"line one\nline two\n" * 50
+SHA = hashlib.sha256(CONTENT).hexdigest()
+PACK = {"": lambda b: b, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def make_card(**changes: Any) -> Card:
+    spec = FileSpec(**{"name": "a.txt", "sha256": SHA, "bytes": len(CONTENT), **changes})
+    return Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("mine.yaml"), folder="f", files=(spec,))
+
+
+def put(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / "f" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def verify(folder: Path, card: Card | None = None) -> DataFile:
+    card = card or make_card()
+    return verify_file(card, card.files[0], folder)
+
+
+def complaint(folder: Path, card: Card | None = None) -> str:
+    with pytest.raises(DataError) as caught:
+        verify(folder, card)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def zipped(**members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("_", "."), content)
+    return buffer.getvalue()
+
+
+def tarred(mode: str, **members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=f"w:{mode}") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name.replace("_", "."))
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_every_container(tmp_path: Path, suffix: str) -> None:
+    path = put(tmp_path, "a.txt" + suffix, PACK[suffix](CONTENT))
+    found = verify(tmp_path)
+    assert (found.path, found.sha256, found.size) == (path, SHA, len(CONTENT))
+    assert found.read_bytes() == CONTENT
+    assert list(found.lines())[:3] == ["line one", "line two", "line one"]
+
+
+@pytest.mark.parametrize("pack", [zipped, lambda **m: tarred("", **m), lambda **m: tarred("gz", **m)])
+def test_members_of_archives(tmp_path: Path, pack: Any) -> None:
+    put(tmp_path, "all.bin", pack(b_txt=b"other", a_txt=CONTENT))
+    card = make_card(archives=(Archive("all.bin", "a.txt"),))
+    found = verify(tmp_path, card)
+    assert found.read_bytes() == CONTENT
+    assert found.where(3) == f"{tmp_path}/f/all.bin(a.txt):3"
+    absent = make_card(archives=(Archive("all.bin", "c.txt"),))
+    assert "c.txt" in complaint(tmp_path, absent)
+    assert "The archive is not the one that the card means." in complaint(tmp_path, absent)
+
+
+def test_restricted_containers(tmp_path: Path) -> None:
+    put(tmp_path, "a.txt", CONTENT)
+    assert "looked in f for a.txt.gz\n" in complaint(tmp_path, make_card(containers=("gz",)))
+
+
+def test_missing(tmp_path: Path) -> None:
+    assert complaint(tmp_path) == (
+        "data set mine: the file a.txt is missing; looked in f for a.txt, a.txt.gz, a.txt.bz2, a.txt.xz\n"
+        "Download it: mtlrun data fetch mine\n"
+        "Or give a file that you have: mtlrun data add mine FILE"
+    )
+
+
+def test_flipped_byte_shows_both_hashes(tmp_path: Path) -> None:
+    flipped = b"L" + CONTENT[1:]
+    put(tmp_path, "a.txt.gz", gzip.compress(flipped))
+    assert complaint(tmp_path) == (
+        "f/a.txt.gz: the content is not that of mine/a.txt\n"
+        f"  expected sha256 {SHA} (900 bytes)\n"
+        f"  found    sha256 {hashlib.sha256(flipped).hexdigest()} (900 bytes)\n"
+        "Delete it and run `mtlrun data fetch mine`, or add a good copy with `mtlrun data add mine FILE`."
+    )
+
+
+AGAIN = "\nDelete it and fetch it again, or put a good copy in its place."
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage", "message"),
+    [
+        (".gz", lambda b: b[:-20], "the file is truncated (the compressed data end too early)"),
+        (".bz2", lambda b: b[:-20], "the file is truncated (the compressed data end too early)"),
+        (".xz", lambda b: b[:-20], "the file is truncated (the compressed data end too early)"),
+        (".gz", lambda b: b"no gzip at all", "the file is damaged (Not a gzipped file (b'no'))"),
+        (".bz2", lambda b: b"no bzip at all", "the file is damaged (Invalid data stream)"),
+        (".xz", lambda b: b"no xz at all", "the file is damaged (Input format not supported by decoder)"),
+        (".gz", lambda b: b[:-8] + b"\0" * 8, "the file is damaged (CRC check failed"),
+    ],
+)
+def test_damaged_containers(tmp_path: Path, suffix: str, damage: Any, message: str) -> None:
+    put(tmp_path, "a.txt" + suffix, damage(PACK[suffix](CONTENT)))
+    text = complaint(tmp_path)
+    assert text.startswith(f"f/a.txt{suffix}: {message}")
+    assert text.endswith(AGAIN)
+
+
+def test_directory_for_a_file(tmp_path: Path) -> None:
+    (tmp_path / "f" / "a.txt").mkdir(parents=True)
+    assert complaint(tmp_path) == (
+        "f/a.txt: is a directory, expected a file\nRemove the directory and put the file in its place."
+    )
+
+
+def test_dangling_link(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "a.txt").symlink_to(tmp_path / "nowhere")
+    assert complaint(tmp_path) == f"f/a.txt: the file does not exist (a dangling link?){AGAIN}"
+
+
+def test_permission_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    put(tmp_path, "a.txt", CONTENT)
+    monkeypatch.setitem(files.OPENERS, "plain", refuse)
+    assert complaint(tmp_path) == "f/a.txt: permission denied\nMake the file readable for you."
+
+
+def test_a_stale_copy_does_not_hide_the_right_one(tmp_path: Path) -> None:
+    put(tmp_path, "a.txt", b"old")
+    put(tmp_path, "a.txt.gz", gzip.compress(CONTENT))
+    assert verify(tmp_path).container == "gz"
+
+
+def test_a_bomb_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
+    put(tmp_path, "a.txt.gz", gzip.compress(b"\0" * 50_000_000))
+    assert "(more than " in complaint(tmp_path)
+    size = int(complaint(tmp_path).split("(more than ")[1].split()[0])
+    assert size < 5_000_000
+
+
+def test_changed_files_are_hashed_again(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.txt", CONTENT)
+    assert verify(tmp_path).sha256 == SHA
+    path.write_bytes(CONTENT.replace(b"one", b"two"))
+    assert "the content is not that of mine/a.txt" in complaint(tmp_path)
+
+
+def test_unknown_hash_takes_any_content(tmp_path: Path) -> None:
+    put(tmp_path, "a.txt", b"anything")
+    assert verify(tmp_path, make_card(sha256=None, bytes=None)).sha256 == hashlib.sha256(b"anything").hexdigest()
+
+
+def test_damage_found_while_reading_is_a_data_error(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.txt.gz", gzip.compress(CONTENT)[:-12])
+    with pytest.raises(DataError, match="truncated"):
+        DataFile("a.txt", path, "gz").read_bytes()
+
+
+def test_wrong_encoding_names_line_and_column(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.txt", "one\ncafé\n".encode("latin-1"))
+    with pytest.raises(DataError) as caught:
+        list(DataFile("a.txt", path, "plain").lines())
+    assert str(caught.value) == (
+        f"{path}:2:4: byte 0xe9 is no utf-8 text\n"
+        "Save the file in that encoding, or name its own with the option 'encoding'."
+    )
+    assert list(DataFile("a.txt", path, "plain").lines("latin-1")) == ["one", "café"]
+
+
+def test_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MTLRUN_DATA", str(tmp_path / "env"))
+    assert data_directory(tmp_path) == tmp_path
+    assert data_directory() == tmp_path / "env"
+    monkeypatch.delenv("MTLRUN_DATA")
+    assert data_directory().name == "data"
+    assert data_directory("~/x") == Path.home() / "x"
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_add_recognises_content_under_any_name(tmp_path: Path, suffix: str) -> None:
+    given = tmp_path / "download(1)"
+    given.write_bytes(PACK[suffix](CONTENT))
+    (stored,) = add_file(make_card(), given, tmp_path / "data")
+    assert stored.path == tmp_path / "data" / "f" / f"a.txt{suffix}"
+    assert stored.read_bytes() == CONTENT
+    assert given.read_bytes() == PACK[suffix](CONTENT) if suffix != ".gz" else given.exists()
+    assert [p.name for p in stored.path.parent.iterdir()] == [stored.path.name]
+
+
+@pytest.mark.parametrize("pack", [zipped, lambda **m: tarred("gz", **m)])
+def test_add_unpacks_archives(tmp_path: Path, pack: Any) -> None:
+    given = tmp_path / "everything"
+    given.write_bytes(pack(readme=b"read me", x_dat=CONTENT))
+    (stored,) = add_file(make_card(), given, tmp_path)
+    assert stored.path == tmp_path / "f" / "a.txt"
+    assert stored.read_bytes() == CONTENT
+
+
+def test_add_compresses_where_the_card_wants_it(tmp_path: Path) -> None:
+    given = tmp_path / "a.txt"
+    given.write_bytes(CONTENT)
+    (stored,) = add_file(make_card(containers=("xz",)), given, tmp_path)
+    assert lzma.decompress(stored.path.read_bytes()) == CONTENT
+
+
+def test_add_refuses_other_content(tmp_path: Path) -> None:
+    given = tmp_path / "a.txt"
+    given.write_bytes(b"else")
+    with pytest.raises(DataError) as caught:
+        add_file(make_card(), given, tmp_path / "data")
+    assert str(caught.value).replace(f"{tmp_path}/", "") == (
+        "a.txt: the content is no file of mine\n"
+        f"expected one of\n  a.txt: sha256 {SHA}\n"
+        f"found sha256 {hashlib.sha256(b'else').hexdigest()} (4 bytes)\n"
+        "Get the version of the file that the card names, or write a card of your own for this one."
+    )
+    assert not (tmp_path / "data").exists()
+
+
+def test_add_by_name_where_the_hash_is_unknown(tmp_path: Path) -> None:
+    card = make_card(sha256=None, bytes=None)
+    (tmp_path / "b.txt").write_bytes(b"mine")
+    with pytest.raises(DataError, match="no file of mine"):
+        add_file(card, tmp_path / "b.txt", tmp_path)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"mine"))
+    (stored,) = add_file(card, tmp_path / "a.txt.gz", tmp_path)
+    assert stored.path.name == "a.txt.gz"
+    assert verify_files(card, data_dir=tmp_path)["a.txt"].read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(("kind", "message"), [("absent", "does not exist"), ("folder", "is a directory")])
+def test_add_of_nothing(tmp_path: Path, kind: str, message: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match=message):
+        add_file(make_card(), tmp_path / kind, tmp_path)
+
+
+def test_add_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("in the way")
+    given = tmp_path / "a.txt"
+    given.write_bytes(CONTENT)
+    with pytest.raises(DataError, match="cannot write the file"):
+        add_file(make_card(), given, tmp_path)
+
+
+def test_a_failed_copy_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    given = tmp_path / "a.txt"
+    given.write_bytes(CONTENT)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        add_file(make_card(), given, tmp_path)
+    assert list((tmp_path / "f").iterdir()) == []
