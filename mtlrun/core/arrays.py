@@ -52,12 +52,14 @@ def row_slice(X: Design, a: int, b: int) -> Design:
 
 
 def stack_designs(designs: list[Design]) -> Design:
+    """Put designs below each other; CSR when any of them is."""
     if any(is_sparse(X) for X in designs):
         return sp.csr_array(sp.vstack([sp.csr_array(X) for X in designs], format="csr"))
     return np.concatenate(designs, axis=0)
 
 
 def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
+    """Return a dense float64 array of `ndim` dimensions in C order, or refuse `values` by name."""
     if is_sparse(values):
         raise ValueError(f"{name} must be dense")
     array = np.asarray(values)
@@ -72,6 +74,7 @@ def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
 
 
 def check_finite(array: np.ndarray, name: str) -> None:
+    """Refuse an array with NaN or infinite values by name."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()):  # one pass without a temporary; only a failure needs the exact test
             return
@@ -80,6 +83,7 @@ def check_finite(array: np.ndarray, name: str) -> None:
 
 
 def as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights") -> np.ndarray:
+    """Return finite, non-negative float64 weights of one of the shapes, or refuse them by name."""
     ndim = np.ndim(weights)
     array = as_array(weights, name, ndim=ndim)
     if array.shape not in shapes:
@@ -97,6 +101,7 @@ def _object_array(labels: list[Any]) -> np.ndarray:
 
 
 def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
+    """Return distinct task labels as a one-dimensional array; 0..T-1 when None."""
     if tasks is None:
         return np.arange(n_tasks)
     labels = list(tasks)
