@@ -94,7 +94,11 @@ def as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights
     return array
 
 
-def _object_array(labels: list[Any]) -> np.ndarray:
+def _label_array(labels: list[Any]) -> np.ndarray:
+    """Return labels as a one-dimensional array that keeps tuples and does not turn numbers into strings."""
+    kinds = set(map(type, labels))
+    if not kinds & {tuple, list} and (str not in kinds or len(kinds) == 1):
+        return np.asarray(labels)
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array
@@ -109,15 +113,12 @@ def as_labels(tasks: Iterable[Any] | None, n_tasks: int) -> np.ndarray:
         raise ValueError(f"tasks has {len(labels)} labels for {n_tasks} tasks")
     if len(set(labels)) != n_tasks:
         raise ValueError("tasks has repeated labels")
-    array = np.asarray(labels) if not any(isinstance(label, tuple | list) for label in labels) else None
-    return _object_array(labels) if array is None or array.ndim != 1 else array
+    return _label_array(labels)
 
 
 def unique_labels(task_id: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted labels and the position of every row's label among them."""
-    if isinstance(task_id, list | tuple) and any(isinstance(label, tuple) for label in task_id):
-        task_id = _object_array(list(task_id))
-    labels = np.asarray(task_id)
+    labels = _label_array(list(task_id)) if isinstance(task_id, list | tuple) else np.asarray(task_id)
     if labels.ndim != 1:
         raise ValueError(f"task_id must have 1 dimension, got {labels.ndim}")
     if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):

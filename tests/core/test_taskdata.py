@@ -37,6 +37,11 @@ def test_from_list_keeps_the_tasks(rng):
         np.testing.assert_array_equal(y, y2)
 
 
+def test_labels_keep_their_types(rng):
+    Xs, ys = ragged_arrays(rng)
+    assert TaskData.from_list(Xs, ys, tasks=["a", 1, (2, 3)]).tasks.tolist() == ["a", 1, (2, 3)]
+
+
 def test_from_list_turns_all_sparse_when_one_is(rng):
     Xs, ys = ragged_arrays(rng)
     data = TaskData.from_list([Xs[0], sp.csc_matrix(Xs[1]), Xs[2]], ys)
@@ -191,7 +196,8 @@ X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
         (lambda: TaskData.from_stacked(X3, Y3, [0, 0, 0]), "y must have 1 dimension"),
         (lambda: TaskData.from_stacked(X3, [1, 2, np.nan], [0, 0, 0]), "y contains NaN"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0]), "task_id has 2 entries"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), [[0], [0], [0]]), "task_id must have 1"),
+        (lambda: TaskData.from_stacked(X3, np.ones(3), np.zeros((3, 1))), "task_id must have 1"),
+        (lambda: TaskData.from_stacked(X3, np.ones(3), ["a", 1, "a"]), "cannot be sorted"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), [0, np.nan, 1]), "task_id contains missing"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), np.array(["a", None, "b"], dtype=object)), "cannot be sorted"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0, 1], weights=[0, 0, 1]), "task .*0.* has no row of pos"),
