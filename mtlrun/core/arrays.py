@@ -97,7 +97,7 @@ def as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights
 def _label_array(labels: list[Any]) -> np.ndarray:
     """Return labels as a one-dimensional array that keeps tuples and does not turn numbers into strings."""
     kinds = set(map(type, labels))
-    if not kinds & {tuple, list} and (str not in kinds or len(kinds) == 1):
+    if tuple not in kinds and (str not in kinds or len(kinds) == 1):
         return np.asarray(labels)
     array = np.empty(len(labels), dtype=object)
     array[:] = labels

@@ -196,7 +196,7 @@ X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
         (lambda: TaskData.from_stacked(X3, Y3, [0, 0, 0]), "y must have 1 dimension"),
         (lambda: TaskData.from_stacked(X3, [1, 2, np.nan], [0, 0, 0]), "y contains NaN"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), [0, 0]), "task_id has 2 entries"),
-        (lambda: TaskData.from_stacked(X3, np.ones(3), np.zeros((3, 1))), "task_id must have 1"),
+        (lambda: TaskData.from_stacked(X3, np.ones(3), [[0], [0], [0]]), "task_id must have 1"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), ["a", 1, "a"]), "cannot be sorted"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), [0, np.nan, 1]), "task_id contains missing"),
         (lambda: TaskData.from_stacked(X3, np.ones(3), np.array(["a", None, "b"], dtype=object)), "cannot be sorted"),
