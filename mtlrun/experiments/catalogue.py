@@ -1,0 +1,115 @@
+"""Which experiments exist. Standard library and PyYAML only, reading no more than the head lines of every file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.core.resources import configs_dir
+
+_HEAD = ("id", "title", "kind", "default_for")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One shipped experiment file.
+
+    Attributes
+    ----------
+    id : str
+        ``<paper>/<artefact>``, which is also where the file lies below the folder of experiments.
+    title, kind : str
+    default_for : tuple of str
+        Bare names that mean this experiment although others end with them too.
+    path : Path
+    """
+
+    id: str
+    title: str
+    kind: str
+    default_for: tuple[str, ...]
+    path: Path
+
+    @property
+    def artefact(self) -> str:
+        """Last part of the id."""
+        return self.id.rpartition("/")[2]
+
+
+def catalogue(folder: Path | None = None) -> list[Entry]:
+    """Return all experiments of a folder (default: the shipped ones), sorted by id.
+
+    `id`, `title`, `kind` and `default_for` must stand on one line each, at the left margin.
+    """
+    root = folder or configs_dir()
+    return [_entry(path, root) for path in sorted(root.glob("*/*.yaml"))]
+
+
+def find(target: str, folder: Path | None = None) -> Path:
+    """Return the file of an experiment.
+
+    Parameters
+    ----------
+    target : str
+        ``<paper>/<artefact>``, a bare artefact name, or the path of a YAML file.
+    folder : Path, optional
+        Where the named experiments lie; default: the shipped ones.
+
+    Raises
+    ------
+    UnknownNameError
+        If no experiment has that name; near names are suggested.
+    ConfigError
+        If the path does not exist, or several experiments have that bare name and none is the default.
+    """
+    path = Path(target)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.exists():
+            raise ConfigError(f"{target}: no such file", "mtlrun list shows the experiments that come with mtlrun.")
+        return path
+    entries = catalogue(folder)
+    exact = [e for e in entries if e.id == target]
+    defaults = [e for e in entries if target in e.default_for]
+    bare = [e for e in entries if e.artefact == target]
+    found = exact or defaults or bare
+    if not found:
+        raise UnknownNameError("experiment", target, {e.id for e in entries} | {e.artefact for e in entries})
+    if len(found) > 1:
+        names = ", ".join(e.id for e in found)
+        raise ConfigError(f"{target!r} is the name of several experiments: {names}", "Give the paper too.")
+    return found[0].path
+
+
+def shown_path(path: Path) -> str:
+    """Return how messages call a file: never an absolute path of a shipped one."""
+    absolute = path.resolve()
+    shipped = configs_dir().resolve()
+    if absolute.is_relative_to(shipped):
+        return f"configs/{absolute.relative_to(shipped).as_posix()}"
+    shown = os.path.relpath(absolute)
+    return str(path) if shown.startswith("..") else shown
+
+
+def _entry(path: Path, root: Path) -> Entry:
+    head = {"id": path.relative_to(root).with_suffix("").as_posix()}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            key, colon, rest = line.partition(":")
+            if colon and key in _HEAD:
+                head[key] = _scalar(rest)
+            if len(head) == len(_HEAD):
+                break
+    names = tuple(name.strip() for name in head.get("default_for", "").strip("[]").split(",") if name.strip())
+    return Entry(head["id"], head.get("title", ""), head.get("kind", "evaluate"), names, path)
+
+
+def _scalar(text: str) -> str:
+    try:
+        value = yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError:
+        return text.strip()
+    return ", ".join(value) if isinstance(value, list) else str(value or "")

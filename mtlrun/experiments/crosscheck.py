@@ -1,0 +1,184 @@
+"""Checks of an experiment that need more than one field: estimators and their parameters, grids, labels, claims.
+
+They run on the plain data, before or after the schema found problems, so that everything is reported at once. Nothing
+here imports an estimator: constructors are read from the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.errors import UserError, suggest
+from mtlrun.experiments.methods import class_path, is_nested, parameter_names
+from mtlrun.experiments.yamlmarks import KeyPath
+from mtlrun.report.checks import QUANTITIES, VERDICTS, as_list, check_problems
+
+#: (path, whether the key and not the value is meant, message, hint)
+Finding = tuple[KeyPath, bool, str, str]
+#: Top-level keys that a profile or an override may not touch: they say what the experiment is.
+FIXED = ("schema", "id", "title", "kind", "default_for", "paper", "profiles")
+
+
+def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[Finding]:
+    """Yield every contradiction in an experiment.
+
+    Parameters
+    ----------
+    data : dict
+        A profile applied; may be malformed, what is not of the expected type is left to the schema.
+    data_dir : Path, optional
+        Data directory whose own cards count too.
+    """
+    labels = [m["label"] for m in _dicts(data.get("methods")) if isinstance(m.get("label"), str)]
+    yield from _duplicates(labels, "methods", "method")
+    for i, method in enumerate(as_list(data.get("methods"))):
+        if isinstance(method, dict):
+            yield from _method(method, ("methods", i), data)
+    yield from _datasets(data, data_dir)
+    yield from _metrics(data)
+    baseline = _dict(data.get("timing")).get("baseline")
+    if isinstance(baseline, str):
+        yield from _known(baseline, labels, ("timing", "baseline"), "method")
+    yield from _claims(data, labels)
+    yield from _references(data, labels)
+
+
+def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
+    params = _dict(method.get("params"))
+    yield from _estimator(method.get("estimator"), params, path)
+    grid, select_with = _dict(method.get("grid")), _dict(method.get("select_with"))
+    for section, names in (("grid", grid), ("select_with", select_with)):
+        for name in names:
+            yield from _parameter(method.get("estimator"), params, name, (*path, section, name))
+    grids = _dict(data.get("grids"))
+    for name, values in grid.items():
+        if isinstance(values, str):
+            yield from _known(values, grids, (*path, "grid", name), "grid")
+    if select_with and not grid:
+        yield (*path, "select_with"), True, "'select_with' without a 'grid' has no effect", "remove it or add a grid"
+    if grid and not data.get("selection"):
+        yield (*path, "grid"), True, "a 'grid' needs the section 'selection'", "for instance selection: {folds: 3}"
+
+
+def _estimator(name: Any, params: dict[str, Any], path: KeyPath) -> Iterator[Finding]:
+    """Check the name of an estimator, its parameters and those of estimators inside them."""
+    if not isinstance(name, str):
+        return
+    try:
+        class_path(name)
+    except UserError as error:
+        yield (*path, "estimator"), False, error.message, error.remedy or ""
+        return
+    for key, value in params.items():
+        here = (*path, "params", key)
+        yield from _parameter(name, params, key, here)
+        if is_nested(value):
+            yield from _estimator(value["estimator"], _dict(value.get("params")), here)
+
+
+def _parameter(estimator: Any, params: dict[str, Any], name: str, path: KeyPath) -> Iterator[Finding]:
+    """Check one parameter name; ``base__alpha`` is `alpha` of the estimator given as `base`."""
+    if not isinstance(estimator, str):
+        return
+    first, _, rest = name.partition("__")
+    try:
+        known = parameter_names(estimator)
+    except UserError:
+        return  # the estimator itself is reported once, by _estimator
+    if known is not None and first not in known:
+        near = suggest(first, known, 1)
+        hint = f"did you mean {near[0]!r}?   " if near else ""
+        yield path, True, f"{estimator} has no parameter {first!r}", f"{hint}it has: {', '.join(known)}"
+    elif rest and is_nested(params.get(first)):
+        inner = params[first]
+        yield from _parameter(inner["estimator"], _dict(inner.get("params")), rest, path)
+    elif rest:
+        yield path, True, f"{first!r} of {estimator} is no estimator here", f"give it as {first}: {{estimator: ...}}"
+
+
+def _datasets(data: dict[str, Any], data_dir: Path | None) -> Iterator[Finding]:
+    from mtlrun.data.cards import card_paths
+    from mtlrun.data.files import data_directory
+
+    known = card_paths(data_directory(data_dir))
+    names = []
+    for i, entry in enumerate(as_list(data.get("datasets"))):
+        name = entry.get("id") if isinstance(entry, dict) else entry
+        if not isinstance(name, str):
+            continue
+        place: KeyPath = ("datasets", i, "id") if isinstance(entry, dict) else ("datasets", i)
+        yield from _known(name, known, place, "data set")
+        names.append((entry.get("label") or name) if isinstance(entry, dict) else name)
+    yield from _duplicates(names, "datasets", "data set", "give one of them another 'label'")
+
+
+def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
+    from mtlrun.core.metrics import METRICS
+
+    metrics = [m for m in as_list(data.get("metrics")) if isinstance(m, str)]
+    for i, name in enumerate(metrics):
+        yield from _known(name, METRICS, ("metrics", i), "metric")
+    yield from _duplicates(metrics, "metrics", "metric")
+    chosen = _dict(data.get("selection")).get("metric")
+    if isinstance(chosen, str):
+        yield from _known(chosen, METRICS, ("selection", "metric"), "metric")
+
+
+def _claims(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
+    metrics = tuple(m for m in as_list(data.get("metrics")) if isinstance(m, str))
+    claims = [c if isinstance(c, dict) else {} for c in as_list(data.get("claims"))]
+    yield from _duplicates([c.get("id") for c in claims], "claims", "claim")
+    for i, claim in enumerate(claims):
+        if isinstance(claim.get("expect"), str):
+            yield from _known(claim["expect"], VERDICTS, ("claims", i, "expect"), "verdict")
+        if not claim.get("checks") and not claim.get("not_testable"):
+            yield ("claims", i), True, "a claim needs 'checks' or 'not_testable'", ""
+        for j, check in enumerate(_dicts(claim.get("checks"))):
+            here: KeyPath = ("claims", i, "checks", j)
+            for name, message in check_problems(check, metrics):
+                yield (*here, name), name not in check, message, ""
+            for field in ("of", "over", "methods"):
+                yield from _method_names(check, field, labels, here)
+
+
+def _method_names(check: dict[str, Any], field: str, labels: list[str], path: KeyPath) -> Iterator[Finding]:
+    several = isinstance(check.get(field), list)
+    for k, name in enumerate(as_list(check.get(field))):
+        if isinstance(name, str):
+            yield from _known(name, labels, (*path, field, k) if several else (*path, field), "method")
+
+
+def _references(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
+    quantities = [*as_list(data.get("metrics")), *QUANTITIES]
+    profiles = [*_dict(data.get("profiles")), "full"]
+    for i, entry in enumerate(_dicts(data.get("reference"))):
+        yield from _method_names({"method": entry.get("method")}, "method", labels, ("reference", i))
+        if isinstance(entry.get("quantity"), str):
+            yield from _known(entry["quantity"], quantities, ("reference", i, "quantity"), "quantity")
+        for name in as_list(entry.get("profile")):
+            if isinstance(name, str):
+                yield from _known(name, profiles, ("reference", i, "profile"), "profile")
+
+
+def _known(name: str, known: Iterable[str], path: KeyPath, what: str) -> Iterator[Finding]:
+    names = [str(k) for k in known]
+    if name not in names:
+        near = suggest(name, names)
+        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"known: {', '.join(sorted(names))}"
+        yield path, False, f"unknown {what} {name!r}", hint
+
+
+def _duplicates(names: list[Any], section: str, what: str, remedy: str = "") -> Iterator[Finding]:
+    for i, name in enumerate(names):
+        if name is not None and name in names[:i]:
+            yield (section, i), True, f"two entries for {what} {name!r}", remedy
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [_dict(v) for v in as_list(value)]

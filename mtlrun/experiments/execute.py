@@ -1,0 +1,341 @@
+"""Compute what is missing: selections in parallel, then evaluations, every finished cell on disk at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.records import FAILED, CellRecord, jsonable, write_atomic
+from mtlrun.experiments.plan import EVALUATION, Cell, Plan, survey
+from mtlrun.experiments.pool import Pool
+from mtlrun.experiments.progress import Progress, Silent
+from mtlrun.experiments.resolved import resolved_yaml
+from mtlrun.experiments.store import Store
+from mtlrun.experiments.work import EVALUATIONS, SELECTIONS, Phase, Work, note, without_selection
+
+RUN_FILE = "run.json"
+RESOLVED_FILE = "config.resolved.yaml"
+#: Seconds between two looks at a cell that another process computes.
+POLL = 0.5
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that is not done.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    status : str
+    error : str
+        One line.
+    file : str
+        Its record, below the run folder; the traceback is in there under `log`.
+    """
+
+    name: str
+    status: str
+    error: str
+    file: str
+
+
+@dataclass
+class RunSummary:
+    """What a run did.
+
+    Attributes
+    ----------
+    run_dir : Path
+    n_ok : int
+        Evaluation cells computed now, those that did not converge included.
+    n_failed : int
+        Evaluation cells that failed now.
+    n_cached : int
+        Evaluation cells that were done before, or were done by another process meanwhile.
+    n_left : int
+        Evaluation cells neither done nor failed: interrupted, or stopped by `fail_fast`.
+    failures : list of Failure
+    interrupted : bool
+    seconds : float
+    """
+
+    run_dir: Path
+    n_ok: int = 0
+    n_failed: int = 0
+    n_cached: int = 0
+    n_left: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is well, 1 when a cell failed, 130 when interrupted."""
+        return 130 if self.interrupted else 1 if self.n_failed else 0
+
+
+def run(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    backend: str | None = None,
+    scheduler: str | None = None,
+    force: bool = False,
+    fail_fast: bool = False,
+    progress: Progress | None = None,
+) -> RunSummary:
+    """Compute the wanted cells of a plan that are not done.
+
+    Parameters
+    ----------
+    plan : Plan
+    jobs : int, default 1
+        Processes for selection and for evaluation cells that are not timed; -1: all cores. No number depends on it.
+    backend, scheduler : str, optional
+        A joblib backend for the same cells; ``dask`` with the address of its scheduler.
+    force : bool
+        Compute done cells again.
+    fail_fast : bool
+        Stop at the first failed cell.
+    progress : Progress, optional
+        Default: silent.
+
+    Returns
+    -------
+    RunSummary
+        Failed cells are in it and on disk; nothing is raised for them. Ctrl-C ends the run early, with `interrupted`.
+
+    Raises
+    ------
+    ConfigError
+        If jobs, backend, scheduler and limits contradict each other.
+    OSError
+        If the run folder cannot be written.
+    """
+    limits = plan.experiment.spec.limits
+    seconds = limits.seconds if limits else None
+    pool = Pool(jobs, backend, scheduler, seconds)
+    started = time.time()
+    runner = _Runner(plan, Store(plan.folder), progress or Silent(), force, fail_fast, started)
+    selections, evaluations = plan.todo(force=force)
+    write_plan(plan)
+    runner.announce(selections, evaluations, pool)
+    summary = RunSummary(plan.folder)
+    if evaluations:
+        alone = Pool(seconds=seconds) if plan.timed else pool
+        summary.interrupted = runner.work(selections, evaluations, pool, alone)
+    _count(summary, plan, runner)
+    summary.seconds = time.time() - started
+    return summary
+
+
+def write_plan(plan: Plan) -> None:
+    """Write `run.json` and `config.resolved.yaml`, where they differ from what is there.
+
+    Raises
+    ------
+    OSError
+        If the run folder cannot be written.
+    """
+    texts = {
+        RUN_FILE: json.dumps(jsonable(plan.run_json()), indent=1, ensure_ascii=False) + "\n",
+        RESOLVED_FILE: resolved_yaml(plan.experiment),
+    }
+    for name, text in texts.items():
+        path = plan.folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_atomic(path, text)
+
+
+class _Stop(Exception):
+    """A cell failed and `fail_fast` is set."""
+
+
+@dataclass
+class _Runner:
+    """State of one invocation."""
+
+    plan: Plan
+    store: Store
+    progress: Progress
+    force: bool
+    fail_fast: bool
+    started: float
+    computed: dict[str, str] = field(default_factory=dict)
+
+    def announce(self, selections: list[Cell], evaluations: list[Cell], pool: Pool) -> None:
+        """Say what will be computed and why."""
+        n = len(self.plan.wanted)
+        if not evaluations:
+            self.progress.message(f"all {n} cells up to date")
+            return
+        for line in rerun_reasons([*selections, *evaluations]):
+            self.progress.message(line)
+        up_to_date = f", {n - len(evaluations)} up to date" if n > len(evaluations) else ""
+        searches = f" and {len(selections)} selections" if selections else ""
+        self.progress.message(f"{self.plan.experiment.id}: {len(evaluations)} cells{searches} to compute{up_to_date}")
+        if self.plan.timed and (pool.jobs != 1 or pool.backend):
+            what = "only selections run in parallel" if selections else "nothing is left to run in parallel"
+            self.progress.message(f"timed cells run one after the other whatever --jobs says: {what}")
+
+    def work(self, selections: list[Cell], evaluations: list[Cell], pool: Pool, alone: Pool) -> bool:
+        """Compute the cells; return whether Ctrl-C ended the work."""
+        from mtlrun.experiments.provenance import append_run
+
+        entry = _provenance(self.plan, self.started, pool)
+        try:
+            self.progress.start(len(selections) + len(evaluations))
+            append_run(self.plan.folder, entry)
+            self._phase(selections, pool, SELECTIONS)
+            self._phase(self._ready(evaluations), alone, EVALUATIONS)
+        except KeyboardInterrupt:
+            return True
+        except _Stop:
+            return False
+        finally:
+            self.store.locks.release_all()
+            self.progress.stop()
+            if self.computed:
+                append_run(self.plan.folder, {**entry, **_end(self.computed)})
+        return False
+
+    def _ready(self, evaluations: list[Cell]) -> list[Cell]:
+        """Return the cells whose selection is done; the others become failed records."""
+        ready = []
+        for cell in evaluations:
+            record = without_selection(self.plan, self.store, cell)
+            if record is None:
+                ready.append(cell)
+            elif self._claim(cell, []):
+                self._finish(cell, record)
+        return ready
+
+    def _phase(self, cells: list[Cell], pool: Pool, phase: Phase) -> None:
+        """Compute cells of one kind; those that other processes hold are waited for."""
+        waiting = list(cells)
+        told: set[str] = set()
+        while waiting:
+            busy = self._batch(waiting, pool, phase)
+            for cell in busy:
+                if cell.key not in told:
+                    told.add(cell.key)
+                    self.progress.message(f"waiting for {cell.name}: {self.store.locks.owner(cell.key)} computes it")
+            if len(busy) == len(waiting):
+                time.sleep(POLL)
+            waiting = busy
+
+    def _batch(self, cells: list[Cell], pool: Pool, phase: Phase) -> list[Cell]:
+        """Compute the cells that are free, each claimed when a process has time for it; return the others."""
+        works: dict[str, Work] = {}
+        busy: list[Cell] = []
+        broken: list[OSError] = []
+
+        def units() -> Iterator[tuple[tuple[str, int], tuple[Any, ...]]]:
+            for cell in cells:
+                try:  # joblib takes units in a thread of its own, where an exception would be lost
+                    claimed = self._claim(cell, busy)
+                except OSError as error:
+                    broken.append(error)
+                    return
+                if claimed:
+                    works[cell.key] = phase.make(self.plan, self.store, cell, pool.serial)
+                    self.progress.begin(cell.name)
+                    yield from (((cell.key, i), part) for i, part in enumerate(works[cell.key].arguments))
+
+        by_key = {cell.key: cell for cell in cells}
+        with contextlib.closing(pool.run(phase.function, units())) as results:
+            for (key, i), outcome in results:
+                mine = works[key]
+                mine.outcomes[i] = outcome
+                if len(mine.outcomes) == len(mine.arguments):
+                    del works[key]
+                    self._finish(by_key[key], mine.finish([mine.outcomes[j] for j in sorted(mine.outcomes)]))
+        if broken:
+            raise broken[0]
+        return busy
+
+    def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
+        """Lock a cell that is still to be computed."""
+        taken, owner = self.store.locks.acquire(cell.key)
+        if not taken:
+            busy.append(cell)
+            return False
+        if owner is not None:
+            self.progress.message(f"took over {cell.name}: {owner} is gone")
+        record = self.store.load(cell.key)
+        fresh = record is not None and self.store.path(cell.key).stat().st_mtime >= self.started
+        if record is not None and record.done and (fresh or not self.force):
+            self.store.locks.release(cell.key)
+            self.progress.cell(cell.name, "done", None, "by another process")
+            return False
+        return True
+
+    def _finish(self, cell: Cell, record: CellRecord) -> None:
+        self.store.save(record)
+        self.store.locks.release(cell.key)
+        self.computed[cell.key] = record.status
+        seconds = record.seconds.get("total")
+        self.progress.cell(cell.name, record.status, seconds, note(record))
+        if self.fail_fast and not record.done:
+            raise _Stop
+
+
+def rerun_reasons(cells: Iterable[Cell]) -> list[str]:
+    """Return one line per (data set, method, reason) for cells that had a result before."""
+    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for cell in cells:
+        if cell.kind == EVALUATION and cell.state in ("stale", "failed"):
+            grouped[cell.dataset, cell.method, cell.reason].append(cell.trial)
+    lines = []
+    for (dataset, method, reason), trials in grouped.items():
+        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
+        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
+    return lines
+
+
+def _count(summary: RunSummary, plan: Plan, runner: _Runner) -> None:
+    """Fill in the numbers from what is on disk now."""
+    for cell in survey(plan).wanted:
+        if cell.state == "done":
+            counter = "n_ok" if cell.key in runner.computed else "n_cached"
+        elif cell.state == "failed" and cell.key in runner.computed:
+            counter = "n_failed"
+            record = runner.store.load(cell.key)
+            status, error = (record.status, record.error or "") if record else (FAILED, cell.reason)
+            file = runner.store.path(cell.key).relative_to(plan.folder).as_posix()
+            summary.failures.append(Failure(cell.name, status, error, file))
+        else:
+            counter = "n_left"
+        setattr(summary, counter, getattr(summary, counter) + 1)
+
+
+def _provenance(plan: Plan, started: float, pool: Pool) -> dict[str, Any]:
+    from mtlrun.experiments.provenance import command_line, host_facts, now, source_facts
+
+    timing = plan.experiment.spec.timing
+    return {
+        "started": now(),
+        "finished": None,
+        "pid": os.getpid(),
+        "command": command_line(),
+        "jobs": pool.jobs,
+        "backend": pool.backend or "loky",
+        "threads": timing.threads if timing else 1,
+        "n_computed": 0,
+        **source_facts(),
+        **host_facts(),
+    }
+
+
+def _end(computed: dict[str, str]) -> dict[str, Any]:
+    from mtlrun.experiments.provenance import now
+
+    return {"finished": now(), "n_computed": len(computed), "statuses": dict(Counter(computed.values()))}

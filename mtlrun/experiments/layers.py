@@ -1,0 +1,202 @@
+"""An experiment file with a profile and overrides laid over it; every value remembers where it came from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtlrun.core.errors import ConfigError, suggest
+from mtlrun.experiments.yamlmarks import Document, KeyPath, Mark, Problem, load_text
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value came from.
+
+    Attributes
+    ----------
+    text : str
+        For people: ``line 14``, ``profile smoke, line 60``, ``--set``.
+    key, value : Mark or None
+        Its place in the file.
+    where : str
+        What messages name instead of a place, for values from the command line.
+    """
+
+    text: str
+    key: Mark | None = None
+    value: Mark | None = None
+    where: str = ""
+
+
+@dataclass
+class Layers:
+    """Plain data, the origin of everything in it, and what went wrong while it was put together."""
+
+    document: Document
+    data: dict[str, Any]
+    origins: dict[KeyPath, Origin]
+    problems: list[Problem] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, document: Document) -> Layers:
+        """Start with the file itself; its profiles are not part of the result.
+
+        Raises
+        ------
+        ConfigError
+            If the file is empty or no mapping.
+        """
+        if not isinstance(document.data, dict):
+            what = "is empty" if document.data is None else "must be a mapping with keys such as 'id' and 'methods'"
+            raise ConfigError(f"{document.name}: an experiment file {what}")
+        layers = cls(document, copy.deepcopy(document.data), {})
+        for path in document.values:
+            layers.origins[path] = _file_origin(document, path, "")
+        return layers
+
+    def apply_profile(self, name: str, fixed: tuple[str, ...]) -> None:
+        """Lay a profile over the data: mappings are merged, lists replaced, methods merged by label."""
+        overrides = (self.document.data.get("profiles") or {}).get(name)
+        if not isinstance(overrides, dict):
+            return
+        root: KeyPath = ("profiles", name)
+        for key, value in overrides.items():
+            if key in fixed:
+                mark = self.document.key_mark((*root, key))
+                self.problems.append(Problem(mark, f"a profile cannot change {key!r}"))
+                continue
+            self._merge(value, (key,), (*root, key), f"profile {name}, ")
+
+    def apply_override(self, text: str, fixed: tuple[str, ...]) -> None:
+        """Lay one ``a.b=c`` over the data; the value is YAML, a method is named by its label."""
+        where = f"--set {text}"
+        name, equals, value = text.partition("=")
+        path = self._path_of(name.strip())
+        if not equals or not path:
+            self.problems.append(Problem(None, "must be key=value, for instance split.trials=3", where=where))
+            return
+        if path[0] in fixed:
+            self.problems.append(Problem(None, f"{path[0]!r} cannot be changed", where=where))
+            return
+        try:
+            parsed = load_text(value, where).data
+        except ConfigError as error:
+            self.problems.append(Problem(None, error.message.partition(": ")[2], where=where))
+            return
+        self.put(path, parsed, Origin("--set", where=where))
+
+    def put(self, path: KeyPath, value: Any, origin: Origin) -> None:
+        """Set one value, making the mappings on the way."""
+        target: Any = self.data
+        for i, step in enumerate(path):
+            if isinstance(target, list) and not (isinstance(step, int) and step < len(target)):
+                self.problems.append(_no_entry(target, step, origin))
+                return
+            if not isinstance(target, dict | list):
+                self.problems.append(Problem(None, f"{path[i - 1]!r} is no mapping", where=origin.where))
+                return
+            if i == len(path) - 1:
+                target[step] = value
+            elif isinstance(target, dict) and target.get(step) is None:
+                target[step] = {}
+                self.origins[path[: i + 1]] = origin
+            target = target[step]
+        self._record(path, value, lambda _: origin)
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Return the origin of the value at a path, or of its nearest parent."""
+        while path and path not in self.origins:
+            path = path[:-1]
+        return self.origins.get(path, Origin("default"))
+
+    def _merge(self, value: Any, path: KeyPath, source: KeyPath, text: str) -> None:
+        current = self._get(path)
+        if isinstance(current, dict) and isinstance(value, dict):
+            for key, item in value.items():
+                self._merge(item, (*path, key), (*source, key), text)
+        elif path == ("methods",) and isinstance(current, list) and isinstance(value, list):
+            for i, item in enumerate(value):
+                self._merge_method(item, current, (*source, i), text)
+        else:
+            self._set(path, copy.deepcopy(value))
+            self._record(path, value, lambda below: _file_origin(self.document, (*source, *below), text))
+
+    def _merge_method(self, item: Any, current: list[Any], source: KeyPath, text: str) -> None:
+        labels = [m.get("label") if isinstance(m, dict) else None for m in current]
+        label = item.get("label") if isinstance(item, dict) else None
+        if label is not None and label in labels:
+            self._merge(item, ("methods", labels.index(label)), source, text)
+            return
+        mark = self.document.value_mark((*source, "label"))
+        near = suggest(str(label), [str(name) for name in labels], 1)
+        hint = f"did you mean {near[0]!r}?" if near else "a profile changes methods of the file, named by their label"
+        self.problems.append(Problem(mark, f"unknown method {label!r}", hint))
+
+    def _path_of(self, name: str) -> KeyPath:
+        """Split ``methods.APG-RMTL.params.tol``; entries of lists are named by label, id or number."""
+        path: list[str | int] = []
+        current: Any = self.data
+        while name:
+            step: str | int
+            if isinstance(current, list):
+                step, name = _list_step(current, name)
+            else:
+                step, _, name = name.partition(".")
+            path.append(step)
+            current = self._get(tuple(path))
+        return tuple(path)
+
+    def _get(self, path: KeyPath) -> Any:
+        value: Any = self.data
+        for step in path:
+            if isinstance(value, dict):
+                value = value.get(step)  # type: ignore[call-overload]
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def _set(self, path: KeyPath, value: Any) -> None:
+        target = self._get(path[:-1])
+        if isinstance(target, dict | list):
+            target[path[-1]] = value  # type: ignore[index]
+
+    def _record(self, path: KeyPath, value: Any, origin: Callable[[KeyPath], Origin]) -> None:
+        """Note the origin of a value and of everything in it, forgetting what stood there."""
+        self.origins = {p: o for p, o in self.origins.items() if p[: len(path)] != path}
+        for below in _paths(value):
+            self.origins[(*path, *below)] = origin(below)
+
+
+def _list_step(entries: list[Any], name: str) -> tuple[str | int, str]:
+    for i, entry in enumerate(entries):
+        for label in (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,):
+            if isinstance(label, str) and (name == label or name.startswith(f"{label}.")):
+                return i, name[len(label) + 1 :]
+    first, _, rest = name.partition(".")
+    return (int(first) if first.isdecimal() else first), rest
+
+
+def _no_entry(entries: list[Any], step: str | int, origin: Origin) -> Problem:
+    known = [str(e.get("label") or e.get("id")) if isinstance(e, dict) else str(e) for e in entries]
+    near = suggest(str(step), known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return Problem(None, f"no entry {str(step)!r} in this list", hint, where=origin.where)
+
+
+def _paths(value: Any) -> list[KeyPath]:
+    found: list[KeyPath] = [()]
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in items:
+        found += [(step, *below) for below in _paths(item)]
+    return found
+
+
+def _file_origin(document: Document, path: KeyPath, text: str) -> Origin:
+    value = document.value_mark(path)
+    key = document.key_mark(path)
+    return Origin(f"{text}line {value.line}" if value else text, key, value)

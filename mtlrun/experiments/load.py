@@ -1,0 +1,234 @@
+"""From the name of an experiment to a validated `Experiment`, all problems reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.experiments.catalogue import find, shown_path
+from mtlrun.experiments.crosscheck import FIXED, crosscheck
+from mtlrun.experiments.layers import Layers, Origin
+from mtlrun.experiments.schema import ExperimentSpec, describe_problems
+from mtlrun.experiments.trainspec import KIND as TRAIN
+from mtlrun.experiments.trainspec import validate_training
+from mtlrun.experiments.yamlmarks import Document, KeyPath, Problem, load_file, render
+
+#: The profile that is the file as it stands; it need not be declared.
+FULL = "full"
+DEFAULT_PROFILE = "quick"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment with one profile and all overrides applied.
+
+    Attributes
+    ----------
+    spec : ExperimentSpec
+        Validated.
+    config : dict
+        The same as plain data, as `run.json` holds it: names of grids replaced by their values, no profiles.
+    profile : str
+    profiles : tuple of str
+        All profiles of the file.
+    overrides : tuple of str
+        ``key=value`` as given, the seed included.
+    origins : dict
+        Path -> text that says where the value came from; what is missing is a default.
+    source : str
+        The file, as messages call it.
+    paper_datasets : tuple of str
+        Ids of the data sets that the file names before a profile changes them.
+    """
+
+    spec: ExperimentSpec
+    config: dict[str, Any]
+    profile: str
+    profiles: tuple[str, ...]
+    overrides: tuple[str, ...]
+    origins: Mapping[KeyPath, str]
+    source: str
+    paper_datasets: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """``<paper>/<artefact>``."""
+        return self.spec.id
+
+    def folder(self, output: Path | str) -> Path:
+        """Return the run folder below an output folder."""
+        return Path(output) / self.spec.id / self.profile
+
+    def origin(self, path: KeyPath) -> str:
+        """Return where a value came from; a text that became a mapping (a data set's id) speaks for what is in it."""
+        if path in self.origins:
+            return self.origins[path]
+        parent = path[:-1]
+        given_whole = parent in self.origins and not any(
+            len(p) > len(parent) and p[:-1] == parent for p in self.origins
+        )
+        return self.origins[parent] if parent and given_whole else "default"
+
+
+def load_experiment(
+    target: str | Path,
+    *,
+    profile: str | None = None,
+    overrides: Iterable[str] = (),
+    seed: int | None = None,
+    data_dir: Path | str | None = None,
+) -> Experiment:
+    """Load, merge and validate an experiment.
+
+    Parameters
+    ----------
+    target : str or Path
+        ``<paper>/<artefact>``, a bare name that is unique or has a default, or the path of a YAML file.
+    profile : str, optional
+        Default: ``quick`` where the file has it, else ``full`` (the file as it stands).
+    overrides : iterable of str
+        ``a.b=c``, later ones win; they win over the profile, the profile wins over the file.
+    seed : int, optional
+        Base seed, wins over everything.
+    data_dir : path, optional
+        Data directory whose own cards count as known data sets.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown experiment or profile.
+    ConfigError
+        With all problems of the file and of the overrides, each at its place.
+    """
+    path = find(str(target))
+    document = load_file(path, shown_path(path))
+    if _is_training(document):
+        raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
+    chosen = _choose_profile(document, profile)
+    given = list(overrides)
+    layers = _layers(document, chosen, given)
+    if seed is not None:
+        layers.put(("seed",), seed, Origin("--seed", where=f"--seed {seed}"))
+        given.append(f"seed={seed}")
+    spec, problems = _validate(layers, _path(data_dir))
+    if problems or spec is None:
+        raise ConfigError(render(problems, document))
+    return Experiment(
+        spec,
+        _plain(spec),
+        chosen,
+        tuple(dict.fromkeys([*spec.profiles, FULL])),
+        tuple(given),
+        {path: origin.text for path, origin in layers.origins.items()},
+        document.name,
+        _dataset_ids(document),
+    )
+
+
+def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> Document:
+    """Check a file with every one of its profiles.
+
+    Returns
+    -------
+    Document
+        The file, when all is well.
+
+    Raises
+    ------
+    UnknownNameError, ConfigError
+        As `load_experiment`; a problem that several profiles share is named once.
+    """
+    path = find(str(target))
+    document = load_file(path, shown_path(path))
+    problems: list[Problem] = []
+    if _is_training(document):
+        problems += validate_training(Layers.of(document), _path(data_dir))[1]
+    for name in () if _is_training(document) else _profiles(document):
+        problems += _validate(_layers(document, name, []), _path(data_dir))[1]
+    if problems:
+        raise ConfigError(render(dict.fromkeys(problems), document))
+    return document
+
+
+def _is_training(document: Document) -> bool:
+    return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
+
+
+def _layers(document: Document, profile: str, overrides: list[str]) -> Layers:
+    layers = Layers.of(document)
+    layers.apply_profile(profile, FIXED)
+    for text in overrides:
+        layers.apply_override(text, FIXED)
+    return layers
+
+
+def _validate(layers: Layers, data_dir: Path | None) -> tuple[ExperimentSpec | None, list[Problem]]:
+    problems = list(layers.problems)
+    spec = None
+    findings = list(crosscheck(layers.data, data_dir))
+    try:
+        spec = ExperimentSpec.model_validate(layers.data)
+    except ValidationError as error:
+        findings += describe_problems(error, layers.data)
+    for path, at_key, message, hint in findings:
+        origin = layers.origin(path)
+        mark = origin.key if at_key else origin.value
+        problems.append(Problem(mark, message, hint, origin.where))
+    return spec, problems
+
+
+def _profiles(document: Document) -> list[str]:
+    declared = document.data.get("profiles") if isinstance(document.data, dict) else None
+    return list(dict.fromkeys([*(declared if isinstance(declared, dict) else ()), FULL]))
+
+
+def _choose_profile(document: Document, profile: str | None) -> str:
+    known = _profiles(document)
+    if profile is None:
+        return DEFAULT_PROFILE if DEFAULT_PROFILE in known else FULL
+    if profile not in known:
+        raise UnknownNameError(f"profile of {document.name}:", profile, known)
+    return profile
+
+
+def _dataset_ids(document: Document) -> tuple[str, ...]:
+    entries = document.data["datasets"]
+    return tuple(dict.fromkeys(e["id"] if isinstance(e, dict) else e for e in entries))
+
+
+def _plain(spec: ExperimentSpec) -> dict[str, Any]:
+    """Return the experiment as plain data without empty optional fields; values of `params` are kept as they are."""
+    config = spec.model_dump(by_alias=True, exclude={"profiles", "grids"}, exclude_unset=True)
+    config = {name: value for name, value in config.items() if value is not None}
+    config["seed"] = spec.seed
+    config["average"] = spec.average
+    config["methods"] = [
+        {
+            "label": m.label,
+            "estimator": m.estimator,
+            "params": m.params,
+            "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in m.grid.items()},
+            "select_with": m.select_with,
+        }
+        for m in spec.methods
+    ]
+    config["datasets"] = [{"id": d.id, **({"label": d.label} if d.label else {}), **d.options} for d in spec.datasets]
+    if spec.selection is not None:
+        config["selection"] = {"folds": spec.selection.folds, "metric": spec.selection_metric}
+    for name in ("timing", "limits"):
+        section = getattr(spec, name)
+        if section is not None:
+            config[name] = {k: v for k, v in section.model_dump().items() if v is not None}
+    config["split"] = {k: v for k, v in {**spec.split.model_dump(), "trials": None}.items() if v is not None}
+    if spec.split.kind != "kfold":
+        config["split"]["trials"] = spec.split.n_trials
+    return config
+
+
+def _path(folder: Path | str | None) -> Path | None:
+    return None if folder is None else Path(folder)

@@ -1,0 +1,213 @@
+"""Pieces of work done one after the other, in parallel processes, on a cluster, or each within a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
+
+Unit = tuple[Any, tuple[Any, ...]]
+Result = tuple[Any, "Outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a piece of work.
+
+    Attributes
+    ----------
+    status : str
+        ok, failed, diverged or timeout.
+    value : object
+        What the function returned, None unless ok.
+    error : str or None
+        One line.
+    log : str or None
+        Traceback, without the folders of this machine.
+    """
+
+    status: str
+    value: Any = None
+    error: str | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """How work is spread.
+
+    Attributes
+    ----------
+    jobs : int
+        Processes; -1 means all cores.
+    backend : str or None
+        Name of a joblib backend (``dask`` connects to `scheduler`); default loky.
+    scheduler : str or None
+        Address for ``backend="dask"``.
+    seconds : float or None
+        Limit of one piece of work. It runs in a process of its own, which is killed at the limit, in compiled code too.
+    """
+
+    jobs: int = 1
+    backend: str | None = None
+    scheduler: str | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs == 0:
+            raise ConfigError("--jobs 0: at least one job is needed", "-1 means all cores.")
+        if self.scheduler and self.backend != "dask":
+            raise ConfigError("--scheduler needs --backend dask")
+        if self.seconds and self.backend not in (None, "loky"):
+            raise ConfigError(f"limits.seconds cannot be kept with --backend {self.backend}", "Use local processes.")
+
+    @property
+    def serial(self) -> bool:
+        """Whether one piece of work runs after the other."""
+        return self.jobs == 1 and self.backend is None
+
+    def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Iterator[Result]:
+        """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
+
+        Parameters
+        ----------
+        function : callable
+            Defined at the top of a module, so that other processes can import it.
+        units : iterable
+            Taken from one by one, while earlier ones run.
+        """
+        if self.seconds:
+            yield from self._limited(function, units)
+        elif self.serial:
+            yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
+        else:
+            yield from self._parallel(function, units)
+
+    def _limited(self, function: Callable[..., Any], units: Iterable[Unit]) -> Iterator[Result]:
+        from joblib import Parallel, delayed, effective_n_jobs
+
+        workers = threading.local()
+        made: list[_Worker] = []
+
+        def call(tag: Any, arguments: tuple[Any, ...]) -> Result:
+            if not hasattr(workers, "mine"):
+                workers.mine = _Worker(float(self.seconds or 0))
+                made.append(workers.mine)
+            return tag, workers.mine.call(function, arguments)
+
+        try:
+            n_jobs = effective_n_jobs(self.jobs)
+            parallel = Parallel(n_jobs, "generator_unordered", backend="threading", pre_dispatch=n_jobs)
+            yield from parallel(delayed(call)(tag, arguments) for tag, arguments in units)
+        finally:
+            for worker in made:
+                worker.stop()
+
+    def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Iterator[Result]:
+        from joblib import Parallel, delayed, parallel_config
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        waiting = iter(units)
+        flying: dict[Any, None] = {}
+
+        def tasks() -> Iterator[Any]:
+            for tag, arguments in waiting:
+                flying[tag] = None
+                yield delayed(_tagged)(tag, function, arguments)
+
+        with contextlib.ExitStack() as stack:
+            if self.backend == "dask":
+                stack.enter_context(_dask_client(self.scheduler))
+            local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
+            stack.enter_context(parallel_config(backend=self.backend or "loky", n_jobs=self.jobs, **local))
+            while True:
+                try:
+                    with contextlib.closing(Parallel(return_as="generator_unordered")(tasks())) as results:
+                        for tag, outcome in results:
+                            flying.pop(tag, None)
+                            yield tag, outcome
+                    return
+                except TerminatedWorkerError:
+                    # One process died and took the others' work in flight with it; the rest goes on in a new pool.
+                    lost, died = list(flying), "a worker process died (out of memory?)"
+                    flying.clear()
+                    yield from ((tag, Outcome(FAILED, error=died)) for tag in lost)
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
+    """Call a function; an exception becomes the outcome."""
+    try:
+        return Outcome(OK, function(*arguments))
+    except Exception as error:  # the point of this function: a failure is a row of the table, not the end of the run
+        status = DIVERGED if type(error).__name__ == "Diverged" else FAILED
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return Outcome(status, error=text[:200], log=_without_folders("".join(traceback.format_exception(error))))
+
+
+class _Worker:
+    """A process that does one piece of work at a time and is killed when one takes too long."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.executor: Any = None
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+        from concurrent.futures import BrokenExecutor
+
+        started = time.perf_counter()
+        try:
+            return self._start().submit(attempt, function, *arguments).result(timeout=self.seconds)
+        except TimeoutError:
+            self.stop()
+            spent = time.perf_counter() - started
+            return Outcome(TIMEOUT, error=f"stopped after {spent:.0f} s (limits.seconds: {self.seconds:g})")
+        except BrokenExecutor as error:
+            self.stop()
+            return Outcome(FAILED, error=f"the worker process died: {error}"[:200])
+
+    def stop(self) -> None:
+        if self.executor is not None:
+            self.executor.shutdown(wait=True, kill_workers=True)
+            self.executor = None
+
+    def _start(self) -> Any:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        if self.executor is None:
+            self.executor = ProcessPoolExecutor(max_workers=1)
+            # Starting and importing count for nobody's limit.
+            self.executor.submit(_import_all).result()
+        return self.executor
+
+
+def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
+    return tag, attempt(function, *arguments)
+
+
+def _import_all() -> None:
+    import mtlrun.experiments.evaluate
+    import mtlrun.experiments.selection  # noqa: F401
+
+
+@contextlib.contextmanager
+def _dask_client(scheduler: str | None) -> Iterator[None]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ConfigError("--backend dask needs the package distributed", "pip install 'mtlrun[distributed]'") from None
+    with Client(scheduler):
+        yield
+
+
+def _without_folders(text: str) -> str:
+    for folder in sorted({p for p in sys.path if p}, key=len, reverse=True):
+        text = text.replace(f"{folder}/", "")
+    return text

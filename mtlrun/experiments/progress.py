@@ -1,0 +1,148 @@
+"""What is seen while cells are computed: a live line on a terminal, one plain line per cell elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Protocol, TextIO
+
+
+class Progress(Protocol):
+    """What `run` tells."""
+
+    def start(self, total: int) -> None:
+        """So many cells will be computed."""
+
+    def message(self, text: str) -> None:
+        """Something worth a line."""
+
+    def begin(self, name: str) -> None:
+        """A cell is being computed."""
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """A cell is finished."""
+
+    def stop(self) -> None:
+        """Nothing more will come."""
+
+
+class Silent:
+    """Tells nothing."""
+
+    def start(self, total: int) -> None:
+        """Ignore."""
+
+    def message(self, text: str) -> None:
+        """Ignore."""
+
+    def begin(self, name: str) -> None:
+        """Ignore."""
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Ignore."""
+
+    def stop(self) -> None:
+        """Ignore."""
+
+
+class Plain:
+    """One line per cell, without control characters.
+
+    Parameters
+    ----------
+    stream : text file, default stderr
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.total = self.done = 0
+
+    def start(self, total: int) -> None:
+        """Remember how many cells there are."""
+        self.total, self.done = total, 0
+
+    def message(self, text: str) -> None:
+        """Print a line."""
+        print(text, file=self.stream, flush=True)
+
+    def begin(self, name: str) -> None:
+        """Say nothing: the line comes when the cell is finished."""
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Print the line of a cell."""
+        self.done += 1
+        self.message(cell_line(self.done, self.total, name, status, seconds, note))
+
+    def stop(self) -> None:
+        """Nothing to clear away."""
+
+
+class Live:
+    """A bar with the cell being computed and the time left, above it only what went wrong and messages.
+
+    Parameters
+    ----------
+    stream : text file, default stderr
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        self.console = Console(file=stream or sys.stderr)
+        columns = (
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
+        )
+        self.bar = Bar(*columns, console=self.console, transient=True)
+        self.task: Any = None
+        self.done = self.total = 0
+
+    def start(self, total: int) -> None:
+        """Show the bar."""
+        self.total, self.done = total, 0
+        self.task = self.bar.add_task("", total=total)
+        self.bar.start()
+
+    def message(self, text: str) -> None:
+        """Print a line above the bar."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def begin(self, name: str) -> None:
+        """Show which cell is being computed."""
+        if self.task is not None:
+            self.bar.update(self.task, description=name)
+
+    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
+        """Move the bar, and print the line of a cell that did not go well."""
+        self.done += 1
+        if self.task is not None:
+            self.bar.advance(self.task)
+        if status not in ("ok", "done"):
+            self.message(cell_line(self.done, self.total, name, status, seconds, note))
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self.task is not None:
+            self.bar.stop()
+
+
+def make_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progress:
+    """Return the display that fits: silent, live on a terminal, plain for pipes, CI, NO_COLOR and dumb terminals."""
+    if quiet:
+        return Silent()
+    target = stream or sys.stderr
+    plain = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb"
+    return Plain(target) if plain or not target.isatty() else Live(target)
+
+
+def cell_line(done: int, total: int, name: str, status: str, seconds: float | None, note: str) -> str:
+    """Return ``[ 3/50] enron/APG-RMTL/trial 0  ok  1.24 s``."""
+    width = len(str(total))
+    took = "" if seconds is None else f"  {seconds:.2f} s" if seconds < 100 else f"  {seconds:.0f} s"
+    return f"[{done:>{width}}/{total}] {name}  {status}{took}{f'  {note}' if note else ''}"

@@ -1,0 +1,117 @@
+"""What a number was computed with: versions, sources, machine, times. Names no host, user or absolute path."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.resources import checkout_dir
+
+SCHEMA = 1
+FILE = "provenance.json"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
+
+
+@lru_cache(maxsize=1)
+def host_facts() -> dict[str, Any]:
+    """Return facts about the running interpreter and machine, kept in every record."""
+    import numpy as np  # noqa: F401 (only loaded libraries are listed)
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    pools = [{k: pool.get(k) for k in ("user_api", "internal_api", "version")} for pool in threadpool_info()]
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "blas": sorted({f"{p['internal_api']} {p['version'] or ''}".strip() for p in pools if p["user_api"] == "blas"}),
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cores": _cores(),
+        "ram_gb": _ram_gb(),
+    }
+
+
+def source_facts() -> dict[str, Any]:
+    """Return the version of mtlrun and, in a checkout, the commit and whether files differ from it."""
+    facts: dict[str, Any] = {"mtlrun": _version("mtlrun"), "commit": None, "dirty": None}
+    root = checkout_dir()
+    if root is None or not (root / ".git").exists():
+        return facts
+    commit = _git(root, "rev-parse", "HEAD")
+    changes = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return {**facts, "commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def command_line() -> list[str]:
+    """Return the words of the command, the program without its folder."""
+    return [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
+
+
+def append_run(folder: Path, entry: dict[str, Any]) -> None:
+    """Add one invocation to the provenance file of a run folder, or replace it when it has the same `started` and pid.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    path = folder / FILE
+    runs: list[dict[str, Any]] = []
+    with contextlib.suppress(OSError, ValueError, KeyError):  # a missing or damaged file is begun anew
+        runs = list(json.loads(path.read_text(encoding="utf-8"))["runs"])
+    runs = [run for run in runs if (run.get("started"), run.get("pid")) != (entry["started"], entry["pid"])]
+    text = json.dumps(jsonable({"schema": SCHEMA, "runs": [*runs, entry]}), indent=1, sort_keys=True)
+    write_atomic(path, text + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git(root: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            words = ["sysctl", "-n", "machdep.cpu.brand_string"]
+            return subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    return platform.processor() or platform.machine()
+
+
+def _cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _ram_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

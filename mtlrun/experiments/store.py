@@ -1,0 +1,69 @@
+"""Finished cells on disk: one file each, written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+
+from mtlrun.core.records import CellRecord, write_atomic
+from mtlrun.experiments.locks import Locks
+
+CELLS = "cells"
+Names = tuple[str, str, str, int]
+
+
+class Store:
+    """The cells of one run folder.
+
+    Parameters
+    ----------
+    folder : Path
+        ``<output>/<paper>/<artefact>/<profile>``; made when the first cell is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cells = folder / CELLS
+
+    @cached_property
+    def locks(self) -> Locks:
+        """Locks of the cells."""
+        self.cells.mkdir(parents=True, exist_ok=True)
+        return Locks(self.cells)
+
+    def path(self, key: str) -> Path:
+        """Return the file of a cell."""
+        return self.cells / f"{key}.json"
+
+    def load(self, key: str) -> CellRecord | None:
+        """Return a record, None when there is none or it cannot be read (it is then computed again)."""
+        try:
+            return CellRecord.from_json(self.path(key).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def save(self, record: CellRecord) -> None:
+        """Write a record.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        write_atomic(self.path(record.key), record.to_json())
+
+    def old_records(self, keys: Collection[str]) -> dict[Names, CellRecord]:
+        """Return the newest record of every (kind, dataset, method, trial) among the files of no planned key."""
+        found: dict[Names, CellRecord] = {}
+        paths = [path for path in self.cells.glob("*.json") if path.stem not in keys]
+        for path in sorted(paths, key=lambda p: p.stat().st_mtime_ns):
+            record = self.load(path.stem)
+            if record is not None:
+                found[names_of(record)] = record
+        return found
+
+
+def names_of(record: CellRecord) -> Names:
+    """Return the names by which people know a cell."""
+    return record.kind, record.dataset, record.method, int(record.split.get("trial", 0))

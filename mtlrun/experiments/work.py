@@ -1,0 +1,137 @@
+"""How a cell is computed: its parts as picklable calls, and how their outcomes make a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.records import FAILED, OK, CellRecord
+from mtlrun.experiments.plan import SELECTION, Cell, Plan
+from mtlrun.experiments.pool import Outcome
+from mtlrun.experiments.store import Store
+
+
+@dataclass
+class Work:
+    """One cell in flight: the arguments of its parts, what became of them, and how they make a record."""
+
+    arguments: list[tuple[Any, ...]]
+    finish: Callable[[list[Outcome]], CellRecord]
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A kind of cell: the function that computes a part of it, and how the work of a cell is made."""
+
+    function: Callable[..., dict[str, Any]]
+    make: Callable[[Plan, Store, Cell, bool], Work]
+
+
+def _fit_fold(*arguments: Any) -> dict[str, Any]:
+    """Compute one fold of a selection; the import is here because a finished run needs none of it."""
+    from mtlrun.experiments.selection import fit_fold
+
+    return fit_fold(*arguments)
+
+
+def _evaluate(*arguments: Any) -> dict[str, Any]:
+    """Compute an evaluation."""
+    from mtlrun.experiments.evaluate import evaluate
+
+    return evaluate(*arguments)
+
+
+def _selection_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work:
+    data_dir = _text(plan.data_dir)
+    folds = range(cell.inputs["search"]["folds"])
+
+    def finish(outcomes: list[Outcome]) -> CellRecord:
+        from mtlrun.experiments.selection import combine
+
+        record = new_record(plan, cell)
+        bad = next((outcome for outcome in outcomes if outcome.status != OK), None)
+        if bad is not None:
+            record.status, record.error, record.log = bad.status, bad.error, bad.log
+            return record
+        results = [outcome.value for outcome in outcomes]
+        record.selection = combine(cell.inputs, results)
+        record.seconds = {"folds": [r["seconds"] for r in results], "total": sum(r["seconds"] for r in results)}
+        if record.selection["chosen"] is None:
+            errors = [text for candidate in record.selection["candidates"] for text in candidate["errors"]]
+            why = errors[0] if errors else "the metric is undefined in every fold"
+            record.status, record.error = FAILED, f"no candidate has a score: {why}"[:200]
+            record.log = "\n".join(errors) or None
+        return record
+
+    return Work([(dict(cell.inputs), data_dir, fold) for fold in folds], finish)
+
+
+def without_selection(plan: Plan, store: Store, cell: Cell) -> CellRecord | None:
+    """Return the record of an evaluation that cannot start because its selection failed, else None."""
+    if cell.needs is None:
+        return None
+    searched = store.load(cell.needs)
+    if searched is not None and searched.done:
+        return None
+    why = searched.error if searched else "its record cannot be read"
+    record = new_record(plan, cell)
+    record.status, record.error = FAILED, f"selection: {why}"[:200]
+    record.log = searched.log if searched else None
+    record.selection = {"key": cell.needs}
+    return record
+
+
+def _evaluation_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work:
+    facts: dict[str, Any] = {}
+    searched = store.load(cell.needs) if cell.needs else None
+    if searched is not None:
+        facts = {name: searched.selection[name] for name in ("chosen", "score", "metric", "ties", "edges")}
+        facts["key"] = cell.needs
+
+    def finish(outcomes: list[Outcome]) -> CellRecord:
+        record = new_record(plan, cell)
+        record.selection = facts
+        outcome = outcomes[0]
+        record.status, record.error, record.log = outcome.status, outcome.error, outcome.log
+        for name, value in (outcome.value or {}).items():
+            setattr(record, name, value)
+        return record
+
+    return Work([(dict(cell.inputs), _text(plan.data_dir), facts.get("chosen") or {}, serial)], finish)
+
+
+def new_record(plan: Plan, cell: Cell) -> CellRecord:
+    """Return the record of a cell before anything is known about it."""
+    return CellRecord(
+        key=cell.key,
+        kind=cell.kind,
+        experiment=plan.experiment.id,
+        profile=plan.experiment.profile,
+        dataset=cell.dataset,
+        method=cell.method,
+        split=dict(cell.inputs["split"]),
+        inputs=dict(cell.inputs),
+    )
+
+
+def note(record: CellRecord) -> str:
+    """Return what is worth saying about a finished cell."""
+    if not record.done:
+        return record.error or ""
+    if record.kind == SELECTION:
+        return ", ".join(f"{name}={value}" for name, value in record.selection["chosen"].items())
+    shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
+    if record.seconds.get("fit") is not None:
+        shown.append(f"fit {record.seconds['fit']:.3g} s")
+    return ", ".join(shown)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+SELECTIONS = Phase(_fit_fold, _selection_work)
+EVALUATIONS = Phase(_evaluate, _evaluation_work)
