@@ -82,7 +82,7 @@ def environment_section(run: Run) -> Section:
         section.grids.append(grid)
         packages = run.provenance[-1].get("packages")
         if isinstance(packages, dict):
-            section.lines.append("Packages: " + ", ".join(f"{k} {v}" for k, v in sorted(packages.items())) + ".")
+            section.lines.append("Packages: " + ", ".join(f"{k} {v}" for k, v in sorted(packages.items()) if v) + ".")
     return section
 
 
@@ -112,9 +112,12 @@ def cost_section(run: Run) -> Section:
     section = Section("Cost")
     cells = [run.cells[key] for key in sorted(run.cells)]
     fits = math.fsum(v for r in cells for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit")))
-    searches = math.fsum(_search_seconds(run.selections[key]) for key in sorted(run.selections))
+    searches = math.fsum(_total_seconds(run.selections[key]) for key in sorted(run.selections))
+    evaluation = math.fsum(_total_seconds(r) for r in cells)
     if fits:
-        section.lines.append(f"Timed fits of {len(cells)} cells: {significant(fits)} s.")
+        section.lines.append(
+            f"{len(cells)} cells: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
+        )
     if searches:
         section.lines.append(f"Parameter searches ({len(run.selections)} cells): {significant(searches)} s.")
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
@@ -129,7 +132,7 @@ def _done(run: Run, row: Row) -> list[CellRecord]:
     return [r for c in cells if (r := run.record(c)) is not None and r.done]
 
 
-def _search_seconds(record: CellRecord) -> float:
+def _total_seconds(record: CellRecord) -> float:
     value = record.seconds.get("total", record.seconds.get("fit"))
     return float(value) if value is not None else 0.0
 
@@ -149,4 +152,6 @@ def _wall(entry: dict[str, Any]) -> float | None:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "; ".join(map(value_text, value)) or "-"
     return "-" if value is None else value_text(value)

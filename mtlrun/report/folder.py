@@ -98,8 +98,7 @@ class Run:
 
     def title_of(self, label: str) -> str:
         """Label of a data set; simulated ones are marked."""
-        simulated = self.datasets.get(label, {}).get("simulated")
-        return f"{label} (simulated)" if simulated else label
+        return mark_simulated(label, self.datasets.get(label, {}))
 
     @property
     def methods(self) -> list[str]:
@@ -119,6 +118,11 @@ class Run:
     def record(self, cell: PlannedCell) -> CellRecord | None:
         """Return the record of a planned cell, None when it was not computed."""
         return self.cells.get(cell.key)
+
+
+def mark_simulated(name: str, facts: dict[str, Any]) -> str:
+    """Add "(simulated)" to the name or title of a simulated data set that does not say so itself."""
+    return f"{name} (simulated)" if facts.get("simulated") and "simulated" not in name.lower() else name
 
 
 def read_run(folder: Path) -> Run:

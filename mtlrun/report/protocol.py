@@ -9,7 +9,7 @@ from typing import Any
 
 from mtlrun.core.records import CellRecord
 from mtlrun.report.checks import as_list
-from mtlrun.report.folder import PlannedCell, Run
+from mtlrun.report.folder import PlannedCell, Run, mark_simulated
 from mtlrun.report.text import Column, Grid, Section, plain
 
 EDGE_NOTE = {"low": "lowest", "high": "highest"}
@@ -87,20 +87,35 @@ def search_section(run: Run) -> Section:
 def data_section(run: Run) -> Section:
     """Return origin, size and hashes of the data."""
     section = Section("Data")
-    sizes = Grid([Column("dataset"), Column("title"), Column("statistics"), Column("licence"), Column("fingerprint")])
+    columns = ["dataset", "title", "options", "statistics", "used", "licence", "fingerprint"]
+    sizes = Grid([Column(c) for c in columns])
     files = Grid([Column("dataset"), Column("file"), Column("sha256 of the content")])
     for label, info in run.datasets.items():
         if not info:
             continue
-        title = f"{info.get('title', label)}{' (simulated)' if info.get('simulated') else ''}"
+        options = info.get("options") or {}
+        # The statistics on a card hold for the data set as it is, not for a sample or another size.
+        statistics = facts(info.get("statistics")) if set(options) <= {"variant"} else None
         fingerprint = str(info.get("fingerprint") or "")[:16] or None
-        sizes.rows.append([label, title, facts(info.get("statistics")), info.get("licence"), fingerprint])
+        title = mark_simulated(str(info.get("title", label)), info)
+        row = [label, title, facts(options) or None, statistics, _used(run, label), info.get("licence"), fingerprint]
+        sizes.rows.append(row)
         files.rows += [[label, name, digest] for name, digest in sorted((info.get("files") or {}).items())]
         for name in ("notes", "citation"):
             if info.get(name):
                 section.lines.append(f"{label}: {' '.join(str(info[name]).split())}")
     section.grids += [g for g in (sizes, files) if g.rows]
     return section
+
+
+def _used(run: Run, label: str) -> str | None:
+    """Say how many rows and tasks the first finished cell of a data set had."""
+    for cell in run.planned:
+        record = run.record(cell)
+        if cell.dataset == label and record is not None and {"n_train", "n_test", "n_tasks"} <= set(record.counts):
+            counts = record.counts
+            return f"{counts['n_train']} + {counts['n_test']} rows, {counts['n_tasks']} tasks"
+    return None
 
 
 def deviations_section(run: Run) -> Section:

@@ -1,0 +1,5 @@
+"""``python -m mtlrun``."""
+
+from mtlrun.cli.app import main
+
+main()

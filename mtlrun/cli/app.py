@@ -1,0 +1,111 @@
+"""The command ``mtlrun``: its commands, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from mtlrun.cli.options import debugging, reset_debugging
+from mtlrun.core.errors import MtlrunError, UserError
+
+#: Panels of ``mtlrun --help`` and the modules of their commands. A module holds a function of its own name (a command)
+#: or a Typer called `app` (a group); `list_` stands for a name that Python has taken.
+COMMANDS = {
+    "Experiments": ("reproduce", "status", "report", "show", "validate", "list", "clean"),
+    "Your own data": ("init", "train", "predict"),
+    "Data sets and machine": ("data", "env"),
+}
+EPILOG = "Exit codes: 0 ok, 1 a cell failed (or --check did), 2 usage, config or data error, 130 interrupted."
+
+
+class Guarded(TyperGroup):
+    """The group of all commands; turns what they raise into one message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
+        reset_debugging()
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _complain("interrupted; finished cells are kept")
+            raise typer.Exit(130) from None
+        except MtlrunError as error:
+            if debugging():
+                raise
+            _complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
+            raise typer.Exit(error.exit_code) from None
+        except Exception as error:
+            # Typer's own exceptions (usage, exit, abort) are its business, a closed pipe is nobody's mistake.
+            if debugging() or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
+                raise
+            _complain(
+                f"{type(error).__name__}: {error}", "This is unexpected; run with --debug to see where it happened."
+            )
+            raise typer.Exit(1) from None
+
+
+def main() -> None:
+    """Entry point of ``mtlrun`` and ``python -m mtlrun``."""
+    build_app()(prog_name="mtlrun")
+
+
+def build_app() -> typer.Typer:
+    """Return the application with all commands mounted."""
+    app = typer.Typer(
+        cls=Guarded,
+        name="mtlrun",
+        help="Reproduce published multi-task learning tables, and train multi-task models on your own data.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(_root)
+    for panel, names in COMMANDS.items():
+        for name in names:
+            _mount(app, name, panel)
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from mtlrun import __version__
+
+        typer.echo(f"mtlrun {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Take the options that stand before the command."""
+
+
+def _mount(app: typer.Typer, name: str, panel: str) -> None:
+    module_name = f"mtlrun.cli.{name}" if name != "list" else "mtlrun.cli.list_"
+    if importlib.util.find_spec(module_name) is None:
+        return
+    module = importlib.import_module(module_name)
+    group = getattr(module, "app", None)
+    if isinstance(group, typer.Typer):
+        app.add_typer(group, name=name, rich_help_panel=panel)
+    else:
+        app.command(name, rich_help_panel=panel)(getattr(module, name if name != "list" else "list_"))
+
+
+def _complain(message: str, remedy: str | None = None) -> None:
+    from mtlrun.cli.console import say
+
+    say(f"error: {message}", error=True)
+    if remedy:
+        say(remedy, error=True)
+
+
+app = build_app()

@@ -1,0 +1,104 @@
+"""Data that an experiment needs and that are not here: say so, fetch them if allowed, else end with the remedy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mtlrun.cli.ask import confirm
+from mtlrun.cli.console import interactive, messages, say
+from mtlrun.core.errors import DataError, UserError
+
+if TYPE_CHECKING:
+    from mtlrun.data.cards import Card, FileSpec
+    from mtlrun.experiments.load import Experiment
+
+DEMO = "demo"
+Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
+
+
+def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> None:
+    """Fetch the files that an experiment needs and that are missing, after saying what and how much.
+
+    Raises
+    ------
+    UserError
+        If they may not or cannot be fetched; names the remedy, and the demo profile where the experiment has one.
+    """
+    missing = missing_data(experiment, data_dir)
+    if not missing:
+        return
+    from mtlrun.data.fetch import fetch_dataset
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    for card, _, files in missing:
+        names = ", ".join(spec.name for spec in files)
+        say(f"data set {card.id} is not in {folder}: {names} ({_size(files)}); licence: {card.licence}", error=True)
+    try:
+        unavailable = [card.id for card, _, files in missing if not all(spec.urls for spec in files)]
+        if unavailable:
+            raise DataError(
+                f"no address is known for the files of {', '.join(unavailable)}",
+                "\n".join(f"If you have a file of {id}: mtlrun data add {id} FILE" for id in unavailable),
+            )
+        confirm(f"Download {_size([f for _, _, files in missing for f in files])}?", yes=yes, doing="downloaded")
+        with download_progress() as report:
+            for card, variant, _ in missing:
+                fetch_dataset(card, variant=variant, data_dir=folder, report=report)
+                say(f"data set {card.id}: fetched and verified", error=True)
+    except UserError as error:
+        raise DataError(error.message, _with_demo(error.remedy, experiment)) from None
+
+
+def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
+    """Return (card, variant, missing files) for the data sets of an experiment."""
+    from mtlrun.data.cards import load_card
+    from mtlrun.data.fetch import missing_files
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    found: Missing = []
+    for spec in experiment.spec.datasets:
+        card, variant = load_card(spec.id, folder), spec.options.get("variant")
+        files = missing_files(card, variant, folder)
+        if files:
+            found.append((card, variant, files))
+    return found
+
+
+@contextmanager
+def download_progress() -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Yield what draws a progress bar on a terminal, None elsewhere."""
+    if not interactive(sys.stderr):
+        yield None
+        return
+    from rich.progress import Progress, TaskID
+
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=messages(), transient=True) as bar:
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bar.add_task(name, total=total)
+            bar.update(tasks[name], completed=done, total=total)
+
+        yield report
+
+
+def _size(files: list[FileSpec]) -> str:
+    known = [spec.bytes for spec in files if spec.bytes is not None]
+    if not known:
+        return f"{len(files)} file{'s' * (len(files) > 1)} of unknown size"
+    more = " and more" if len(known) < len(files) else ""
+    return f"{len(files)} file{'s' * (len(files) > 1)}, {sum(known) / 1e6:.1f} MB unpacked{more}"
+
+
+def _with_demo(remedy: str | None, experiment: Experiment) -> str:
+    lines = [remedy] if remedy else []
+    if DEMO in experiment.profiles and experiment.profile != DEMO:
+        lines.append(f"Without any download: mtlrun reproduce {experiment.id} --profile {DEMO}")
+    return "\n".join(lines)

@@ -1,0 +1,141 @@
+"""``mtlrun reproduce``: compute what is missing of an experiment, then print and write its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import say
+from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.core.errors import UserError
+
+if TYPE_CHECKING:
+    from mtlrun.experiments.execute import RunSummary
+    from mtlrun.experiments.load import Experiment
+    from mtlrun.experiments.plan import Plan
+    from mtlrun.report.build import Report
+
+
+def reproduce(
+    target: options.Target,
+    profile: options.Profile = None,
+    overrides: options.Overrides = None,
+    seed: options.Seed = None,
+    only: options.Only = None,
+    data_dir: options.DataDir = None,
+    jobs: options.Jobs = 1,
+    backend: options.Backend = None,
+    scheduler: options.Scheduler = None,
+    force: options.Force = False,
+    dry_run: options.DryRun = False,
+    fail_fast: options.FailFast = False,
+    yes: options.Yes = False,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    form: options.Format = None,
+    check: options.Check = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Reproduce a published table: compute the cells that are missing, then print the table and write the report."""
+    from mtlrun.cli.fetching import ensure_data, missing_data
+    from mtlrun.experiments.load import load_experiment
+    from mtlrun.experiments.plan import plan
+
+    check_format(form)
+    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    if not quiet:
+        say_experiment(experiment)
+    if dry_run and (missing := missing_data(experiment, data_dir)):
+        say(f"to download first: {', '.join(card.id for card, *_ in missing)}; all cells would be computed after that")
+        return
+    ensure_data(experiment, data_dir, yes=yes)
+    made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)
+    if dry_run:
+        say_plan(made, force)
+        return
+    summary = compute(made, jobs, backend, scheduler, force, fail_fast, quiet)
+    raise typer.Exit(conclude(made.folder, summary, form, check))
+
+
+def check_format(form: str | None) -> None:
+    """Refuse an unknown --format before anything is computed."""
+    if form is not None:
+        from mtlrun.core.errors import UnknownNameError
+        from mtlrun.report.writers import FORMATS
+
+        if form not in FORMATS:
+            raise UnknownNameError("format", form, FORMATS)
+
+
+def say_experiment(experiment: Experiment) -> None:
+    """Print what will be run, on stderr: stdout is for results."""
+    spec = experiment.spec
+    sizes = (len(spec.datasets), len(spec.methods), spec.split.n_trials)
+    names = ("data set", "method", "split")
+    product = " x ".join(f"{n} {name}{'s' * (n > 1)}" for n, name in zip(sizes, names, strict=True))
+    say(f"{experiment.id}: {spec.title}", error=True)
+    say(f"profile {experiment.profile}: {product}; data: {', '.join(d.name for d in spec.datasets)}", error=True)
+
+
+def say_plan(made: Plan, force: bool) -> None:
+    """Print what would be computed and why."""
+    from mtlrun.experiments.execute import rerun_reasons
+
+    selections, evaluations = made.todo(force=force)
+    if not evaluations:
+        say(f"all {len(made.wanted)} cells up to date")
+        return
+    for line in rerun_reasons([*selections, *evaluations]):
+        say(line)
+    for cell in (*selections, *evaluations):
+        say(f"would compute {cell.name}")
+    say(f"{len(evaluations)} of {len(made.wanted)} cells and {len(selections)} searches to compute; nothing was run")
+
+
+def compute(
+    made: Plan, jobs: int, backend: str | None, scheduler: str | None, force: bool, fail_fast: bool, quiet: bool
+) -> RunSummary:
+    """Run a plan with the progress display that fits.
+
+    Raises
+    ------
+    UserError
+        If the run folder cannot be written.
+    """
+    from mtlrun.experiments.execute import run
+    from mtlrun.experiments.progress import make_progress
+
+    try:
+        return run(
+            made,
+            jobs=jobs,
+            backend=backend,
+            scheduler=scheduler,
+            force=force,
+            fail_fast=fail_fast,
+            progress=make_progress(quiet=quiet),
+        )
+    except OSError as error:
+        message = f"cannot write to {made.folder}: {error.strerror or error}"
+        raise UserError(
+            message, "Make room, or choose another folder with --output; finished cells are kept."
+        ) from error
+
+
+def conclude(folder: Path, summary: RunSummary, form: str | None, check: bool) -> int:
+    """Write and print the report of what is there, and return the exit code."""
+    from mtlrun.cli.report import print_report, say_check
+    from mtlrun.report.build import build_report
+    from mtlrun.report.writers import write_report
+
+    made: Report = build_report(folder)
+    write_report(made, folder)
+    print_report(made, form, folder)
+    if summary.interrupted:
+        say(f"interrupted; finished cells are kept, {summary.n_left} are left: run the same command again", error=True)
+        return 130
+    good = say_check(made) if check else True
+    return 0 if summary.exit_code == 0 and good else 1

@@ -1,0 +1,83 @@
+"""``mtlrun show``: an experiment with everything resolved, and the numbers of its paper; runs nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import say
+from mtlrun.cli.options import OUTPUT_DEFAULT
+
+if TYPE_CHECKING:
+    from mtlrun.experiments.load import Experiment
+
+
+def show(
+    target: options.Target,
+    profile: options.Profile = None,
+    overrides: options.Overrides = None,
+    seed: options.Seed = None,
+    data_dir: options.DataDir = None,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    debug: options.Debug = False,
+) -> None:
+    """Show an experiment: every value and where it came from, the paper's numbers and claims; run nothing."""
+    from mtlrun.experiments.load import load_experiment
+    from mtlrun.experiments.resolved import resolved_yaml
+
+    experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    for line in _head(experiment):
+        say(line)
+    say(f"run folder: {experiment.folder(output_dir)}")
+    say("")
+    typer.echo(resolved_yaml(experiment), nl=False)
+    for title, lines in (
+        ("Claims of the paper", _claims(experiment.config)),
+        ("Numbers of the paper", _numbers(experiment.config)),
+        ("Sources of the methods", _sources(experiment)),
+    ):
+        if lines:
+            say(f"\n{title}")
+            for line in lines:
+                say(f"  {line}")
+
+
+def _head(experiment: Experiment) -> list[str]:
+    paper = experiment.config.get("paper") or {}
+    others = ", ".join(name for name in experiment.profiles if name != experiment.profile)
+    lines = [f"{experiment.id}: {experiment.spec.title}"]
+    lines += [", ".join(str(paper[k]) for k in ("cite", "artefact", "doi", "url") if paper.get(k))] * bool(paper)
+    return [*lines, f"profile: {experiment.profile} (others: {others})"]
+
+
+def _claims(config: dict[str, Any]) -> list[str]:
+    lines = []
+    for claim in config.get("claims") or ():
+        how = claim.get("not_testable") or "; ".join(map(_check, claim.get("checks") or ())) or "no check"
+        lines.append(f"{claim['id']}: {claim['text']} [{how}]")
+    return lines
+
+
+def _check(check: dict[str, Any]) -> str:
+    from mtlrun.report.protocol import facts
+
+    return facts({"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}).strip()
+
+
+def _numbers(config: dict[str, Any]) -> list[str]:
+    lines = []
+    for entry in config.get("reference") or ():
+        spread = f" ± {entry['std']:g}" if entry.get("std") is not None else ""
+        source = f" ({entry['source']})" if entry.get("source") else ""
+        name = f"{entry['dataset']} / {entry['method']}: {entry['quantity']}"
+        lines.append(f"{name} {entry['value']:g}{spread}{source}")
+    return lines
+
+
+def _sources(experiment: Experiment) -> list[str]:
+    from mtlrun.estimators.registry import METHODS
+
+    names = {m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS}
+    return [f"{name}: {METHODS[name].source}" for name in names]

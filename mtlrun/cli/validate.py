@@ -1,0 +1,40 @@
+"""``mtlrun validate``: check experiment files without running anything."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtlrun.cli.console import say
+from mtlrun.cli.options import DataDir, Debug
+
+
+def validate(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]...", help="Experiment files or names; default: all that come with mtlrun."),
+    ] = None,
+    data_dir: DataDir = None,
+    debug: Debug = False,
+) -> None:
+    """Check experiment files, every profile of them; all problems are reported, none is run."""
+    from mtlrun.core.errors import UserError
+    from mtlrun.experiments.catalogue import catalogue
+    from mtlrun.experiments.load import validate_file
+
+    targets = paths or [str(entry.path) for entry in catalogue()]
+    bad = 0
+    for target in targets:
+        try:
+            document = validate_file(target, data_dir=data_dir)
+        except UserError as error:
+            bad += 1
+            say(f"error: {error.message}", error=True)
+            if error.remedy:
+                say(error.remedy, error=True)
+        else:
+            say(f"{document.name}: ok")
+    if bad:
+        say(f"{bad} of {len(targets)} files have problems", error=True)
+        raise typer.Exit(2)

@@ -1,0 +1,142 @@
+"""The application as a whole: lean imports, errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtlrun.core.errors import DataError, MtlrunError, UnknownNameError
+
+HEAVY = ("numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba", "joblib", "jinja2", "pydantic", "pooch", "torch")
+EMPTY = "import typer\napp = typer.Typer()\napp.command('a')(lambda: None)\napp.command('b')(lambda: None)\n"
+
+
+def modules_after(code: str, *args: str) -> set[str]:
+    """Run an application and return the heavy packages that it has imported."""
+    script = (
+        f"import json, sys\nsys.argv = {['mtlrun', *args]!r}\n{code}\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        f"print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "args", [["--help"], ["list"], ["list", "methods"], ["reproduce", "--help"], ["data", "--help"], ["--version"]]
+)
+def test_no_heavy_import(args):
+    # Some versions of Typer import pydantic by themselves: that is all which may be there.
+    unavoidable = modules_after(EMPTY, "--help") | modules_after(EMPTY, "a")
+    assert unavoidable <= {"pydantic"}
+    assert modules_after("from mtlrun.cli.app import app", *args) <= unavoidable
+
+
+def test_every_command_is_mounted_and_has_help(mtlrun):
+    text = mtlrun("--help").output
+    names = ["reproduce", "status", "report", "show", "validate", "list", "clean", "data", "env"]
+    for name in names:
+        assert f" {name} " in text
+        result = mtlrun(name, "--help")
+        assert result.exit_code == 0, result.output
+
+
+def test_module_and_version(shell):
+    run = shell("--version")
+    assert (run.returncode, run.stdout) == (0, "mtlrun 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    "args", [["no-such-command"], ["reproduce"], ["list", "nonsense"], ["reproduce", "table2", "--jobs", "x"]]
+)
+def test_usage_errors_end_with_2(shell, args):
+    run = shell(*args)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
+    assert run.stdout == ""
+
+
+def test_a_command_with_a_typo_is_suggested(shell):
+    assert "reproduce" in shell("reproduec", "table2").stderr
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make ``mtlrun show x`` raise something."""
+
+    def prepare(error: BaseException) -> None:
+        def load_experiment(*args, **kwargs):
+            raise error
+
+        monkeypatch.setattr("mtlrun.experiments.load.load_experiment", load_experiment)
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (
+            UnknownNameError("experiment", "tabel2", ["table2"]),
+            2,
+            "error: unknown experiment 'tabel2'\nDid you mean 'table2'?\n",
+        ),
+        (DataError("x.csv: damaged"), 2, "error: x.csv: damaged\n"),
+        (MtlrunError("broken installation"), 1, "error: broken installation\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted; finished cells are kept\n"),
+        (
+            ZeroDivisionError("by zero"),
+            1,
+            "error: ZeroDivisionError: by zero\nThis is unexpected; run with --debug to see where it happened.\n",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_are_one_message_and_a_code(mtlrun, failing, error, code, text):
+    failing(error)
+    result = mtlrun("show", "x")
+    assert (result.exit_code, result.stderr, result.stdout) == (code, text, "")
+
+
+@pytest.mark.parametrize("error", [DataError("x.csv: damaged"), ZeroDivisionError("by zero")])
+def test_debug_shows_where(mtlrun, failing, error):
+    failing(error)
+    result = mtlrun("show", "x", "--debug")
+    assert result.exception is error
+    assert not mtlrun("show", "x").stderr.startswith("Traceback")  # --debug is not remembered for the next command
+
+
+def test_closed_pipe_is_no_error():
+    run = subprocess.run(
+        f"{sys.executable} -m mtlrun list datasets | true; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in run.stderr
+    assert "error" not in run.stderr
+
+
+def test_messages_have_no_markup(mtlrun, failing):
+    failing(DataError("[bold]x[/bold] :smile: " + "long " * 60))
+    assert mtlrun("show", "x").stderr == "error: [bold]x[/bold] :smile: " + "long " * 60 + "\n"
+
+
+def test_list_is_one_line_per_entry_outside_a_terminal(mtlrun):
+    result = mtlrun("list")
+    assert result.exit_code == 0
+    assert any(line.startswith("dcrmtl/table2  ") for line in result.stdout.splitlines())
+    for kind in ("methods", "datasets"):
+        lines = mtlrun("list", kind).stdout.splitlines()
+        assert len(lines) == len({line.split()[0] for line in lines}) > 5
+
+
+def test_run_from_anywhere(shell, tmp_path):
+    assert "dcrmtl/table2" in shell("list").stdout
+    assert not list(Path(tmp_path).iterdir())
