@@ -163,7 +163,7 @@ def download(
             if before:
                 headers["Range"] = f"bytes={before}-"
             hooks = {"response": transfer.on_response}
-            fetcher = pooch.HTTPDownloader(timeout=timeout, headers=headers, hooks=hooks, chunk_size=1 << 16)
+            fetcher = pooch.HTTPDownloader(timeout=timeout, headers=headers, hooks=hooks, chunk_size=1 << 14)
             fetcher(url, transfer, None)
     except requests.RequestException as error:
         status = getattr(error.response, "status_code", None)
@@ -242,14 +242,14 @@ def _drop_if_empty(part: Path) -> None:
 def _reason(error: Exception, status: int | None) -> str:
     import requests
 
+    if isinstance(error, requests.TooManyRedirects):
+        return "too many redirects"
     if status is not None:
         return f"the server answered {status} ({getattr(getattr(error, 'response', None), 'reason', '')})"
     if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "the connection broke before the end of the file"
-    if isinstance(error, requests.TooManyRedirects):
-        return "too many redirects"
     if isinstance(error, requests.ConnectionError):
         return "no connection"
     return f"{type(error).__name__}: {error}"

@@ -1,0 +1,341 @@
+"""Downloads against a server on the loopback: what it may do wrong, and what must never reach the data directory."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import re
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.cards import Card, FileSpec, Source, Url
+from mtlrun.data.fetch import download, fetch_dataset, fetch_file, missing_files
+
+CONTENT = bytes(range(256)) * 400
+SHA = hashlib.sha256(CONTENT).hexdigest()
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server:
+    """Answers every path with a function; remembers the requests."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.requests: list[tuple[str, str | None]] = []
+        self.stop = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.requests.append((self.path, self.headers.get("Range")))
+                outer.answers.get(self.path, status(404))(self)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.httpd.daemon_threads = True
+        self.thread = threading.Thread(target=self.httpd.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def url(self, path: str, answer: Answer) -> str:
+        self.answers[path] = answer
+        return f"http://127.0.0.1:{self.httpd.server_address[1]}{path}"
+
+    def close(self) -> None:
+        self.stop.set()
+        self.httpd.shutdown()
+        self.httpd.server_close()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    running = Server()
+    yield running
+    running.close()
+
+
+def send(
+    handler: BaseHTTPRequestHandler, code: int, body: bytes = b"", length: int | None = None, **headers: str
+) -> None:
+    handler.send_response(code)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.send_header("Content-Length", str(len(body) if length is None else length))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def status(code: int) -> Answer:
+    return lambda handler: send(handler, code)
+
+
+def serve(body: bytes, code: int = 200, **headers: str) -> Answer:
+    return lambda handler: send(handler, code, body, **headers)
+
+
+def redirect(to: str, code: int = 302) -> Answer:
+    return lambda handler: send(handler, code, Location=to)
+
+
+def ranged(body: bytes) -> Answer:
+    """Serve from the offset asked for, or 416 when there is nothing from there on."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        asked = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
+        start = int(asked[1]) if asked else 0
+        if asked and start >= len(body):
+            send(handler, 416)
+        elif asked:
+            send(handler, 206, body[start:], Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}")
+        else:
+            send(handler, 200, body)
+
+    return answer
+
+
+def cut(body: bytes, at: int) -> Answer:
+    """Promise the whole body and hang up after `at` bytes."""
+    return lambda handler: send(handler, 200, body[:at], length=len(body))
+
+
+def make_card(*names: str, **changes: Any) -> Card:
+    specs = tuple(
+        FileSpec(**{"name": name, "sha256": SHA, "bytes": len(CONTENT), **changes}) for name in names or ("a.bin",)
+    )
+    return Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("mine.yaml"), folder="f", files=specs)
+
+
+def fetch(folder: Path, *urls: str, card: Card | None = None, **options: Any) -> Path:
+    card = card or make_card()
+    return fetch_file(card, card.files[0], urls, data_dir=folder, loopback=True, **options).path
+
+
+def failure(folder: Path, *urls: str, card: Card | None = None, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        fetch(folder, *urls, card=card, **options)
+    return re.sub(r":\d{4,5}/", ":PORT/", str(caught.value)).replace(f"{folder}/", "")
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(p.name for p in (folder / "f").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("body", "name"), [(CONTENT, "a.bin"), (gzip.compress(CONTENT), "a.bin.gz")], ids=["plain", "gz"]
+)
+def test_plain_and_compressed(tmp_path: Path, server: Server, body: bytes, name: str) -> None:
+    path = fetch(tmp_path, server.url("/x", serve(body)))
+    assert path.read_bytes() == body
+    assert left(tmp_path) == [name]
+
+
+def test_member_of_an_archive(tmp_path: Path, server: Server) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("folder/other", b"other")
+        archive.writestr("folder/it", CONTENT)
+    assert fetch(tmp_path, server.url("/x.zip", serve(buffer.getvalue()))).read_bytes() == CONTENT
+    assert left(tmp_path) == ["a.bin"]
+
+
+def test_addresses_in_turn_and_all_reasons(tmp_path: Path, server: Server) -> None:
+    bad = [
+        server.url("/gone", status(404)),
+        server.url("/broken", status(500)),
+        server.url("/wrong", serve(b"something else")),
+        server.url("/page", serve(b"<!DOCTYPE html><html>Sign in</html>")),
+        server.url("/pointer", serve(b"version https://git-lfs.github.com/spec/v1\noid ...")),
+        server.url("/cut", cut(CONTENT, 70_000)),
+        server.url("/long", serve(CONTENT * 2)),
+        "http://127.0.0.1:9/nobody-listens",
+    ]
+    found = hashlib.sha256(b"something else").hexdigest()
+    text = failure(tmp_path, *bad)
+    for line in [
+        "data set mine: could not download a.bin",
+        "  http://127.0.0.1:PORT/gone: the server answered 404 (Not Found)",
+        "  http://127.0.0.1:PORT/broken: the server answered 500 (Internal Server Error)",
+        f"  http://127.0.0.1:PORT/wrong: wrong content; expected sha256 {SHA}, found {found}",
+        "  http://127.0.0.1:PORT/cut: the connection broke before the end of the file",
+        "  http://127.0.0.1:9/nobody-listens: no connection",
+        "Without a network: get the file on another machine and run",
+        "  mtlrun data add mine FILE",
+        "or put it (as it is, .gz, .bz2, .xz) at f/a.bin",
+        f"Its content must have sha256 {SHA}, {len(CONTENT)} bytes.",
+    ]:
+        assert line in text.splitlines()
+    assert "/page: a web page instead of the file;" in text
+    assert "/pointer: a Git LFS pointer instead of the file;" in text
+    assert f"longer than the {len(CONTENT) + (1 << 16)} bytes it may have" in text
+    # only the piece that a later start can go on with stays
+    assert [name.endswith(".part") for name in left(tmp_path)] == [True]
+    assert fetch(tmp_path, *bad, server.url("/good", serve(CONTENT))).read_bytes() == CONTENT
+
+
+def test_no_address(tmp_path: Path) -> None:
+    assert failure(tmp_path).startswith(
+        "data set mine: could not download a.bin: the card knows no address for it\nWithout a network:"
+    )
+
+
+def test_wrong_hash_never_reaches_its_place(tmp_path: Path, server: Server) -> None:
+    text = failure(tmp_path, server.url("/x", serve(b"x" + CONTENT[1:])))
+    assert f"expected sha256 {SHA}, found" in text
+    assert left(tmp_path) == []
+
+
+def test_interrupted_download_goes_on_where_it_stopped(tmp_path: Path, server: Server) -> None:
+    url = server.url("/x", cut(CONTENT, 70_000))
+    assert "the connection broke" in failure(tmp_path, url)
+    assert not (tmp_path / "f" / "a.bin").exists()
+    server.url("/x", ranged(CONTENT))
+    seen: list[tuple[str, int, int | None]] = []
+    assert fetch(tmp_path, url, report=lambda *facts: seen.append(facts)).read_bytes() == CONTENT
+    start = int(str(server.requests[-1][1]).removeprefix("bytes=").removesuffix("-"))
+    assert 0 < start <= 70_000
+    assert seen[0][1] > start
+    assert seen[-1][1:] == (len(CONTENT), len(CONTENT))
+    assert left(tmp_path) == ["a.bin"]
+
+
+def test_a_server_without_ranges_starts_again(tmp_path: Path, server: Server) -> None:
+    url = server.url("/x", cut(CONTENT, 70_000))
+    failure(tmp_path, url)
+    server.url("/x", serve(CONTENT))
+    assert fetch(tmp_path, url).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("old", [b"old" * 1000, CONTENT, CONTENT + b"more"], ids=["other", "complete", "longer"])
+def test_an_old_piece_that_does_not_fit(tmp_path: Path, server: Server, old: bytes) -> None:
+    url = server.url("/x", cut(CONTENT, 70_000))
+    card = make_card(bytes=None)
+    failure(tmp_path, url, card=card)
+    (part,) = (tmp_path / "f").iterdir()
+    part.write_bytes(old)
+    server.url("/x", ranged(CONTENT))
+    assert fetch(tmp_path, url, card=card).read_bytes() == CONTENT
+    assert left(tmp_path) == ["a.bin"]
+
+
+def test_a_wrong_range_is_not_appended(tmp_path: Path, server: Server) -> None:
+    url = server.url("/x", cut(CONTENT, 70_000))
+    failure(tmp_path, url)
+    server.url("/x", serve(CONTENT, code=206, Content_Range=f"bytes 0-{len(CONTENT) - 1}/{len(CONTENT)}"))
+    assert fetch(tmp_path, url).read_bytes() == CONTENT
+
+
+def test_unknown_hash_is_never_resumed(tmp_path: Path, server: Server) -> None:
+    card = make_card(sha256=None, bytes=None)
+    url = server.url("/x", cut(CONTENT, 70_000))
+    failure(tmp_path, url, card=card)
+    server.url("/x", ranged(CONTENT))
+    assert fetch(tmp_path, url, card=card).read_bytes() == CONTENT
+    assert server.requests[-1][1] is None
+
+
+@pytest.mark.parametrize("when", ["before the answer", "within the body"])
+def test_a_slow_server_times_out(tmp_path: Path, server: Server, when: str) -> None:
+    def slow(handler: BaseHTTPRequestHandler) -> None:
+        if when == "within the body":
+            send(handler, 200, CONTENT[:50], length=len(CONTENT))
+            handler.wfile.flush()
+        server.stop.wait(20)
+
+    text = failure(tmp_path, server.url("/slow", slow), timeout=0.2)
+    assert "http://127.0.0.1:PORT/slow: timed out" in text.splitlines()[1]
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(tmp_path: Path, server: Server, code: int) -> None:
+    server.url("/there", serve(CONTENT))
+    hop = server.url("/hop", redirect("/there", code))
+    assert fetch(tmp_path, server.url("/x", redirect(hop))).read_bytes() == CONTENT
+
+
+def test_redirects_to_other_schemes_are_not_followed(tmp_path: Path, server: Server) -> None:
+    text = failure(tmp_path, server.url("/x", redirect("http://mirror.invalid/a.bin")))
+    assert "  http://mirror.invalid/a.bin: only https addresses are fetched" in text.splitlines()
+    text = failure(tmp_path, server.url("/y", redirect("file:///etc/hostname")))
+    assert "file:///etc/hostname: only https addresses are fetched" in text
+
+
+def test_circular_redirects(tmp_path: Path, server: Server) -> None:
+    assert "too many redirects" in failure(tmp_path, server.url("/x", redirect("/x")))
+
+
+@pytest.mark.parametrize("url", ["http://example.org/x", "ftp://example.org/x", "/etc/hostname", "http://127.0.0.1/x"])
+def test_only_https(tmp_path: Path, url: str) -> None:
+    with pytest.raises(DataError, match="only https addresses are fetched"):
+        download(url, tmp_path / "x.part", limit=10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_loopback_is_for_explicit_addresses_only(tmp_path: Path, server: Server) -> None:
+    url = server.url("/a.bin", serve(CONTENT))
+    card = make_card(urls=(Url(url),))
+    with pytest.raises(DataError, match="only https"):
+        fetch_dataset(card, data_dir=tmp_path)
+    (found,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
+    assert found.read_bytes() == CONTENT
+    with pytest.raises(DataError, match="only https"):
+        fetch_dataset(make_card(), data_dir=tmp_path, url="http://example.org/a.bin")
+
+
+def test_explicit_address_with_other_content(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(DataError, match="the content is no file of mine"):
+        fetch_dataset(make_card(), data_dir=tmp_path, url=server.url("/a.bin", serve(b"else")))
+    assert left(tmp_path) == []
+
+
+def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> None:
+    more = b"more"
+    specs = (
+        FileSpec("a.bin", SHA),
+        FileSpec("sub/b.bin", hashlib.sha256(more).hexdigest()),
+    )
+    card = Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("m.yaml"), folder="f", files=specs)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("x", CONTENT)
+        archive.writestr("y", more)
+    found = fetch_dataset(card, data_dir=tmp_path, url=server.url("/all.zip", serve(buffer.getvalue())))
+    assert {f.name: f.read_bytes() for f in found} == {"a.bin": CONTENT, "sub/b.bin": more}
+    assert missing_files(card, data_dir=tmp_path) == []
+
+
+def test_what_is_there_is_verified_and_not_downloaded(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "a.bin").write_bytes(CONTENT)
+    card = make_card(urls=(Url("https://127.0.0.1:9/never-asked"),))
+    assert [f.name for f in fetch_dataset(card, data_dir=tmp_path)] == ["a.bin"]
+    (tmp_path / "f" / "a.bin").write_bytes(b"damaged")
+    with pytest.raises(DataError, match="the content is not that of"):
+        fetch_dataset(card, data_dir=tmp_path)
+
+
+def test_interruption_by_the_user_leaves_no_half_file(tmp_path: Path, server: Server) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    url = server.url("/x", ranged(CONTENT))
+    with pytest.raises(KeyboardInterrupt):
+        fetch(tmp_path, url, report=interrupt)
+    assert not (tmp_path / "f" / "a.bin").exists()
+    assert fetch(tmp_path, url).read_bytes() == CONTENT
+
+
+def test_unwritable_directory(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "f").write_text("in the way")
+    text = failure(tmp_path, server.url("/x", serve(CONTENT)))
+    assert "cannot write" in text
