@@ -1,0 +1,70 @@
+"""Predictions as a table: one row per row of data, with task, target, score and label as far as they exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def predictions_table(
+    scores: np.ndarray,
+    *,
+    task_type: str,
+    tasks: Sequence[str],
+    rows: np.ndarray | None = None,
+    task_id: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+    targets: np.ndarray | None = None,
+) -> pd.DataFrame:
+    """Return predictions as a table.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,), (n, n_tasks) or (n, n_classes)
+        Predictions of a regression, decision values otherwise.
+    task_type : {"binary", "regression", "multiclass"}
+    tasks : sequence of str
+        Names of the tasks, of the classes in a multi-class set.
+    rows : ndarray of int, optional
+        Numbers of the rows; default 0, 1, ...
+    task_id : ndarray of int, optional
+        Ragged data: the task of every row.
+    labels : ndarray, optional
+        Of the shape of the scores; class numbers, shape (n,), in a multi-class set.
+    targets : ndarray, optional
+        True values of shape (n,).
+
+    Returns
+    -------
+    DataFrame
+        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], score, label``.
+        Shared: ``row`` and one column per task with its score. Multi-class: ``row, [target], label``.
+    """
+    table: dict[str, Any] = {"row": np.arange(len(scores)) if rows is None else rows}
+    names = np.asarray(tasks, dtype=object)
+    if task_type == "multiclass":
+        if targets is not None:
+            table["target"] = names[targets]
+        table["label"] = names[np.asarray(labels, dtype=int)]
+        return pd.DataFrame(table)
+    if scores.ndim == 2:
+        columns = pd.DataFrame(scores, columns=names)
+        return pd.concat([pd.DataFrame(table), columns], axis=1)
+    if task_id is not None:
+        table["task"] = names[task_id]
+    if targets is not None:
+        table["target"] = targets
+    if task_type == "regression":
+        table["prediction"] = scores
+    else:
+        table["score"] = scores
+        table["label"] = np.asarray(labels, dtype=int)
+    return pd.DataFrame(table)
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV with eight significant digits."""
+    return str(table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))

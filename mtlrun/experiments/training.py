@@ -1,0 +1,284 @@
+"""``mtlrun train``: choose parameters inside the training rows, fit, score the test rows, save what came out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils import get_tags
+
+from mtlrun.core.errors import ConfigError, DataError, UserError
+from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
+from mtlrun.estimators.onehot import OneHotStrings
+from mtlrun.estimators.pertask import takes_task_id
+from mtlrun.estimators.registry import build
+from mtlrun.experiments.evaluate import measure
+from mtlrun.experiments.keys import derive_seed
+from mtlrun.experiments.methods import resolved, with_params
+from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
+from mtlrun.experiments.predictions import predictions_table, to_csv
+from mtlrun.experiments.selection import combine, search_part
+from mtlrun.experiments.trainspec import FeatureStep, Training, TrainSpec
+from mtlrun.experiments.trial import Part, fold_rows, split_rows
+
+PER_TASK = "mtlrun.estimators.pertask:PerTask"
+METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training did.
+
+    Attributes
+    ----------
+    folder : Path
+        With ``model.skops``, ``model.json``, ``coefficients.npz`` (linear models), ``metrics.json``,
+        ``predictions.csv`` (of the test rows) and ``config.json``.
+    result : dict
+        Content of ``metrics.json``: ``params, metrics, per_task, counts, seconds, solver, selection`` ...
+    """
+
+    folder: Path
+    result: dict[str, Any]
+
+
+def train(
+    training: Training,
+    *,
+    output: Path,
+    data_dir: Path | None = None,
+    force: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Train, evaluate and save a model.
+
+    Parameters
+    ----------
+    training : Training
+    output : Path
+        The results lie in ``output/<id>``.
+    data_dir : Path, optional
+    force : bool
+        Replace a model of another configuration in that folder.
+    say : callable
+        Told what happens, one line at a time.
+
+    Raises
+    ------
+    ConfigError
+        If the method cannot be made or fitted as the file says, or the features do not go with the data.
+    DataError
+        If the data are missing or damaged.
+    UserError
+        If the folder holds a model of another configuration.
+    """
+    spec = training.spec
+    folder = output / training.id
+    _check_folder(folder, training, force)
+    dataset = load_dataset(spec.dataset.id, data_dir=data_dir, **spec.dataset.options)
+    _check_features(spec, dataset)
+    rows = _split(spec, dataset)
+    part, step = _with_features(Part.of(dataset, *rows), spec.features)
+    say(
+        f"{spec.dataset.name}: {dataset.n_samples} rows ({len(rows[0])} for training, {len(rows[1])} for test), "
+        f"{dataset.n_features} features, {dataset.n_tasks} tasks"
+    )
+    try:
+        method = _Method.of(spec, dataset)
+        found = _select(spec, method, dataset.subset(rows[0]), say)
+        chosen = found.get("chosen", {})
+        say(f"fitting {spec.method.estimator}" + "".join(f" {name}={value}" for name, value in chosen.items()))
+        estimator, fields = measure(method.inputs(spec), part, chosen, True)
+        predictions = _test_predictions(part, rows[1], estimator)
+        if spec.refit:
+            say("fitting again on all rows")
+            whole, step = _with_features(Part.of(dataset, np.arange(dataset.n_samples), rows[1]), spec.features)
+            estimator = whole.fit(build(method.with_params(chosen)))
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
+    result = {"schema": SCHEMA, "id": training.id, "dataset": spec.dataset.name, "method": spec.method.estimator}
+    result |= {**fields, "params": method.outer(fields["params"]), "selection": found, "refit": spec.refit}
+    facts = _facts(training, dataset, method, result)
+    _save(folder, Model(estimator, step, facts), result, predictions)
+    return Outcome(folder, result)
+
+
+@dataclass(frozen=True)
+class _Method:
+    """The estimator of a training file as a resolved specification, wrapped per task where it knows none."""
+
+    spec: Mapping[str, Any]
+    select: Mapping[str, Any]
+    grid: Mapping[str, list[Any]]
+    wrapped: bool
+
+    @classmethod
+    def of(cls, spec: TrainSpec, dataset: Dataset) -> _Method:
+        """Make it for a data set."""
+        method = spec.method
+        seed = derive_seed(spec.seed, spec.dataset.id, 0, "estimator")
+        plain = resolved(method.estimator, method.params, seed)
+        select = resolved(method.estimator, with_params(method.params, method.select_with), seed)
+        estimator = build(plain)
+        if dataset.task_type == "multiclass" and (takes_task_id(estimator) or not is_classifier(estimator)):
+            raise ConfigError(
+                f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, {method.estimator} takes tasks of two",
+                f"Make tasks of the classes: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
+            )
+        if not _needs_wrapping(estimator, dataset):
+            return cls(plain, select, method.grid, False)
+        grid = {f"estimator__{name}": values for name, values in method.grid.items()}
+        return cls(_wrap(plain), _wrap(select), grid, True)
+
+    def inputs(self, spec: TrainSpec) -> dict[str, Any]:
+        """Return the inputs of an evaluation; BLAS threads are left as they are."""
+        timing = {"repeats": 1, "threads": None, "warmup": False}
+        return {"estimator": self.spec, "metrics": spec.metrics, "average": spec.average, "timing": timing}
+
+    def with_params(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the specification with the chosen parameters."""
+        return {**self.spec, "params": with_params(self.spec["params"], chosen)}
+
+    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters as the training file names them."""
+        return dict(params["estimator"]["params"] if self.wrapped else params)
+
+
+def _wrap(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"estimator": PER_TASK, "params": {"estimator": spec}}
+
+
+def _needs_wrapping(estimator: Any, dataset: Dataset) -> bool:
+    """Whether an estimator is to be fitted task by task.
+
+    Those that take `task_id` are not, nor is a regressor for several outputs on a shared design without gaps.
+    """
+    if takes_task_id(estimator) or (dataset.task_id is None and dataset.y.ndim == 1):
+        return False
+    several = is_regressor(estimator) and get_tags(estimator).target_tags.multi_output
+    return not (several and dataset.shared and not np.isnan(dataset.y).any())
+
+
+def _select(spec: TrainSpec, method: _Method, inside: Dataset, say: Callable[[str], None]) -> dict[str, Any]:
+    """Search the grid by cross-validation inside the training rows; {} without a grid."""
+    if not method.grid or spec.selection is None:
+        return {}
+    seed = derive_seed(spec.seed, spec.dataset.id, 0, "selection")
+    search = {"folds": spec.selection.folds, "metric": spec.selection_metric, "seed": seed}
+    inputs = {"estimator": method.select, "grid": method.grid, "search": search, "average": spec.average}
+    folds = []
+    for k, rows in enumerate(fold_rows(inside, spec.selection.folds, seed)):
+        say(f"searching parameters: fold {k + 1} of {spec.selection.folds}")
+        folds.append(search_part(inputs, _with_features(Part.of(inside, *rows), spec.features)[0]))
+    found = combine(inputs, folds)
+    if found["chosen"] is None:
+        reasons = [text for row in found["candidates"] for text in row["errors"]] or ["the metric is undefined"]
+        raise ConfigError(f"{spec.method.estimator}: no candidate of the grid has a score: {reasons[0]}")
+    return found
+
+
+def _split(spec: TrainSpec, dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    split = {**spec.split.model_dump(), "trial": 0, "seed": derive_seed(spec.seed, spec.dataset.id, 0)}
+    try:
+        return split_rows(dataset, split)
+    except ValueError as error:
+        raise ConfigError(f"{spec.id}: split: {error}") from None
+
+
+def _with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
+    """Return the part with the feature step applied, learned on its training rows, and the step."""
+    if features is None:
+        return part, None
+    sparse = not isinstance(part.train.X, np.ndarray)
+    step = {
+        "standardize": lambda: StandardScaler(with_mean=not sparse),
+        "max-abs": MaxAbsScaler,
+        "one-hot": lambda: OneHotStrings(features.alphabet or "ACGT"),
+    }[features.kind]()
+    train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
+    return Part(train, replace(part.test, X=step.transform(part.test.X), features=[]), part.one_class), step
+
+
+def _check_features(spec: TrainSpec, dataset: Dataset) -> None:
+    kind = spec.features.kind if spec.features else None
+    if dataset.strings and kind is None and ":" not in spec.method.estimator:
+        raise ConfigError(f"{spec.id}: {dataset.id} holds strings of letters", "Add the line: features: one-hot")
+    if dataset.strings != (kind == "one-hot") and kind is not None:
+        what = "strings of letters" if dataset.strings else "numbers"
+        raise ConfigError(f"{spec.id}: features: {kind} does not go with {dataset.id}, which holds {what}")
+
+
+def _check_folder(folder: Path, training: Training, force: bool) -> None:
+    if force or not (folder / FACTS).exists():
+        return
+    try:
+        before = read_facts(folder).get("config")
+    except DataError as error:
+        raise UserError(f"{error.message}", "Say --force to replace it.") from None
+    if before != jsonable(training.config):
+        raise UserError(
+            f"{folder} holds a model of another configuration",
+            "Say --force to replace it, choose another --output, or give this one another id.",
+        )
+
+
+def _facts(training: Training, dataset: Dataset, method: _Method, result: Mapping[str, Any]) -> dict[str, Any]:
+    design = "ragged" if dataset.task_id is not None else "shared" if dataset.y.ndim == 2 else "single"
+    inner = method.spec["params"]["estimator"] if method.wrapped else method.spec
+    return {
+        "name": training.id,
+        "task_type": dataset.task_type,
+        "design": design,
+        "tasks": dataset.tasks,
+        "input": {"n_features": dataset.n_features, "names": dataset.features, "strings": dataset.strings},
+        "estimator": {
+            "name": training.spec.method.estimator,
+            "class": inner["estimator"],
+            "per_task": method.wrapped,
+            "params": result["params"],
+        },
+        "dataset": {
+            "id": dataset.id,
+            "options": training.spec.dataset.options,
+            "fingerprint": dataset.fingerprint,
+            "simulated": dataset.simulated,
+        },
+        "metrics": result["metrics"],
+        "config": training.config,
+    }
+
+
+def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
+    """Return the predictions of the test rows as CSV; those of a shared design are scores, without the targets."""
+    test, flat = part.test, part.test.y.ndim == 1
+    scores = part.predict(estimator)
+    labels = predict_labels(estimator, test.X, test.task_id) if flat and test.task_type != "regression" else None
+    return to_csv(
+        predictions_table(
+            scores,
+            task_type=test.task_type,
+            tasks=test.tasks,
+            rows=rows,
+            task_id=test.task_id,
+            labels=labels,
+            targets=test.y if flat else None,
+        )
+    )
+
+
+def _save(folder: Path, model: Model, result: dict[str, Any], predictions: str) -> None:
+    """Write all files, the model last: an interrupted run leaves no model beside the results of another one."""
+    (folder / FACTS).unlink(missing_ok=True)
+    for name, value in ((CONFIG, model.facts["config"]), (METRICS, result)):
+        write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / PREDICTIONS, predictions)
+    save_model(folder, model)
