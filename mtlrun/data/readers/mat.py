@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import IO
 
 import numpy as np
-from scipy.io import loadmat, whosmat
+from scipy import sparse
+from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from mtlrun.core.errors import DataError
@@ -16,11 +17,22 @@ from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.csv import signs
+from mtlrun.data.readers.mattags import list_variables
 
 VERSION = 1
 
 #: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
-_DAMAGE = (MatReadError, ValueError, TypeError, OSError, EOFError, KeyError, IndexError, NotImplementedError, zlib.error)
+_DAMAGE = (
+    MatReadError,
+    ValueError,
+    TypeError,
+    OSError,
+    EOFError,
+    LookupError,
+    OverflowError,
+    NotImplementedError,
+    zlib.error,
+)
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -50,16 +62,20 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
     _refuse_hdf5(content, name)
     wanted = list(variables)
     try:
-        present = {key: (shape, kind) for key, shape, kind in whosmat(io.BytesIO(content))}
+        present = list_variables(content, wanted)
         missing = [v for v in wanted if v not in present]
         if missing:
             raise DataError(
                 f"{name}: no variable {', '.join(map(repr, missing))}",
-                f"Variables: {', '.join(sorted(present)) or 'none'}.",
+                f"Variables: {', '.join(sorted(filter(None, present))) or 'none'}.",
             )
+        for key in wanted:
+            if present[key] not in ("numeric", "cell", "sparse"):
+                raise DataError(
+                    f"{name}: {key} is a MATLAB {present[key]}, no numeric array",
+                    "Numeric arrays and cells of them are read.",
+                )
         loaded = loadmat(io.BytesIO(content), variable_names=wanted, verify_compressed_data_integrity=True)
-    except DataError:
-        raise
     except _DAMAGE as error:
         raise DataError(
             f"{name}: not a readable MATLAB file ({_short(error)})",
@@ -218,8 +234,6 @@ def _refuse_hdf5(content: bytes, name: str) -> None:
 
 
 def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndarray]:
-    if hasattr(value, "toarray"):  # MATLAB's sparse matrices
-        value = value.toarray()
     if isinstance(value, np.ndarray) and value.dtype == object:
         return [
             _numeric(cell, name, f"cell {k} of {variable}") for k, cell in enumerate(value.ravel(order="F"), start=1)
@@ -228,12 +242,20 @@ def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndar
 
 
 def _numeric(value: object, name: str, what: str) -> np.ndarray:
-    if hasattr(value, "toarray"):
-        value = value.toarray()
+    if sparse.issparse(value):
+        try:
+            value.check_format(full_check=True)  # type: ignore[attr-defined]
+        except ValueError as error:
+            raise DataError(f"{name}: {what} is a damaged sparse matrix ({error})") from None
+        try:
+            value = value.toarray()  # type: ignore[attr-defined]
+        except MemoryError:
+            size = " x ".join(map(str, value.shape))  # type: ignore[attr-defined]
+            raise DataError(f"{name}: {what} is sparse and too large as a dense array ({size})") from None
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
         kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
         raise DataError(
-            f"{name}: {what} is no numeric array ({kind})", "Only numeric arrays and cells of them are read."
+            f"{name}: {what} is no array of real numbers ({kind})", "Numeric arrays and cells of them are read."
         )
     return value
 

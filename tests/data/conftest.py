@@ -1,0 +1,62 @@
+"""A data set of one's own: a card and its files in a temporary data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mtlrun.core.errors import UserError
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
+
+
+class OwnSet:
+    """Writes a card called `mine` and loads it, the way a user's own card is found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "cards").mkdir()
+        (folder / "mine").mkdir()
+
+    def write(
+        self,
+        reader: str,
+        files: dict[str, bytes],
+        options: dict[str, Any] | None = None,
+        task_type: str = "multiclass",
+        design: str = "shared",
+    ) -> Callable[..., Dataset]:
+        """Write card and files; return a function that loads the set with further options."""
+        for name, content in files.items():
+            (self.folder / "mine" / name).write_bytes(content)
+        names = [name.removesuffix(".gz").removesuffix(".bz2") for name in files]
+        card = {
+            "id": "mine",
+            "title": "mine",
+            "task_type": task_type,
+            "design": design,
+            "reader": {"name": reader, "options": options or {}},
+            "folder": "mine",
+            "files": [{"name": name, "sha256": "unknown"} for name in names],
+            "licence": "mine",
+            "citation": "mine",
+        }
+        (self.folder / "cards" / "mine.yaml").write_text(yaml.safe_dump(card))
+        return lambda **more: load_dataset("mine", data_dir=self.folder, **more)
+
+    def error(self, reader: str, files: dict[str, bytes], options: dict[str, Any] | None = None, **kind: str) -> str:
+        """Return the text of the user error that loading raises, without the folder."""
+        load = self.write(reader, files, options, **kind)
+        with pytest.raises(UserError) as caught:
+            load()
+        return str(caught.value).replace(f"{self.folder}/mine/", "").replace(f"{self.folder}/cards/", "")
+
+
+@pytest.fixture
+def own_set(tmp_path: Path) -> OwnSet:
+    """Return a writer of one's own data sets."""
+    return OwnSet(tmp_path)

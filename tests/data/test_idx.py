@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.readers.idx import TYPES, read_idx
+
+CODES = {np.dtype(text).newbyteorder("=").name: code for code, text in TYPES.items()}
+
+
+def packed(array: np.ndarray) -> bytes:
+    """Write an array as IDX, by the format's own description."""
+    head = struct.pack(">BBBB", 0, 0, CODES[array.dtype.name], array.ndim) + struct.pack(
+        f">{array.ndim}I", *array.shape
+    )
+    return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+def images(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size=(n, 3, 2), dtype=np.uint8)
+
+
+@given(
+    st.sampled_from(["uint8", "int8", "int16", "int32", "float32", "float64"]).flatmap(
+        lambda t: arrays(
+            t, array_shapes(max_dims=3, max_side=4), elements={"allow_nan": False} if "float" in t else None
+        )
+    )
+)
+def test_what_is_written_is_read(array):
+    again = read_idx(io.BytesIO(packed(array)), "f")
+    assert again.dtype == array.dtype
+    np.testing.assert_array_equal(again, array)
+
+
+GOOD = packed(images(4))
+GOLDEN = {
+    "magic": (
+        b"\x1f\x8b\x08\x00rest",
+        "f: wrong magic number 0x1f8b0800 for an IDX file\n"
+        "An IDX file starts with two zero bytes, a type (0x08 for images and labels of MNIST) and the number of "
+        "dimensions; decompress the file if it is an archive.",
+    ),
+    "type": (
+        b"\0\0\x07\x01" + b"\0" * 8,
+        "f: wrong magic number 0x00000701 for an IDX file\n"
+        "An IDX file starts with two zero bytes, a type (0x08 for images and labels of MNIST) and the number of "
+        "dimensions; decompress the file if it is an archive.",
+    ),
+    "empty": (
+        b"",
+        "f: wrong magic number 0x for an IDX file\n"
+        "An IDX file starts with two zero bytes, a type (0x08 for images and labels of MNIST) and the number of "
+        "dimensions; decompress the file if it is an archive.",
+    ),
+    "header": (GOOD[:9], "f: the file ends inside its header of 16 bytes\nFetch the file again."),
+    "cut": (
+        GOOD[:-1],
+        "f: 39 bytes where the header (4 x 3 x 2) asks for 40\n"
+        "The file was cut or has something appended; fetch it again.",
+    ),
+    "appended": (
+        GOOD + b"\n",
+        "f: 41 bytes where the header (4 x 3 x 2) asks for 40\n"
+        "The file was cut or has something appended; fetch it again.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_bad_files(case):
+    content, text = GOLDEN[case]
+    with pytest.raises(DataError) as caught:
+        read_idx(io.BytesIO(content), "f")
+    assert str(caught.value) == text
+
+
+def test_labels_where_images_are_expected():
+    with pytest.raises(
+        DataError, match=r"^f: 1 dimensions where 3 are expected\nWere images and labels interchanged\?$"
+    ):
+        read_idx(io.BytesIO(packed(np.zeros(3, dtype=np.uint8))), "f", ndim=3)
+
+
+LABELS = np.array([7, 1, 7, 9], dtype=np.uint8)
+PARTS = {"parts": [["a", "la"], ["b", "lb"]]}
+
+
+def files(**changed: bytes) -> dict[str, bytes]:
+    content = {"a": GOOD, "la": packed(LABELS), "b": packed(images(2, 1)), "lb": packed(LABELS[:2])}
+    return {**content, **changed}
+
+
+def test_two_parts_are_stacked_row_by_row(own_set):
+    data = own_set.write("idx", files(), PARTS)()
+    assert data.tasks == ["1", "7", "9"]
+    assert data.y.tolist() == [1, 0, 1, 2, 1, 0]
+    np.testing.assert_array_equal(data.X[0], images(4)[0].ravel())
+    assert data.X.dtype == np.float64
+    ((train, test),) = data.splits["original"]
+    assert train.tolist() == [0, 1, 2, 3]
+    assert test.tolist() == [4, 5]
+
+
+def test_scale_and_tasks(own_set):
+    load = own_set.write("idx", files(), PARTS)
+    data = load(scale=255, tasks={"pairs": [[1, 7]]})
+    assert data.tasks == ["1/7"]
+    assert data.y.tolist() == [-1, 1, -1, -1, 1]
+    np.testing.assert_array_equal(data.X[0], images(4)[0].ravel() / 255)
+    assert data.splits["original"][0][1].tolist() == [3, 4]
+
+
+def test_golden_errors_of_a_set(own_set):
+    assert own_set.error("idx", files(la=packed(LABELS[:3])), PARTS) == "la: 3 labels for the 4 images of a"
+    wide = np.zeros((2, 3, 3), dtype=np.uint8)
+    assert own_set.error("idx", files(b=packed(wide)), PARTS) == "b: 9 pixels where a has 6"
+    assert own_set.error("idx", files(), {**PARTS, "scale": 0}) == "data set mine: scale must be positive, not 0"
+
+
+def test_truncated_gzip(own_set):
+    content = files()
+    content["a.gz"] = gzip.compress(content.pop("a"))[:-9]
+    assert own_set.error("idx", content, PARTS).startswith("a.gz: the file is truncated")

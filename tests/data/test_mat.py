@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import io
+import string
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.io import savemat
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.readers import letter, sarcos
+from mtlrun.data.readers.mat import expect_shape, finite, read_mat
+
+
+def packed(compress: bool = True, /, **variables) -> bytes:
+    stream = io.BytesIO()
+    savemat(stream, variables, do_compression=compress)
+    return stream.getvalue()
+
+
+def cells(*arrays) -> np.ndarray:
+    """Return a 1 x k cell array."""
+    row = np.empty((1, len(arrays)), dtype=object)
+    for k, array in enumerate(arrays):
+        row[0, k] = np.asarray(array)
+    return row
+
+
+def refused(content: bytes, *variables: str) -> str:
+    with pytest.raises(DataError) as caught:
+        read_mat(io.BytesIO(content), "t.mat", variables)
+    return str(caught.value)
+
+
+def test_arrays_and_cells():
+    content = packed(A=np.arange(6).reshape(2, 3), C=cells([[1, 2]], [[3], [4]]), S=sparse.eye(2))
+    loaded = read_mat(io.BytesIO(content), "t.mat", ["A", "C", "S"])
+    assert loaded["A"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert [c.tolist() for c in loaded["C"]] == [[[1, 2]], [[3], [4]]]
+    assert loaded["S"].tolist() == [[1, 0], [0, 1]]
+
+
+def test_only_what_is_asked_for_is_looked_at():
+    content = packed(A=np.eye(2), odd=np.array([{"x": 1}], dtype=object))
+    assert list(read_mat(io.BytesIO(content), "t.mat", ["A"])) == ["A"]
+
+
+GOOD = packed(A=np.random.default_rng(0).standard_normal((50, 20)))
+NOT_MATLAB = "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7')."
+
+
+SMALL = [
+    packed(compress, A=np.eye(2), C=cells([[1.5, 2]], np.uint8([[3]])), S=sparse.csc_matrix([[0.0, 1], [2, 0]]))
+    for compress in (False, True)
+]
+
+
+def test_missing_variable():
+    assert refused(GOOD, "B") == "t.mat: no variable 'B'\nVariables: A."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"MATLAB 7.3 MAT-file, Platform: x" + b" " * 600,
+        b"\x89HDF\r\n\x1a\n" + b"\0" * 600,
+        b" " * 512 + b"\x89HDF\r\n\x1a\n",
+    ],
+)
+def test_version_73_is_refused_with_the_remedy(content):
+    assert refused(content, "A") == (
+        "t.mat: a MATLAB 7.3 file (HDF5), which is not read here\n"
+        "In MATLAB: load it and save it again with save(..., '-v7')."
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", GOOD[:100], GOOD[:200], GOOD[:-400], GOOD[:160] + b"\xff" * 40 + GOOD[200:]]
+)
+def test_damaged_files(content):
+    text = refused(content, "A")
+    assert text.startswith("t.mat: not a readable MATLAB file (")
+    assert text.endswith(NOT_MATLAB)
+
+
+def test_every_cut_is_refused():
+    for cut in range(0, len(GOOD) - 1, 97):
+        assert refused(GOOD[:cut], "A").startswith("t.mat: ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "kind"), [("s", "struct"), ("t", "char"), ("c", "cell of char"), ("n", "cell of cell")]
+)
+def test_structures_and_text_are_refused(variable, kind):
+    content = packed(s={"x": 1}, t="text", c=cells([[1]], "text"), n=cells(cells([[1]])))
+    assert refused(content, variable) == (
+        f"t.mat: {variable} is a MATLAB {kind}, no numeric array\nNumeric arrays and cells of them are read."
+    )
+
+
+def test_complex_numbers_are_refused():
+    assert refused(packed(z=np.array([[1 + 2j]])), "z") == (
+        "t.mat: z is no array of real numbers (complex128)\nNumeric arrays and cells of them are read."
+    )
+
+
+def test_sparse_cells():
+    content = packed(C=cells([[1]], [[2]]))
+    row = np.empty((1, 1), dtype=object)
+    row[0, 0] = sparse.csc_matrix(np.array([[0, 3.0], [4, 0]]))
+    assert read_mat(io.BytesIO(packed(C=row)), "t.mat", ["C"])["C"][0].tolist() == [[0, 3], [4, 0]]
+    assert len(read_mat(io.BytesIO(content), "t.mat", ["C"])["C"]) == 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), compressed=st.booleans())
+def test_altered_bytes_never_do_worse_than_a_refusal(data, compressed):
+    # Unknown data types in altered tags crash scipy; the tags are checked first.
+    content = bytearray(SMALL[compressed])
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        loaded = read_mat(io.BytesIO(bytes(content)), "t.mat", ["A", "C", "S"])
+    except DataError as error:
+        assert str(error).startswith("t.mat: ")  # noqa: PT017
+    else:
+        assert set(loaded) == {"A", "C", "S"}
+
+
+def test_nan_is_placed():
+    with pytest.raises(DataError) as caught:
+        finite(np.array([[1, 2], [3, np.nan]]), "t.mat", "A")
+    assert str(caught.value) == "t.mat: A holds nan at row 2, column 2\nReplace or drop missing values first."
+
+
+def test_wrong_shape():
+    with pytest.raises(DataError) as caught:
+        expect_shape(np.zeros((3, 4)), (3, 5), "t.mat", "A")
+    assert str(caught.value) == "t.mat: A is 3 x 4 where 3 x 5 is expected\nIs it the file that the card names?"
+    with pytest.raises(DataError, match="A is a cell array where a n x 5 array is expected"):
+        expect_shape([], (None, 5), "t.mat", "A")
+
+
+X = [[[1, 2, 1], [3, 4, 1]], [[5, 6, 1]]]
+KIND = {"task_type": "regression", "design": "ragged"}
+
+
+def test_ragged_set(own_set):
+    content = packed(X=cells(*np.array(X, dtype=object)), Y=cells([[7], [250]], [[9]]))
+    content = packed(
+        X=cells(np.array(X[0], dtype=np.uint8), np.array(X[1], dtype=np.uint8)),
+        Y=cells(np.uint8([[7], [250]]), np.uint8([[9]])),
+    )
+    data = own_set.write("mat", {"t.mat": content}, {"drop_bias": True}, **KIND)()
+    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert data.X.dtype == np.float64
+    assert (data.y * 2).tolist() == [14, 500, 18]
+    assert data.task_id.tolist() == [0, 0, 1]
+    assert data.tasks == ["1", "2"]
+
+
+def test_binary_labels_and_transposed_cells(own_set):
+    content = packed(F=cells(np.ones((3, 2)), np.ones((3, 1))), L=cells([[0, 1]], [[1]]))
+    options = {"X": "F", "Y": "L", "samples_in_columns": True}
+    data = own_set.write("mat", {"t.mat": content}, options, "binary", "ragged")()
+    assert data.X.shape == (3, 3)
+    assert data.y.tolist() == [-1, 1, 1]
+
+
+def test_golden_errors_of_a_ragged_set(own_set):
+    def error(X, Y, **options):
+        return own_set.error("mat", {"t.mat": packed(X=X, Y=Y)}, options, **KIND)
+
+    good = cells([[7], [8]], [[9]])
+    assert error(cells(*X), good, n_features=5) == "t.mat: cell 1 of X has shape (2, 3) where (n, 5) is expected"
+    assert error(cells(X[0], [[1]]), good) == "t.mat: cell 2 of X has shape (1, 1) where (n, 3) is expected"
+    assert error(cells(X[0]), good) == "t.mat: 1 cells in X, 2 in Y"
+    assert error(cells(*X), cells([[7]], [[9]])) == "t.mat: task 1 has 2 rows in X, 1 in Y"
+    assert error(np.zeros((3, 3)), good) == (
+        "t.mat: X is an array of shape (3, 3), not a cell array with one cell per task"
+    )
+    bad = cells([[1.0, 2.0], [np.nan, 1.0]], [[1.0, 1.0]])
+    assert error(bad, good) == (
+        "t.mat: cell 1 of X holds nan at row 2, column 1\nReplace or drop missing values first."
+    )
+    assert error(cells(X[0], [[5, 6, 2]]), good, drop_bias=True) == "t.mat: the last column of X is 2, not 1, in row 3"
+
+
+def test_school_splits_must_be_partitions(own_set):
+    generator = np.random.default_rng(0)
+    features = [np.hstack((generator.integers(0, 2, (n, 27)), np.ones((n, 1)))) for n in (4, 3)]
+    school = packed(X=cells(*features), Y=cells(np.ones((4, 1)), np.zeros((3, 1))))
+    split = packed(tr=np.array([[5, 1, 2, 6]], dtype=np.uint16), tst=np.array([[3, 4, 7]], dtype=np.uint16))
+    options = {"argyriou": ["s.mat"], "folds": 3}
+    data = own_set.write("school", {"school.mat": school, "s.mat": split}, options, **KIND)()
+    assert data.X.shape == (7, 27)
+    ((train, test),) = data.splits["argyriou"]
+    assert train.tolist() == [0, 1, 4, 5]
+    assert test.tolist() == [2, 3, 6]
+    assert len(data.splits["folds"]) == 3
+    assert np.sort(np.concatenate([test for _, test in data.splits["folds"]])).tolist() == list(range(7))
+    wrong = packed(tr=np.array([[1, 2]]), tst=np.array([[3]]))
+    assert own_set.error("school", {"school.mat": school, "s.mat": wrong}, options, **KIND) == (
+        "s.mat: 2 training and 1 test rows are no partition of 7 students\nIs it a split of these data?"
+    )
+
+
+def word(letters: str) -> tuple[np.ndarray, np.ndarray]:
+    """A word whose letters have one black pixel: at row 0, column = position in the alphabet modulo 8."""
+    patterns = np.zeros((129, len(letters)), dtype=np.uint8)
+    codes = np.array([string.ascii_lowercase.index(c) for c in letters], dtype=np.uint8)
+    patterns[codes % 8 * 16, np.arange(len(letters))] = 1
+    patterns[128] = 1
+    return patterns, codes[None, :]
+
+
+def letters(*train: str, test: str = "zy") -> dict[str, np.ndarray]:
+    first, second = [word(w) for w in train], word(test)
+    return {
+        "patterns_train": cells(*(p for p, _ in first)),
+        "labels_train": cells(*(c for _, c in first)),
+        "patterns_test": cells(second[0]),
+        "labels_test": cells(second[1]),
+    }
+
+
+def test_letters_stand_upright(own_set):
+    data = own_set.write("letter", {"t.mat": packed(**letters("abc", "b"))})()
+    assert data.tasks == list(string.ascii_lowercase)
+    assert data.y.tolist() == [0, 1, 2, 1, 25, 24]
+    assert [data.features[int(np.flatnonzero(row)[0])] for row in data.X] == [
+        "r0c0",
+        "r0c1",
+        "r0c2",
+        "r0c1",
+        "r0c1",
+        "r0c0",
+    ]
+    assert data.X.sum() == 6
+    assert data.splits["words"][0][0].tolist() == [0, 1, 2, 3]
+
+
+def test_golden_errors_of_letters(own_set):
+    content = letters("abc")
+    content["labels_train"] = cells([[0, 1]])
+    assert own_set.error("letter", {"t.mat": packed(**content)}) == (
+        "t.mat: word 1 of the train part has patterns of shape (129, 3) and 2 labels, "
+        "expected (129, letters) and one label per letter"
+    )
+    content["labels_train"] = cells([[0, 1, 26]])
+    assert own_set.error("letter", {"t.mat": packed(**content)}) == (
+        "t.mat: labels of the train part run from 0 to 26, expected 0..25"
+    )
+    grey = letters("abc")
+    grey["patterns_train"][0, 0][3, 1] = 2
+    assert own_set.error("letter", {"t.mat": packed(**grey)}) == (
+        "t.mat: the train part has pixels that are not 0/1, or a last row that is not 1"
+    )
+    assert letter.PIXELS == 128
+
+
+@pytest.fixture
+def small_sarcos(monkeypatch):
+    """Sizes of the SARCOS files cut to 6 training and 3 test rows."""
+    monkeypatch.setattr(sarcos, "TRAIN_ROWS", 6)
+    monkeypatch.setattr(sarcos, "TEST_ROWS", 3)
+    values = np.round(np.random.default_rng(0).standard_normal((9, 28)), 6)
+    tests = values[6:].copy()
+    tests[0] = values[2]
+    return values[:6], tests
+
+
+def test_full_sarcos_counts_its_leak(own_set, small_sarcos):
+    train, tests = small_sarcos
+    content = packed(sarcos_inv=train)
+    files = {"train.mat": content, "test.mat": packed(sarcos_inv_test=tests)}
+    options = {"train": "train.mat", "test": "test.mat", "full": True, "blob": sarcos.git_blob_id(content)}
+    load = own_set.write("sarcos", files, options, "regression")
+    data = load()
+    assert data.X.shape == (9, 21)
+    assert data.y.shape == (9, 7)
+    assert data.notes == "leak: 1 of the 3 test rows are also rows of the training file"
+    clean = load(clean=True)
+    assert clean.notes.endswith("; the 1 training rows concerned were left out")
+    np.testing.assert_array_equal(clean.X[:5], np.delete(train, 2, axis=0)[:, :21])
+    assert [len(part) for part in clean.splits["fixed"][0]] == [5, 3]
+
+
+def test_golden_errors_of_sarcos(own_set, small_sarcos):
+    train, tests = small_sarcos
+    options = {"train": "train.mat", "test": "test.mat", "full": True, "blob": "0" * 40}
+    content = packed(sarcos_inv=train)
+    files = {"train.mat": content, "test.mat": packed(sarcos_inv_test=tests)}
+    assert own_set.error("sarcos", files, options, task_type="regression") == (
+        "train.mat: the content is not that of the original train.mat\n"
+        f"  expected git blob {'0' * 40}\n"
+        f"  found    git blob {sarcos.git_blob_id(content)}\n"
+        "Replace it by the file of http://www.gaussianprocess.org/gpml/data/."
+    )
+    options["blob"] = None
+    files["train.mat"] = packed(sarcos_inv=train[:5])
+    assert own_set.error("sarcos", files, options, task_type="regression") == (
+        "train.mat: sarcos_inv is 5 x 28 where 6 x 28 is expected\nIs it the file that the card names?"
+    )
+    assert own_set.error("sarcos", files, {**options, "unbiased": True}, task_type="regression") == (
+        "data set mine: 'clean' goes with the full training file, 'unbiased' with the partial one"
+    )
+
+
+def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
+    train, tests = small_sarcos
+    header = ",".join([*(f"x{j}" for j in range(1, 22)), *sarcos.TASKS, "in_test_file", "source_bits"])
+    rows = [[*row, int(k == 2), (1, 8, 9, 4, 8, 2)[k]] for k, row in enumerate(train)]
+
+    def table(rows):
+        return (header + "\n" + "\n".join(",".join(map(repr, map(float, row))) for row in rows) + "\n").encode()
+
+    files = {"train.csv": table(rows), "test.mat": packed(sarcos_inv_test=tests)}
+    options = {"train": "train.csv", "test": "test.mat"}
+    load = own_set.write("sarcos", files, options, "regression")
+    np.testing.assert_array_equal(load().X[:5], np.delete(train, 2, axis=0)[:, :21])
+    np.testing.assert_array_equal(load(unbiased=True).X[:2], train[[1, 4], :21])
+    assert "partial: 5 of the 6 training rows" in load().notes
+    rows[2][28] = 0
+    files["train.csv"] = table(rows)
+    assert own_set.error("sarcos", files, options, task_type="regression") == (
+        "train.csv: rows marked as not in the test file are in it"
+    )
+
+
+def test_git_blob_id_is_that_of_git():
+    # `printf 'hello\n' | git hash-object --stdin`
+    assert sarcos.git_blob_id(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
