@@ -12,16 +12,10 @@ from mtlrun.core.losses import Loss, SquaredLoss
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
+from mtlrun.solvers.balancing import RELAXATION, balance, guess_rho, next_balance, total
 from mtlrun.solvers.common import Callback, Tracker, start_parts
 from mtlrun.solvers.presolve import needed_parts
 from mtlrun.solvers.rotation import Rotation, prepare
-
-# Over-relaxation and penalty balancing; found by trial on school, enron, delicious and simulated data.
-RELAXATION = 1.6
-BALANCE_UNTIL = 300
-_DEAD_ZONE = 1.3
-_LARGEST_CHANGE = 10.0
-_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass
@@ -156,8 +150,8 @@ class _Space:
         return (moved, q + moved) if self.rotated else (self.rotation.lift(moved), q + moved)
 
     def primal(self, Z: list[np.ndarray], values: list[float]) -> float:
-        total = _sum(Z)
-        q = total if self.rotated else self.rotation.rotate(total)
+        W = total(Z)
+        q = W if self.rotated else self.rotation.rotate(W)
         linear, square = self._moments(q)
         fit = 0.5 * self.scale * float(np.sum(self.rotation.energy - 2.0 * linear + square))
         return max(fit, 0.0) + sum(values)
@@ -183,16 +177,6 @@ class _Space:
         G = self.scale * (self.rotation.cross - self.rotation.squares * q)
         return G if self.rotated else self.rotation.lift(G)
 
-    def first_rho(self) -> float:
-        """Guess rho as (size of the multipliers) / (size of a ridge solution)."""
-        alpha = max((p.alpha for p in self.penalties), default=0.0)
-        squares, cross = self.rotation.squares, self.rotation.cross
-        ridge = squares.mean()
-        size = float(np.linalg.norm(cross / (squares + ridge))) if ridge > 0 else 0.0
-        if alpha > 0 and size > 0:
-            return alpha * min(self.shape) ** 0.25 / size
-        return max(self.scale * float(ridge), 1.0)
-
     def _moments(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return y'Xq and ||Xq||^2 per task."""
         linear = np.einsum("ij,ij->j", self.rotation.cross, q)
@@ -203,9 +187,9 @@ def _iterate(
     space: _Space, Z: list[np.ndarray], U: list[np.ndarray], rho: float, tracker: Tracker
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
-    K, balance_at = len(Z), 3
+    K, balance_at = len(Z), next_balance(0)
     for it in range(1, tracker.max_iter + 1):
-        moved, q = space.data_step(_sum(Z) - _sum(U), rho / K)
+        moved, q = space.data_step(total(Z) - total(U), rho / K)
         moved /= K
         W = [z - u + moved for z, u in zip(Z, U, strict=True)] if it == balance_at else []
         before, values = Z, []
@@ -223,23 +207,12 @@ def _iterate(
         if tracker.due(it) and tracker.check(it, space.primal(Z, values), space.dual(q), Z):
             break
         if it == balance_at:
-            factor = _balance(W, before, Z, U)
+            factor = balance(W, before, Z, U)
             rho *= factor
             for u in U:
                 u /= factor
-            balance_at = it + (3 if it < 60 else 10) if it < BALANCE_UNTIL else 0
+            balance_at = next_balance(it)
     return Z, U, rho
-
-
-def _balance(W: list[np.ndarray], before: list[np.ndarray], Z: list[np.ndarray], U: list[np.ndarray]) -> float:
-    """Return the factor for rho that brings the relative primal and dual residuals together (1.0: leave it)."""
-    primal = _distance(W, Z) / max(_norm(W), _norm(Z), _TINY)
-    dual = _distance(Z, before) / max(_norm(U), _TINY)
-    if primal == dual:
-        return 1.0
-    factor = np.sqrt(primal / max(dual, _TINY))
-    factor = float(np.clip(factor, 1.0 / _LARGEST_CHANGE, _LARGEST_CHANGE))
-    return 1.0 if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE else factor
 
 
 def _checked_rotation(rotation: Rotation | None, data: TaskData, fit_intercept: bool) -> Rotation:
@@ -258,7 +231,7 @@ def _first_iterate(
     if isinstance(state, AdmmState) and state.fits(space, needed):
         rho_ = state.rho if rho is None else rho
         return [state.Z[k] for k in needed], [state.U[k] * (state.rho / rho_) for k in needed], rho_
-    rho_ = space.first_rho() if rho is None else rho
+    rho_ = guess_rho(space.penalties, space.rotation, space.shape, space.scale) if rho is None else rho
     if not (np.isfinite(rho_) and rho_ > 0):
         raise ValueError(f"rho must be positive and finite, got {rho_}")
     shape = (space.rotation.data.n_features, space.rotation.data.n_tasks)
@@ -269,18 +242,6 @@ def _first_iterate(
     for k in set(range(n_parts)) - set(needed):
         Z[0] = Z[0] + space.working(parts[k])
     # At an optimum every rho U_k is minus the gradient of the loss.
-    total = _sum(Z)
-    U = space.negative_gradient(total if space.rotated else space.rotation.rotate(total)) / rho_
+    W = total(Z)
+    U = space.negative_gradient(W if space.rotated else space.rotation.rotate(W)) / rho_
     return Z, [U.copy() for _ in Z], rho_
-
-
-def _sum(arrays: list[np.ndarray]) -> np.ndarray:
-    return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0)
-
-
-def _norm(arrays: list[np.ndarray]) -> float:
-    return float(np.sqrt(sum(np.vdot(A, A) for A in arrays)))
-
-
-def _distance(A: list[np.ndarray], B: list[np.ndarray]) -> float:
-    return _norm([a - b for a, b in zip(A, B, strict=True)])

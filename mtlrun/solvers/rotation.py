@@ -85,6 +85,10 @@ class Rotation(ABC):
         """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
         return np.zeros(self.data.n_tasks) if self._centred is None else self._centred.intercept(W)
 
+    def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
+        return b if self._centred is None else b + self._centred.intercept(W) - self._centred.y_mean
+
     @abstractmethod
     def rotate(self, W: np.ndarray) -> np.ndarray:
         """Return the coordinates (r, T) of W (d, T)."""
@@ -92,6 +96,14 @@ class Rotation(ABC):
     @abstractmethod
     def lift(self, Q: np.ndarray) -> np.ndarray:
         """Return the coefficients (d, T) of coordinates Q (r, T)."""
+
+    def scores(self, Q: np.ndarray) -> np.ndarray:
+        """Return the predictions, a field, that coordinates Q make with the (centred) designs of unweighted data."""
+        return self.operator.forward(self.lift(Q))
+
+    def pull(self, field: np.ndarray) -> np.ndarray:
+        """Return the adjoint of `scores`, (r, T)."""
+        return self.rotate(self.operator.adjoint(field))
 
     @property
     def _targets(self) -> np.ndarray:
@@ -153,16 +165,10 @@ class SharedRotation(Rotation):
         return self._from_rows(self._vectors @ (Q / self._roots))
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
-        """Return the predictions (n, T) of the centred, unweighted design; only for a rotation without weights."""
-        if self._wide:
-            return self._vectors @ (self._roots * Q)
-        return self.operator.forward(self.basis @ Q)
+        return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
 
     def pull(self, field: np.ndarray) -> np.ndarray:
-        """Return the adjoint of `scores`, (r, T)."""
-        if self._wide:
-            return self._roots * (self._vectors.T @ field)
-        return self.basis.T @ self.operator.adjoint(field)
+        return self._roots * (self._vectors.T @ field) if self._wide else super().pull(field)
 
     @cached_property
     def basis(self) -> np.ndarray:
