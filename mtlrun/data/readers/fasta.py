@@ -17,6 +17,7 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
+from mtlrun.data.readers import file_called
 
 VERSION = 1
 
@@ -172,7 +173,7 @@ def read(
     labels, owner, notes = [], [], []
     for t, task in enumerate(names):
         window = (windows or {}).get(task)
-        strings, signs = _read_task(files, (tasks or {})[task], (window[0], window[1]) if window else None, label)
+        strings, signs = _read_task(files, card, (tasks or {})[task], (window[0], window[1]) if window else None, label)
         dropped = 0
         if distinct:
             keep = _first_of_equal(strings, signs)
@@ -206,6 +207,7 @@ def _first_of_equal(strings: np.ndarray, signs: np.ndarray) -> np.ndarray:
 
 def _read_task(
     files: Mapping[str, DataFile],
+    card: Card,
     sources: Mapping[str, Sequence[str]],
     window: tuple[int, int] | None,
     label: str | None,
@@ -213,8 +215,9 @@ def _read_task(
     parts, labels = [], []
     for kind, sign in (("positive", 1.0), ("negative", -1.0), ("labelled", 0.0)):
         for name in sources.get(kind, ()):
-            with files[name].open() as stream:
-                strings, found = read_fasta(stream, files[name].where(), window=window, label=None if sign else label)
+            file = file_called(files, name, card)
+            with file.open() as stream:
+                strings, found = read_fasta(stream, file.where(), window=window, label=None if sign else label)
             parts.append(strings)
             labels.append(np.full(len(strings), sign) if found is None else found)
     widths = {p.dtype.itemsize for p in parts}

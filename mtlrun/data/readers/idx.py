@@ -14,6 +14,7 @@ from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
+from mtlrun.data.readers import file_called
 
 VERSION = 1
 
@@ -99,14 +100,13 @@ def read(
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     for image_name, label_name in parts:
-        pictures, marks = _array(files[image_name], 3), _array(files[label_name], 1)
+        picture_file, label_file = file_called(files, image_name, card), file_called(files, label_name, card)
+        pictures, marks = _array(picture_file, 3), _array(label_file, 1)
         if len(pictures) != len(marks):
-            raise DataError(
-                f"{files[label_name].where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}"
-            )
+            raise DataError(f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}")
         if images and pictures[0].size != images[0].shape[1]:
             raise DataError(
-                f"{files[image_name].where()}: {pictures[0].size} pixels where {parts[0][0]} has {images[0].shape[1]}"
+                f"{picture_file.where()}: {pictures[0].size} pixels where {parts[0][0]} has {images[0].shape[1]}"
             )
         images.append(pictures.reshape(len(pictures), -1))
         labels.append(marks)

@@ -15,6 +15,7 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
+from mtlrun.data.readers import file_called
 from mtlrun.data.readers.csv import read_table
 from mtlrun.data.readers.mat import expect_shape, finite, read_mat
 
@@ -73,11 +74,12 @@ def read(
         raise DataError(
             f"data set {card.id}: 'clean' goes with the full training file, 'unbiased' with the partial one"
         )
-    tests = _matrix(files[test], "sarcos_inv_test", TEST_ROWS)
+    tests = _matrix(file_called(files, test, card), "sarcos_inv_test", TEST_ROWS)
+    source = file_called(files, train, card)
     if full:
-        rows, note = _full_rows(files[train], tests, blob, clean)
+        rows, note = _full_rows(source, tests, blob, clean)
     else:
-        rows, note = _partial_rows(files[train], tests, unbiased)
+        rows, note = _partial_rows(source, tests, unbiased)
     both = np.vstack((rows, tests))
     order = np.arange(len(both))
     return Dataset(

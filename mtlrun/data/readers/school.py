@@ -10,7 +10,7 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import mat
+from mtlrun.data.readers import file_called, mat
 from mtlrun.data.splitters import TaskStratifiedKFold
 
 VERSION = 1
@@ -49,14 +49,16 @@ def read(
     DataError
         For wrong files, or split files that are no partition of the rows.
     """
-    dataset = mat.read({data: files[data]}, card, n_features=28, drop_bias=not bias)
+    dataset = mat.read({data: file_called(files, data, card)}, card, n_features=28, drop_bias=not bias)
     dataset.features = [f"x{j + 1}" for j in range(27)] + (["bias"] if bias else [])
     if not 2 <= folds <= dataset.n_samples:
         raise DataError(f"folds must lie between 2 and the number of rows, not {folds}")
     splitter = TaskStratifiedKFold(folds, random_state=seed)
     dataset.splits["folds"] = list(splitter.split(dataset.X, groups=dataset.task_id))
     if argyriou:
-        dataset.splits["argyriou"] = [_published(files[name], dataset.n_samples) for name in argyriou]
+        dataset.splits["argyriou"] = [
+            _published(file_called(files, name, card), dataset.n_samples) for name in argyriou
+        ]
     return dataset
 
 

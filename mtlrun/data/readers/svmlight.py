@@ -14,6 +14,7 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
+from mtlrun.data.readers import file_called
 from mtlrun.data.readers.csv import signs
 
 VERSION = 1
@@ -90,7 +91,7 @@ def read(
     DataError
         For a wrong file, or binary targets other than 0/1 and -1/+1.
     """
-    source = files[file] if file else next(iter(files.values()))
+    source = file_called(files, file, card) if file else next(iter(files.values()))
     name = source.where()
     X, target, qid = read_svmlight(source.read_bytes(), name, n_features=n_features, zero_based=zero_based)
     values = np.unique(target)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.readers.fasta import IUPAC, drop_repeats, iterate_fasta, read_fasta
+
+
+def parse(content: bytes, **options):
+    return read_fasta(io.BytesIO(content), "t.fa", **options)
+
+
+def refused(content: bytes, **options) -> str:
+    with pytest.raises(DataError) as caught:
+        parse(content, **options)
+    return str(caught.value)
+
+
+def test_sequences_over_several_lines():
+    sequences, labels = parse(b"\n>one\nACG\nTAC\n\n>two\r\nGGG\r\nTTT\r\n")
+    assert sequences.tolist() == [b"ACGTAC", b"GGGTTT"]
+    assert sequences.dtype == "S6"
+    assert labels is None
+
+
+def test_letters():
+    sequences, _ = parse(b">x\nacgtun\n>y\nRYSWKM\n")
+    assert sequences.tolist() == [b"ACGTTN", b"RYSWKM"]
+
+
+def test_window():
+    assert parse(b">x\nAACCGGTT\n>y\nTTGGCCAA\n", window=(2, 6))[0].tolist() == [b"CCGG", b"GGCC"]
+
+
+def test_labels_in_headers():
+    content = b"> chr=1, label=-1\nAC\n> label=1\nGT\n"
+    sequences, labels = parse(content, label="label=([+-]?1)")
+    assert sequences.tolist() == [b"AC", b"GT"]
+    assert labels.tolist() == [-1, 1]
+
+
+def test_records_come_one_at_a_time():
+    def lines():
+        yield b">a\n"
+        yield b"AC\n"
+        yield b">b\n"
+        raise AssertionError("read ahead of the first record")
+
+    records = iterate_fasta(lines(), "t.fa")
+    assert next(records) == (b"a", b"AC", 1)
+
+
+letters = st.text(IUPAC.decode().replace("U", ""), min_size=1, max_size=12)
+
+
+@given(st.lists(letters, min_size=1, max_size=8), st.integers(1, 5))
+def test_what_is_written_is_read(sequences, width):
+    length = min(map(len, sequences))
+    sequences = [s[:length].encode() for s in sequences]
+    text = b""
+    for k, s in enumerate(sequences):
+        text += b">%d\n" % k + b"\n".join(s[i : i + width] for i in range(0, length, width)) + b"\n"
+    assert parse(text)[0].tolist() == sequences
+
+
+GOLDEN = {
+    "digit": (
+        b">a\nACGT\n>b\nAC1T\n",
+        "t.fa:4:3: '1' is no IUPAC letter of DNA\nAllowed: ACGTURYSWKMBDHVN and small letters; gaps and stops are not.",
+    ),
+    "gap": (
+        b">a\nAC\nG-\n",
+        "t.fa:3:2: '-' is no IUPAC letter of DNA\nAllowed: ACGTURYSWKMBDHVN and small letters; gaps and stops are not.",
+    ),
+    "wrong encoding": (
+        b">a\nAC\xe9T\n",
+        "t.fa:2:3: byte 0xe9 is no IUPAC letter of DNA\n"
+        "Allowed: ACGTURYSWKMBDHVN and small letters; gaps and stops are not.",
+    ),
+    "unequal": (
+        b">a\nACGT\n>b\nAC\nG\n",
+        "t.fa:4: a sequence of 3 bases where the first has 4\n"
+        "All sequences must have one length; cut windows of equal length first.",
+    ),
+    "no header": (
+        b"ACGT\n>a\nACGT\n",
+        "t.fa:1:1: sequence before the first header\nA FASTA record starts with '>'.",
+    ),
+    "cut": (b">a\nACGT\n>b\n", "t.fa:3: a header without sequence\nThe file may be cut; fetch it again."),
+    "hole": (b">a\n>b\nACGT\n", "t.fa:1: a header without sequence\nThe file may be cut; fetch it again."),
+    "empty": (b"\n", "t.fa: no FASTA record in it\nA FASTA record starts with '>'."),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_bad_files(case):
+    content, text = GOLDEN[case]
+    assert refused(content) == text
+
+
+def test_bad_windows_and_labels():
+    assert refused(b">a\nACGT\n", window=(2, 6)) == ("t.fa: the window 2:6 does not fit into sequences of 4 bases")
+    remedy = "The card's option 'label' says how labels are written."
+    assert refused(b">label=1\nAC\n>a\nAC\n", label="label=(.*)") == f"t.fa:3: the header has no label\n{remedy}"
+    assert refused(b">label=2\nAC\n", label="label=(.*)") == f"t.fa:1: the label '2' is not +1 or -1\n{remedy}"
+
+
+def test_drop_repeats_keeps_the_first():
+    assert drop_repeats(np.array([b"B", b"A", b"B", b"C", b"A"])).tolist() == [0, 1, 3]
+
+
+FILES = {
+    "p1.fa": b">1\nAAAA\n>2\nACGT\n>3\nAAAA\n",
+    "n1.fa": b">1\nAAAA\n>2\nTTTT\n",
+    "p2.txt": b"> seq 1\nGGACGTGG\n",
+    "n2.txt": b"> seq 1\nGGTTTTGG\n> seq 2\nCCTTTTCC\n",
+}
+TASKS = {"one": {"positive": ["p1.fa"], "negative": ["n1.fa"]}, "two": {"positive": ["p2.txt"], "negative": ["n2.txt"]}}
+OPTIONS = {"tasks": TASKS, "windows": {"two": [2, 6]}}
+KIND = {"task_type": "binary", "design": "ragged"}
+
+
+def test_organisms_are_tasks(own_set):
+    load = own_set.write("fasta", FILES, OPTIONS, **KIND)
+    data = load(distinct=False)
+    assert data.X.tolist() == [b"AAAA", b"ACGT", b"AAAA", b"AAAA", b"TTTT", b"ACGT", b"TTTT", b"TTTT"]
+    assert data.X.dtype == "S4"
+    assert data.y.tolist() == [1, 1, 1, -1, -1, 1, -1, -1]
+    assert data.task_id.tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert data.tasks == ["one", "two"]
+    assert data.statistics() == {"n": 8, "d": 4, "tasks": 2, "task_min": 3, "task_max": 5, "positives": 4}
+
+
+def test_repeats_are_dropped_within_task_and_label(own_set):
+    data = own_set.write("fasta", FILES, OPTIONS, **KIND)()
+    assert data.X.tolist() == [b"AAAA", b"ACGT", b"AAAA", b"TTTT", b"ACGT", b"TTTT"]
+    assert data.y.tolist() == [1, 1, -1, -1, 1, -1]
+    assert data.notes == "one: 1 repeated sequences dropped; two: 1 repeated sequences dropped"
+
+
+def test_a_choice_of_organisms(own_set):
+    data = own_set.write("fasta", FILES, OPTIONS, **KIND)(organisms=["two"])
+    assert data.tasks == ["two"]
+    assert len(data.X) == 2
+
+
+def test_packed_files_and_header_labels(own_set):
+    files = {"a.fa.bz2": bz2.compress(b">label=1\nAC\n>label=-1\nGG\n")}
+    options = {"tasks": {"all": {"labelled": ["a.fa"]}}, "label": "label=(.+)"}
+    data = own_set.write("fasta", files, options, **KIND)()
+    assert data.y.tolist() == [1, -1]
+
+
+def test_golden_errors_of_a_set(own_set):
+    assert own_set.error("fasta", FILES, {"tasks": TASKS}, **KIND) == (
+        "data set mine: sequences of 8 bases in task two, 4 in task one\nGive windows of one length."
+    )
+    assert own_set.error("fasta", FILES, {**OPTIONS, "organisms": ["three"]}, **KIND) == (
+        "data set mine: no organism three\nKnown: one, two."
+    )
+    assert own_set.error("fasta", FILES, {"tasks": {}}, **KIND) == (
+        "data set mine: the option 'tasks' names no file\nName the files of every task."
+    )
+    wrong = {"one": {"positive": ["p1.fa"], "negative": ["absent.fa"]}}
+    assert own_set.error("fasta", FILES, {"tasks": wrong}, **KIND) == (
+        "unknown file of mine 'absent.fa'\nKnown: n1.fa, n2.txt, p1.fa, p2.txt."
+    )
+
+
+def test_truncated_gzip(own_set):
+    generator = np.random.default_rng(0)
+    rows = b"".join(b">s\n" + bytes(generator.choice(list(b"ACGT"), 50)) + b"\n" for _ in range(200))
+    files = {"p1.fa.gz": gzip.compress(rows)[:-900], "n1.fa": rows}
+    text = own_set.error("fasta", files, {"tasks": {"one": TASKS["one"]}}, **KIND)
+    assert text.startswith("p1.fa.gz: the file is truncated (the compressed data end too early)")
