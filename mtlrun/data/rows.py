@@ -51,14 +51,15 @@ class NewRows:
     Attributes
     ----------
     X : ndarray, csr_matrix, or byte strings of shape (n,)
-    tasks : list of str or None
-        The task of every row as the file names it; None when the file names none.
+    tasks : list of str, ndarray of int or None
+        The task of every row as the file names it, or its position among the tasks of the model; None when the file
+        says neither.
     ignored : list of str
         Columns of the file that are no features of the model.
     """
 
     X: Any
-    tasks: list[str] | None = None
+    tasks: list[str] | np.ndarray | None = None
     ignored: list[str] = field(default_factory=list)
 
 
@@ -150,8 +151,8 @@ def _mat(file: DataFile, wanted: Wanted) -> NewRows:
     with file.open() as stream:
         X = read_mat(stream, file.where(), ["X"])["X"]
     if isinstance(X, list):
-        tasks = [str(t) for t, part in enumerate(X) for _ in range(len(part))]
-        return NewRows(_checked(np.vstack(X), file), tasks)
+        positions = np.repeat(np.arange(len(X)), [len(part) for part in X])
+        return NewRows(_checked(np.vstack(X), file), positions)
     return NewRows(_checked(X, file))
 
 

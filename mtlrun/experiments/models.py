@@ -61,8 +61,10 @@ class Model:
         """Whether every row belongs to one task."""
         return self.facts["design"] == "ragged"
 
-    def task_codes(self, names: Sequence[str]) -> np.ndarray:
-        """Return the number of every task given by name, or by its number where no task has that name.
+    def task_codes(self, names: Sequence[str] | np.ndarray) -> np.ndarray:
+        """Return the position of every task, given by name or, as integers, by position.
+
+        Names may be written as positions where no task of the model is called by a number.
 
         Raises
         ------
@@ -70,7 +72,13 @@ class Model:
             For a task that the model was not fitted on.
         """
         tasks = self.facts["tasks"]
-        numbers = {str(t): t for t in range(len(tasks))} | {name: t for t, name in enumerate(tasks)}
+        if isinstance(names, np.ndarray):
+            if names.size and names.max() >= len(tasks):
+                raise UserError(f"the data have {names.max() + 1} tasks, the model has {len(tasks)}")
+            return names
+        numbers = {name: t for t, name in enumerate(tasks)}
+        if not any(name.isdecimal() for name in tasks):
+            numbers |= {str(t): t for t in range(len(tasks))}
         for name in dict.fromkeys(names):
             if name not in numbers:
                 raise UnknownNameError("task of the model", name, tasks)

@@ -30,6 +30,7 @@ from mtlrun.experiments.trainspec import FeatureStep, Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
 
 PER_TASK = "mtlrun.estimators.pertask:PerTask"
+PREFIX = "estimator__"
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
 SCHEMA = 1
 
@@ -96,7 +97,8 @@ def train(
         method = _Method.of(spec, dataset)
         found = _select(spec, method, dataset.subset(rows[0]), say)
         chosen = found.get("chosen", {})
-        say(f"fitting {spec.method.estimator}" + "".join(f" {name}={value}" for name, value in chosen.items()))
+        found = _outer_names(found)
+        say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in found.get("chosen", {}).items()))
         estimator, fields = measure(method.inputs(spec), part, chosen, True)
         predictions = _test_predictions(part, rows[1], estimator)
         if spec.refit:
@@ -136,7 +138,7 @@ class _Method:
             )
         if not _needs_wrapping(estimator, dataset):
             return cls(plain, select, method.grid, False)
-        grid = {f"estimator__{name}": values for name, values in method.grid.items()}
+        grid = {f"{PREFIX}{name}": values for name, values in method.grid.items()}
         return cls(_wrap(plain), _wrap(select), grid, True)
 
     def inputs(self, spec: TrainSpec) -> dict[str, Any]:
@@ -151,6 +153,13 @@ class _Method:
     def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters as the training file names them."""
         return dict(params["estimator"]["params"] if self.wrapped else params)
+
+
+def _outer_names(value: Any) -> Any:
+    """Return a record with the parameters called as in the training file."""
+    if isinstance(value, dict):
+        return {key.removeprefix(PREFIX): _outer_names(item) for key, item in value.items()}
+    return [_outer_names(item) for item in value] if isinstance(value, list) else value
 
 
 def _wrap(spec: Mapping[str, Any]) -> dict[str, Any]:

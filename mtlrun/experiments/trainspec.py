@@ -87,6 +87,11 @@ class TrainSpec(Base):
         return self
 
     @property
+    def datasets(self) -> list[DatasetSpec]:
+        """The data set, as an experiment has it."""
+        return [self.dataset]
+
+    @property
     def selection_metric(self) -> str:
         """The metric that parameters are chosen by."""
         return (self.selection.metric if self.selection else None) or self.metrics[0]

@@ -71,7 +71,7 @@ def test_matlab_cells_are_tasks(tmp_path):
     scipy.io.savemat(tmp_path / "a.mat", {"X": cells})
     rows = read_rows(tmp_path / "a.mat", PLAIN)
     np.testing.assert_array_equal(rows.X, EXPECTED[[0, 1, 0]])
-    assert rows.tasks == ["0", "1", "1"]
+    np.testing.assert_array_equal(rows.tasks, [0, 1, 1])
     scipy.io.savemat(tmp_path / "b.mat", {"X": EXPECTED})
     np.testing.assert_array_equal(read_rows(tmp_path / "b.mat", PLAIN).X, EXPECTED)
 

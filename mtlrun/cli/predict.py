@@ -1,0 +1,148 @@
+"""``mtlrun predict``: apply a trained model to new rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import say
+from mtlrun.core.errors import DataError, UserError
+
+if TYPE_CHECKING:
+    from mtlrun.experiments.models import Model
+
+ModelPath = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Folder that `mtlrun train` wrote, or the model.skops in it.")
+]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="New rows (.csv .tsv .txt .arff .mat .npz .svm .fa, also .gz), or the name of a data set.",
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="CSV file of the predictions, - for the terminal; default <DATA>-predictions.csv in this folder.",
+        rich_help_panel=options.OUT,
+    ),
+]
+TaskColumn = Annotated[
+    str,
+    typer.Option("--task-column", metavar="NAME", help="Column that names the task of every row."),
+]
+Task = Annotated[
+    str | None,
+    typer.Option("--task", metavar="NAME", help="The task of all rows, where the file names none."),
+]
+Labels = Annotated[
+    bool,
+    typer.Option("--labels", help="Write labels (-1, +1) instead of scores for data that share one X."),
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="TYPE",
+        help="A type from outside mtlrun and scikit-learn that the model may hold; its code is run. Repeatable.",
+    ),
+]
+
+
+def predict(
+    model: ModelPath,
+    data: Data,
+    task_column: TaskColumn = "task",
+    task: Task = None,
+    labels: Labels = False,
+    trust: Trust = None,
+    data_dir: options.DataDir = None,
+    output: File = None,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Predict new rows with a trained model and write the predictions as CSV."""
+    from mtlrun.experiments.models import load_model
+    from mtlrun.experiments.predictions import predictions_table, to_csv
+
+    fitted = load_model(model, trust or ())
+    X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
+    task_type = fitted.facts["task_type"]
+    try:
+        guessed = None if task_type == "regression" else fitted.labels(X, codes)
+        scores = guessed if labels and codes is None and guessed is not None else fitted.scores(X, codes)
+    except ValueError as error:
+        raise UserError(f"{data}: {error}") from error
+    table = predictions_table(scores, task_type=task_type, tasks=fitted.facts["tasks"], task_id=codes, labels=guessed)
+    _write(to_csv(table), output or Path(f"{_stem(data)}-predictions.csv"), len(table), quiet)
+
+
+def _rows(
+    fitted: Model, data: str, task_column: str, task: str | None, data_dir: Path | None, quiet: bool
+) -> tuple[Any, Any]:
+    """Return X and the task codes (None for a shared design) of new rows or of a whole data set."""
+    from mtlrun.data.rows import Wanted, read_rows
+
+    facts = fitted.facts
+    path = Path(data)
+    if path.suffix or path.exists():
+        columns = facts["input"]
+        wanted = Wanted(
+            columns["n_features"], tuple(columns["names"]), columns["strings"], task_column if fitted.ragged else None
+        )
+        rows = read_rows(path, wanted)
+        if rows.ignored and not quiet:
+            say(f"{data}: ignored columns: {', '.join(rows.ignored)}", error=True)
+        X, names = rows.X, rows.tasks
+    else:
+        X, names = _dataset(fitted, data, data_dir)
+    if not fitted.ragged:
+        return X, None
+    if task is not None:
+        names = [task] * X.shape[0]
+    if names is None:
+        raise DataError(
+            f"{data}: does not say to which of the {len(facts['tasks'])} tasks the rows belong",
+            f"Add a column named {task_column!r}, name it with --task-column, or say --task NAME for all rows.",
+        )
+    return X, fitted.task_codes(names)
+
+
+def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
+    """Return X and task names of a data set; with the options of the training, where it is the same set."""
+    from mtlrun.data.load import load_dataset
+
+    facts = fitted.facts
+    options = facts["dataset"]["options"] if id == facts["dataset"]["id"] else {}
+    dataset = load_dataset(id, data_dir=data_dir, **options)
+    wanted = facts["input"]
+    if dataset.n_features != wanted["n_features"] or dataset.strings != wanted["strings"]:
+        raise DataError(f"data set {id} has {dataset.n_features} features, the model {wanted['n_features']}")
+    names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
+    return dataset.X, names
+
+
+def _stem(data: str) -> str:
+    return Path(data).name.partition(".")[0]
+
+
+def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
+    if str(output) == "-":
+        sys.stdout.write(text)
+        return
+    from mtlrun.core.records import write_atomic
+
+    try:
+        write_atomic(output, text)
+    except OSError as error:
+        raise UserError(f"{output}: cannot be written: {error.strerror}") from None
+    if not quiet:
+        say(f"{n_rows} rows predicted, written: {output}")

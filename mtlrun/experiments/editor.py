@@ -1,0 +1,61 @@
+"""The JSON schema of experiment and training files, for the completion and checks of editors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from mtlrun.core.metrics import METRICS
+from mtlrun.estimators.registry import METHODS
+from mtlrun.experiments.schema import ExperimentSpec
+from mtlrun.experiments.trainspec import TrainSpec
+
+#: Models that may also be written as the one text that they need.
+_SHORT = ("DatasetSpec", "FeatureStep", "TrainMethod")
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the schema (JSON Schema 2020-12) of every file that mtlrun reads under ``configs``.
+
+    It says what the pydantic models say, and in addition which short forms are read and which methods and metrics
+    there are. Files may still be refused for what needs more than one value, see `mtlrun validate`.
+    """
+    either: Any = TypeAdapter(Annotated[ExperimentSpec | TrainSpec, Field(union_mode="left_to_right")])
+    schema: dict[str, Any] = either.json_schema(by_alias=True)
+    definitions = schema["$defs"]
+    for name in _SHORT:
+        short = {**definitions[name], "title": name}
+        text: dict[str, Any] = {"type": "string"}
+        if name == "TrainMethod":
+            text = {"$ref": "#/$defs/EstimatorName"}
+        if name == "FeatureStep":
+            text = {"enum": short["properties"]["kind"]["enum"]}
+        definitions[name] = {"anyOf": [text, short]}
+    definitions["EstimatorName"] = {
+        "description": "A registered method, or package.module:Class of any scikit-learn estimator.",
+        "anyOf": [{"enum": sorted(METHODS)}, {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}],
+    }
+    definitions["MetricName"] = {"enum": sorted(METRICS)}
+    for name in ("Method", "TrainMethod"):
+        _properties(definitions[name])["estimator"] = {"$ref": "#/$defs/EstimatorName"}
+    for name in ("ExperimentSpec", "TrainSpec"):
+        _properties(definitions[name])["metrics"]["items"] = {"$ref": "#/$defs/MetricName"}
+    experiment = _properties(definitions["ExperimentSpec"])
+    for name in ("default_for", "tolerance"):
+        several = experiment[name]
+        experiment[name] = {"anyOf": [several["items"], several], "default": []}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mtlrun experiment or training file",
+        "if": {"properties": {"kind": {"const": "train"}}, "required": ["kind"]},
+        "then": {"$ref": "#/$defs/TrainSpec"},
+        "else": {"$ref": "#/$defs/ExperimentSpec"},
+        "$defs": definitions,
+    }
+
+
+def _properties(definition: dict[str, Any]) -> dict[str, Any]:
+    model = definition["anyOf"][1] if "anyOf" in definition else definition
+    found: dict[str, Any] = model["properties"]
+    return found
