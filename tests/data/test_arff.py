@@ -1,0 +1,218 @@
+"""ARFF: what is written comes back, quickly or value by value; what is wrong is named by line and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers import arff
+from mtlrun.data.readers.arff import ArffTable, read_arff
+
+HEAD = "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@attribute c real\n@data\n"
+
+
+def parse(folder: Path, text: str | bytes, **options: Any) -> ArffTable:
+    path = folder / "t.arff"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_arff(DataFile("t.arff", path, "plain"), **options)
+
+
+def complaint(folder: Path, text: str | bytes, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        parse(folder, text, **options)
+    return caught.value.message.replace(f"{folder}/", "")
+
+
+def dense(table: ArffTable) -> np.ndarray:
+    return table.X.toarray() if sparse.issparse(table.X) else table.X
+
+
+def write_rows(X: np.ndarray, *, as_sparse: bool) -> str:
+    if not as_sparse:
+        return "\n".join(",".join(repr(float(v)) for v in row) for row in X)
+    return "\n".join("{" + ",".join(f"{j} {float(row[j])!r}" for j in np.flatnonzero(row)) + "}" for row in X)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    X=arrays(
+        float,
+        st.tuples(st.integers(1, 8), st.integers(1, 5)),
+        elements=st.one_of(st.just(0.0), st.floats(-1e300, 1e300, allow_nan=False)),
+    ),
+    as_sparse=st.booleans(),
+    quick=st.booleans(),
+)
+def test_numbers_come_back_exactly(
+    tmp_path_factory: pytest.TempPathFactory, X: np.ndarray, as_sparse: bool, quick: bool
+) -> None:
+    head = "@relation r\n" + "".join(f"@attribute x{j} numeric\n" for j in range(X.shape[1])) + "@data\n"
+    folder = tmp_path_factory.mktemp("arff")
+    with pytest.MonkeyPatch.context() as patch:
+        if not quick:
+            patch.setattr(arff, "_numbers", lambda *_: None)
+        table = parse(folder, head + write_rows(X, as_sparse=as_sparse))
+    assert sparse.issparse(table.X) == as_sparse
+    np.testing.assert_array_equal(dense(table), X)
+
+
+@pytest.mark.parametrize("rows", ["1,0,2\n3,1,-4.5e1", "{0 1,2 2}\n{0 3,1 1,2 -45}", "{0 1,2 2}\n3,1,-45"])
+def test_dense_sparse_and_mixed_rows_agree(tmp_path: Path, rows: str) -> None:
+    np.testing.assert_array_equal(dense(parse(tmp_path, HEAD + rows)), [[1, 0, 2], [3, 1, -45]])
+
+
+def test_blocks_do_not_change_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((50, 3)) * (rng.random((50, 3)) < 0.5)
+    X[:, 1] = X[:, 1] > 0
+    for as_sparse in (False, True):
+        text = HEAD + write_rows(X, as_sparse=as_sparse)
+        whole = dense(parse(tmp_path, text))
+        monkeypatch.setattr(arff, "_BLOCK", 40)
+        np.testing.assert_array_equal(dense(parse(tmp_path, text)), whole)
+        np.testing.assert_array_equal(whole, X)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_blanks_comments_empty_rows_and_case(tmp_path: Path, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not quick:
+        monkeypatch.setattr(arff, "_numbers", lambda *_: None)
+    text = (
+        "\ufeff% made by hand\n\n@RELATION 'a b'\n@Attribute  a   NUMERIC\n% in between\n@ATTRIBUTE b\t{0, 1}\n"
+        "@attribute c Integer\n@DATA  % none yet\n\n% first\n  { 0 1 , 2 5 }  \n{ }\n{}\n{1 1}\r\n"
+    )
+    table = parse(tmp_path, text)
+    assert table.relation == "a b"
+    np.testing.assert_array_equal(dense(table), [[1, 0, 5], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
+    assert table.X.nnz == 3
+
+
+def test_names_quotes_and_escapes(tmp_path: Path) -> None:
+    text = (
+        "@relation r\n@attribute TAG_m\\'usica {0,1}\n@attribute 'with space' numeric\n"
+        "@attribute \"it's\" numeric\n@attribute 'don\\'t' numeric\n@attribute 50%,off numeric\n@data\n1,2,3,4,5\n"
+    )
+    table = parse(tmp_path, text)
+    assert [a.name for a in table.attributes] == ["TAG_m'usica", "with space", "it's", "don't", "50%,off"]
+    assert table.attributes[0].raw == "TAG_m\\'usica"
+    np.testing.assert_array_equal(table.X, [[1, 2, 3, 4, 5]])
+
+
+def test_nominal_words_get_their_position(tmp_path: Path) -> None:
+    head = "@relation r\n@attribute colour {red, 'light blue', \"green,ish\"}\n@attribute n {5,7}\n@data\n"
+    np.testing.assert_array_equal(
+        parse(tmp_path, head + "'light blue',7\nred,5\n\"green,ish\", 5").X, [[1, 7], [0, 5], [2, 5]]
+    )
+    sparse_head = head.replace("{5,7}", "{0,7}")
+    np.testing.assert_array_equal(dense(parse(tmp_path, sparse_head + "{0 'light blue',1 7}\n{}")), [[1, 7], [0, 0]])
+
+
+def test_missing_values(tmp_path: Path) -> None:
+    rows = "1,?,2\n?,1,?"
+    assert complaint(tmp_path, HEAD + rows) == "t.arff:6:3: the value of 'b' is missing ('?')"
+    np.testing.assert_array_equal(parse(tmp_path, HEAD + rows, missing="nan").X, [[1, np.nan, 2], [np.nan, 1, np.nan]])
+    X = parse(tmp_path, HEAD + "{0 ?, 1 1}", missing="nan").X
+    np.testing.assert_array_equal(X.toarray(), [[np.nan, 1, 0]])
+    with pytest.raises(DataError, match="missing must be 'error' or 'nan'"):
+        parse(tmp_path, HEAD + rows, missing="zero")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "t.arff: there is no @data line"),
+        ("@relation r\n@attribute a numeric\n", "t.arff: there is no @data line"),
+        ("@relation r\n@data\n1", "t.arff:2:1: @data comes before any @attribute"),
+        ("hello\n", "t.arff:1:1: expected @relation, @attribute or @data, found 'hello'"),
+        (
+            "@relation r\n@attribute a string\n@data\n",
+            "t.arff:2:14: attribute 'a' is of type 'string'; wanted numeric or {nominal}",
+        ),
+        ("@relation r\n@attribute\n@data\n", "t.arff:2:1: cannot read the attribute '@attribute'"),
+        (
+            "@relation r\n@attribute 'a numeric\n@data\n",
+            't.arff:2:1: cannot read the attribute "@attribute \'a numeric"',
+        ),
+        ("@relation r\n@attribute a {0,,1}\n@data\n", "t.arff:2:17: cannot read a value at ',1'"),
+        (HEAD + "1,0,2\n\n1,0\n", "t.arff:8:1: the row has 2 values, expected 3"),
+        (HEAD + "1,0,2,3\n", "t.arff:6:1: the row has 4 values, expected 3"),
+        (HEAD + "1,0,x\n", "t.arff:6:5: the value of 'c' must be a finite number, not 'x'"),
+        (HEAD + "nan,0,1\n", "t.arff:6:1: the value of 'a' must be a finite number, not 'nan'"),
+        (HEAD + "1,0,1e999\n", "t.arff:6:5: the value of 'c' must be a finite number, not '1e999'"),
+        (HEAD + "1,2,3\n", "t.arff:6:3: '2' is no value of 'b' (0, 1)"),
+        (HEAD + "1,,3\n", "t.arff:6:3: cannot read a value at ',3'"),
+        (HEAD + "1,0,\n", "t.arff:6:5: cannot read a value at ''"),
+        (HEAD + "{0 1,3 1}\n", "t.arff:6:6: column 3: there are 3 columns"),
+        (HEAD + "{0 1,0 2}\n", "t.arff:6:6: column 0: it is given twice"),
+        (HEAD + "{0 1,1 3}\n", "t.arff:6:8: '3' is no value of 'b' (0, 1)"),
+        (HEAD + "{0 1,2}\n", "t.arff:6:6: expected 'column value', found '2'"),
+        (HEAD + "{0 9 10,2}\n", "t.arff:6:2: expected 'column value', found '0 9 10,2'"),
+        (HEAD + "{0 -,2 1}\n", "t.arff:6:4: the value of 'a' must be a finite number, not '-'"),
+        (HEAD + "{0 1}\n{0 1", "t.arff:7:4: the row does not end with '}' (truncated, or an instance weight)"),
+        (HEAD + "{0 1}, {5}", None),
+        (
+            HEAD.replace("{0,1}", "{1,0}") + "{0 1}\n",
+            "t.arff:3:1: rows are sparse, so an omitted 'b' would mean '1', not zero",
+        ),
+        (HEAD.encode() + b"1,0,\xff\n", "t.arff:6:5: byte 0xff is no utf-8 text"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str | bytes, message: str | None) -> None:
+    found = complaint(tmp_path, text)
+    assert found == message if message else found.startswith("t.arff:6:")
+
+
+def test_unsorted_sparse_rows_are_sorted(tmp_path: Path) -> None:
+    X = parse(tmp_path, HEAD + "{2 7,0 1}").X
+    assert X.has_sorted_indices
+    np.testing.assert_array_equal(X.toarray(), [[1, 0, 7]])
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    text = "@relation r\n@attribute café numeric\n@data\n1\n".encode("latin-1")
+    assert "no utf-8 text" in complaint(tmp_path, text)
+    assert parse(tmp_path, text, encoding="latin-1").attributes[0].name == "café"
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    assert parse(tmp_path, HEAD).X.shape == (0, 3)
+
+
+TABLE = (
+    b"@relation r\n@attribute x numeric\n@attribute school {north,south}\n@attribute mark numeric\n"
+    b"@attribute kind {dog,cat}\n@data\n1,south,5,cat\n2,north,6,dog\n3,south,7,dog\n"
+)
+
+
+def test_a_table_with_targets(own_set: Any) -> None:
+    load = own_set.write("arff", {"t.arff": TABLE}, {"target": "mark", "task": "school"}, "regression", "ragged")
+    data = load()
+    assert (data.tasks, data.features) == (["north", "south"], ["x", "kind"])
+    np.testing.assert_array_equal(data.task_id, [1, 0, 1])
+    np.testing.assert_array_equal(data.y, [5, 6, 7])
+    data = load(target=["mark", "x"], task=None)
+    assert data.tasks == ["mark", "x"]
+    assert data.y.shape == (3, 2)
+
+
+def test_a_table_with_classes_and_labels(own_set: Any) -> None:
+    load = own_set.write("arff", {"t.arff": TABLE}, {"target": "kind"}, "multiclass")
+    assert load().tasks == ["dog", "cat"]
+    np.testing.assert_array_equal(load().y, [1, 0, 0])
+    load = own_set.write("arff", {"t.arff": TABLE}, {"target": ["kind"]}, "binary")
+    np.testing.assert_array_equal(load().y, [[1], [-1], [-1]])
+    text = own_set.error("arff", {"t.arff": TABLE}, {"target": ["mark"]}, task_type="binary")
+    assert text == "t.arff: binary labels must be 0/1 or -1/+1, found [5.0, 6.0, 7.0]"
+    text = own_set.error("arff", {"t.arff": TABLE}, {"target": "marks"}, task_type="regression")
+    assert text == "t.arff: no columns are called 'marks', expected one"
+    assert "needs the option 'target'" in own_set.error("arff", {"t.arff": TABLE})

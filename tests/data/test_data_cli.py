@@ -1,0 +1,251 @@
+"""`mtlrun data`: what it prints and with which code it ends."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import mtlrun.data.fetch
+from mtlrun.cli.data import app
+from mtlrun.core.errors import UserError
+
+ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n1,7\n"
+SHA = hashlib.sha256(ARFF).hexdigest()
+CARD = f"""\
+id: mine
+title: My set
+task_type: binary
+design: shared
+reader: {{name: mulan, options: {{arff: [t.arff]}}}}
+folder: mine
+files:
+  - name: t.arff
+    sha256: {SHA}
+    bytes: {len(ARFF)}
+    urls: [{{url: "https://example.org/t.arff"}}]
+  - name: extra.arff
+    sha256: {"0a" * 32}
+uses: [t.arff]
+variants:
+  more: {{options: {{labels: -1}}, uses: [extra.arff]}}
+licence: free
+citation: nobody
+statistics: {{n: 3, d: 1, tasks: 1, x_density: 1.0}}
+notes: made up
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "cards" / "mine.yaml").write_text(CARD)
+    (tmp_path / "mine" / "t.arff").write_bytes(ARFF)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Return the exit code and all output; a UserError counts as 2, as the command line makes it."""
+    result = CliRunner().invoke(app, [*arguments, "--data-dir", str(folder)])
+    if isinstance(result.exception, UserError):
+        return 2, result.output + f"Error: {result.exception}"
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_list(folder: Path) -> None:
+    code, text = run(folder, "list")
+    lines = {line.split()[0]: line.split() for line in text.splitlines() if line}
+    assert code == 0
+    assert lines["ID"] == ["ID", "N", "D", "TASKS", "AVAILABLE", "TITLE"]
+    assert lines["mine"] == ["mine", "3", "1", "1", "yes", "My", "set"]
+    assert lines["enron"][1:5] == ["1702", "1001", "53", "no"]
+    assert lines["digits"][4:6] == ["built", "in"]
+    assert lines["simulated-rmtl"][-1] == "[simulated]"
+    assert f"Data directory: {folder}" in text
+
+
+def test_list_goes_on_after_a_broken_card(folder: Path) -> None:
+    (folder / "cards" / "bad.yaml").write_text("id: bad\n")
+    code, text = run(folder, "list")
+    assert code == 2
+    assert "bad.yaml:1:1: the card lacks the key 'title'" in text
+    assert "My set" in text
+
+
+def test_info(folder: Path) -> None:
+    code, text = run(folder, "info", "mine")
+    assert code == 0
+    assert f"t.arff: verified, sha256 {SHA}, {len(ARFF)} bytes, in t.arff" in text
+    assert "licence:   free" in text
+    assert "citation:  nobody" in text
+    assert "variants:  more" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["x_density", "1", "1", "ok"] in rows
+    assert ["positives", "2"] in rows
+    assert "extra.arff" not in text
+
+
+def test_info_when_statistics_differ(folder: Path) -> None:
+    (folder / "cards" / "mine.yaml").write_text(CARD.replace("n: 3", "n: 4"))
+    code, text = run(folder, "info", "mine")
+    assert code == 2
+    assert "mine: n is 3, the card says 4" in text
+    assert ["n", "3", "4", "DIFFERS"] in [line.split() for line in text.splitlines()]
+
+
+def test_info_without_the_files(folder: Path) -> None:
+    (folder / "mine" / "t.arff").unlink()
+    code, text = run(folder, "info", "mine")
+    assert code == 0
+    assert f"t.arff: missing, expected sha256 {SHA}" in text
+    assert "Missing: t.arff. Download: mtlrun data fetch mine" in text
+    assert ["n", "3"] in [line.split() for line in text.splitlines()]
+
+
+def test_info_of_a_variant_and_of_simulated_data(folder: Path) -> None:
+    code, text = run(folder, "info", "mine", "--variant", "more")
+    assert (code, "Missing: extra.arff." in text) == (0, True)
+    code, text = run(folder, "info", "simulated-rmtl", "--variant", "value")
+    assert code == 0
+    assert "[simulated]" in text
+    assert "y_var" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "../mine"], "'../mine' is no name of a data set"),
+        (["info", "min"], "unknown data set 'min'\nDid you mean 'mine'?"),
+        (["verify", "min"], "unknown data set 'min'\nDid you mean 'mine'?"),
+        (["fetch", "/etc"], "'/etc' is no name of a data set"),
+        (["add", "..", "x"], "'..' is no name of a data set"),
+        (["info", "mine", "--variant", "mor"], "unknown variant of mine 'mor'\nDid you mean 'more'?"),
+        (["fetch", "mine", "enron", "--url", "https://example.org"], "--url goes with one data set"),
+    ],
+)
+def test_wrong_names(folder: Path, arguments: list[str], message: str) -> None:
+    code, text = run(folder, *arguments)
+    assert code == 2
+    assert message in text
+
+
+def test_verify(folder: Path) -> None:
+    code, text = run(folder, "verify", "mine", "gauss2d")
+    assert code == 0
+    assert text.splitlines() == [
+        f"mine: t.arff: ok, sha256 {SHA}",
+        "mine: 3 x 1, 1 tasks: statistics checked",
+        "gauss2d: 100000 x 2, 2 tasks: statistics checked",
+    ]
+
+
+def test_verify_without_names_skips_what_is_not_there(folder: Path) -> None:
+    code, text = run(folder, "verify", "--files-only")
+    assert code == 0
+    assert f"mine: t.arff: ok, sha256 {SHA}" in text
+    assert "enron: skipped, not all files are there" in text
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda f: f.write_bytes(ARFF.replace(b"5", b"4")), "the content is not that of mine/t.arff"),
+        (lambda f: f.unlink(), "mine: data set mine: the file t.arff is missing"),
+        (
+            lambda f: (f.unlink(), f.with_name("t.arff.gz").write_bytes(gzip.compress(ARFF)[:-9])),
+            "t.arff.gz: the file is truncated",
+        ),
+        (lambda f: (f.unlink(), f.mkdir()), "t.arff: is a directory, expected a file"),
+    ],
+)
+def test_verify_refuses(folder: Path, break_it: Any, message: str) -> None:
+    break_it(folder / "mine" / "t.arff")
+    code, text = run(folder, "verify", "mine")
+    assert code == 2
+    assert message in text
+    assert "1 data set(s) are not what their cards say" in text
+
+
+def test_verify_reports_wrong_statistics_and_unreadable_content(folder: Path) -> None:
+    card = folder / "cards" / "mine.yaml"
+    card.write_text(CARD.replace("tasks: 1", "tasks: 2"))
+    code, text = run(folder, "verify", "mine")
+    assert code == 2
+    assert "mine: tasks is 1, the card says 2" in text
+    (folder / "mine" / "t.arff").write_bytes(b"junk")
+    card.write_text(CARD.replace(SHA, hashlib.sha256(b"junk").hexdigest()))
+    code, text = run(folder, "verify", "mine")
+    assert code == 2
+    assert "t.arff:1:1: expected @relation" in text
+
+
+def test_add(folder: Path, tmp_path: Path) -> None:
+    (folder / "mine" / "t.arff").unlink()
+    given = tmp_path / "some name.bin"
+    given.write_bytes(gzip.compress(ARFF))
+    code, text = run(folder, "add", "mine", str(given))
+    assert code == 0
+    assert text.splitlines() == [f"mine: t.arff verified, {folder}/mine/t.arff.gz", "mine: complete"]
+    assert run(folder, "verify", "mine")[0] == 0
+    code, text = run(folder, "add", "enron", str(given))
+    assert code == 2
+    assert "the content is no file of enron" in text
+    code, text = run(folder, "add", "digits", str(given))
+    assert code == 2
+    assert "data set digits needs no files" in text
+
+
+def test_fetch_asks_before_it_downloads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(url: str, part: Path, **_: Any) -> None:
+        asked.append(url)
+        part.parent.mkdir(exist_ok=True)
+        part.write_bytes(ARFF)
+
+    monkeypatch.setattr(mtlrun.data.fetch, "download", answer)
+    (folder / "mine" / "t.arff").unlink()
+    code, text = run(folder, "fetch", "mine")
+    assert code == 2
+    assert "mine: 1 file(s), 0.0 MB unpacked, licence: free, to" in text
+    assert "without a terminal nothing is downloaded unasked\nSay --yes." in text
+    assert asked == []
+    code, text = run(folder, "fetch", "mine", "digits", "--yes")
+    assert code == 0
+    assert asked == ["https://example.org/t.arff"]
+    assert f"mine: t.arff verified, {folder}/mine/t.arff" in text
+    assert "digits: needs no files" in text
+    assert run(folder, "fetch", "mine") == (0, f"mine: t.arff verified, {folder}/mine/t.arff\n")
+    assert len(asked) == 1
+
+
+def test_fetch_offline_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = folder / "cards" / "mine.yaml"
+    card.write_text(CARD.replace("https://example.org", "https://127.0.0.1:9"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    (folder / "mine" / "t.arff").unlink()
+    code, text = run(folder, "fetch", "mine", "--yes")
+    assert code == 2
+    assert "https://127.0.0.1:9/t.arff: no connection" in text
+    assert "  mtlrun data add mine FILE\n" in text
+    assert f"at {folder}/mine/t.arff\nIts content must have sha256 {SHA}, {len(ARFF)} bytes." in text
+
+
+def test_help_and_list_import_no_numpy(folder: Path) -> None:
+    code = (
+        "import sys\nfrom mtlrun.cli.data import app\n"
+        f"app(['list', '--data-dir', {str(folder)!r}], standalone_mode=False)\n"
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'pandas', 'requests'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "\x1b" not in done.stdout

@@ -1,0 +1,251 @@
+"""From a name to a data set: options, variants, samples, fingerprints, and the facts of the real files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mtlrun.data
+from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.data import Dataset, dataset_fingerprint, load_dataset
+from mtlrun.data.cards import card_paths, load_card
+from mtlrun.data.check import compare_statistics
+from mtlrun.data.fetch import missing_files
+
+ARFF = b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n" + b"".join(
+    b"%d,%d,%d\n" % (i % 2, i % 3 == 0, i) for i in range(12)
+)
+REAL = ["enron", "delicious", "bibtex", "corel5k", "mediamill-excerpt", "mediamill", "eurlex-dc"]
+MINE = ["digits", "simulated-rmtl", "simulated-fetr", "gauss2d"]
+
+
+@pytest.fixture
+def mine(own_set: Any) -> Any:
+    return own_set.write("mulan", {"t.arff": ARFF}, {"arff": ["t.arff"]}, "binary")
+
+
+def test_what_load_adds(mine: Any, own_set: Any) -> None:
+    data = mine()
+    assert (data.id, data.title, data.simulated) == ("mine", "mine", False)
+    assert data.fingerprint == dataset_fingerprint("mine", data_dir=own_set.folder)
+    assert data.options["missing"] == "error"
+    assert (data.n_samples, data.n_features, data.n_tasks) == (12, 1, 2)
+
+
+def test_options_win_over_the_card(mine: Any) -> None:
+    assert mine(labels=1).tasks == ["a"]
+
+
+def test_unknown_options_variants_and_sets(mine: Any) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        mine(label=1)
+    assert str(caught.value) == "unknown option of data set mine 'label'\nDid you mean 'labels'?"
+    with pytest.raises(UnknownNameError, match="unknown option of data set mine 'sampel'"):
+        mine(sampel=1)
+    with pytest.raises(UnknownNameError, match="unknown variant of simulated-rmtl 'valeu'"):
+        load_dataset("simulated-rmtl", variant="valeu")
+    with pytest.raises(UnknownNameError, match="unknown data set 'enrno'"):
+        load_dataset("enrno")
+    with pytest.raises(DataError, match="is no name of a data set"):
+        load_dataset("../enron")
+
+
+def test_samples(mine: Any, own_set: Any) -> None:
+    data, whole = mine(sample=5, sample_seed=3), mine()
+    rows = np.sort(np.random.default_rng(3).permutation(12)[:5])
+    np.testing.assert_array_equal(data.X, whole.X[rows])
+    np.testing.assert_array_equal(data.y, whole.y[rows])
+    assert data.fingerprint == dataset_fingerprint("mine", data_dir=own_set.folder, sample=5, sample_seed=3)
+    for wrong in (0, 13):
+        with pytest.raises(DataError, match=f"cannot take a sample of {wrong} from 12 rows"):
+            mine(sample=wrong)
+
+
+def test_samples_of_ragged_sets_keep_all_tasks() -> None:
+    data = load_dataset("gauss2d", n=100, sample=30)
+    assert data.task_id is not None
+    assert data.task_id.shape == data.y.shape == (30,)
+    assert data.tasks == ["task 0", "task 1"]
+
+
+def test_fingerprints_tell_apart_what_differs_and_nothing_else(mine: Any, own_set: Any) -> None:
+    def fingerprint(**options: Any) -> str:
+        return dataset_fingerprint("mine", data_dir=own_set.folder, **options)
+
+    base = fingerprint()
+    assert base == fingerprint(missing="error")  # the default, said aloud
+    different = [
+        fingerprint(missing="nan"),
+        fingerprint(sample=5),
+        fingerprint(sample=5, sample_seed=1),
+        fingerprint(sample=6),
+    ]
+    own_set.write("mulan", {"t.arff": ARFF + b"1,1,5\n"}, {"arff": ["t.arff"]}, "binary")
+    different.append(fingerprint())
+    assert len({base, *different}) == 6
+    own_set.write("mulan", {"t.arff": ARFF}, {"arff": ["t.arff"]}, "binary")
+    card = own_set.folder / "cards" / "mine.yaml"
+    card.write_text(card.read_text().replace("title: mine", "title: another title"))
+    assert fingerprint() == base
+
+
+def test_fingerprints_of_simulated_sets() -> None:
+    base = dataset_fingerprint("simulated-rmtl")
+    assert base == dataset_fingerprint("simulated-rmtl", n=300)
+    assert base != dataset_fingerprint("simulated-rmtl", seed=1)
+    assert dataset_fingerprint("simulated-rmtl", variant="value") == dataset_fingerprint("simulated-rmtl", kind="value")
+
+
+def test_fingerprints_parse_nothing(own_set: Any) -> None:
+    load = own_set.write("mulan", {"t.arff": b"no arff at all"}, {"arff": ["t.arff"]}, "binary")
+    assert len(dataset_fingerprint("mine", data_dir=own_set.folder)) == 64
+    with pytest.raises(DataError, match="expected @relation"):
+        load()
+
+
+def test_containers_do_not_matter(mine: Any, own_set: Any) -> None:
+    import gzip
+
+    base = dataset_fingerprint("mine", data_dir=own_set.folder)
+    (own_set.folder / "mine" / "t.arff").unlink()
+    (own_set.folder / "mine" / "t.arff.gz").write_bytes(gzip.compress(ARFF))
+    assert dataset_fingerprint("mine", data_dir=own_set.folder) == base
+
+
+@pytest.mark.parametrize(
+    ("reader", "message"),
+    [("nothing", "there is no module mtlrun.data.readers.nothing for 'nothing'"), ("arff:x", "no function 'read_x'")],
+)
+def test_readers_that_do_not_exist(own_set: Any, reader: str, message: str) -> None:
+    assert message in own_set.error(reader, {"t.arff": ARFF})
+
+
+def test_the_package_offers_names_lazily() -> None:
+    assert set(mtlrun.data.__all__) == set(mtlrun.data._HOMES)
+    assert all(getattr(mtlrun.data, name) is not None for name in mtlrun.data.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = mtlrun.data.nothing
+
+
+@pytest.mark.parametrize("id", MINE)
+def test_built_in_sets_are_what_their_cards_say(id: str) -> None:
+    data = load_dataset(id)
+    card = load_card(id)
+    wrong = [f for f in compare_statistics(data.statistics(), card.statistics) if not f.agrees]
+    assert wrong == []
+    assert data.simulated == card.simulated
+    assert (data.task_type, data.shared) == (card.task_type, card.design == "shared")
+
+
+@pytest.mark.parametrize("id", ["simulated-rmtl", "simulated-fetr", "gauss2d", "eurlex-like"])
+def test_variants_of_simulated_sets_name_real_options(id: str) -> None:
+    for name in load_card(id).variants:
+        assert dataset_fingerprint(id, variant=name) != dataset_fingerprint(id)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("id", REAL)
+def test_real_sets_are_what_their_cards_say(id: str) -> None:
+    card = load_card(id)
+    if not os.environ.get("MTLRUN_DATA") or missing_files(card):
+        pytest.skip(f"MTLRUN_DATA does not hold {id}")
+    data = load_dataset(id)
+    assert [f for f in compare_statistics(data.statistics(), card.statistics) if not f.agrees] == []
+    assert data.shared
+    assert data.task_type == "binary"
+
+
+@pytest.mark.data
+def test_delicious_in_particular() -> None:
+    if not os.environ.get("MTLRUN_DATA") or missing_files(load_card("delicious")):
+        pytest.skip("MTLRUN_DATA does not hold delicious")
+    data = load_dataset("delicious")
+    assert "TAG_m'usica" in data.tasks
+    assert "TAG_musica" in data.tasks
+    ((train, test),) = data.splits["mulan"]
+    assert (len(train), len(test)) == (12920, 3185)
+
+
+def test_every_card_has_a_reader_that_exists() -> None:
+    from mtlrun.data.load import source_function
+
+    for id in card_paths():
+        function, version = source_function(load_card(id))
+        assert callable(function)
+        assert version >= 1
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "agrees"),
+    [
+        (3.37838, 3.3784, True),
+        (3.37838, 3.378, True),
+        (3.37838, 3.379, False),
+        (0.00941, 9.4e-3, True),
+        (1.0e-7, 1.0e-7, True),
+        (5, 5, True),
+        (5, 6, False),
+        (5.0, 5, True),
+        (5.4, 5, False),
+    ],
+)
+def test_statistics_agree_in_the_decimals_given(found: float, expected: float, agrees: bool) -> None:
+    (fact,) = compare_statistics({"x": found}, {"x": expected})
+    assert fact.agrees is agrees
+
+
+def test_statistics_that_one_side_lacks() -> None:
+    facts = {f.name: f.agrees for f in compare_statistics({"n": 1}, {"d": 2})}
+    assert facts == {"n": True, "d": False}
+
+
+X = np.ones((4, 2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"y": np.ones(3)}, r"X of shape \(4, 2\) and y of shape \(3,\) do not belong together"),
+        ({"y": np.ones(4), "task_type": "ranking"}, "task_type must be one of binary, regression, multiclass"),
+        ({"y": np.zeros((4, 1)), "task_type": "binary"}, "binary labels must be -1 or \\+1"),
+        ({"y": np.ones((4, 2)), "tasks": ["one"]}, "1 task names for 2 tasks"),
+        ({"y": np.ones((4, 2)), "task_id": np.zeros(4, int)}, "needs y of the same 1-D shape"),
+        (
+            {"y": np.ones(4), "task_id": np.array([0, 1, 2, 3]), "tasks": ["a"]},
+            r"task_id runs from 0 to 3, tasks 0\.\.0",
+        ),
+        ({"y": np.ones(4), "features": ["a"]}, "1 feature names for 2 columns"),
+    ],
+)
+def test_contradictory_sets(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Dataset(**{"X": X, "task_type": "regression", **fields})
+
+
+def test_statistics_of_every_kind_of_set() -> None:
+    ragged = Dataset(X=X, y=np.array([1.0, 2, 3, np.nan]), task_type="regression", task_id=np.array([0, 0, 0, 1]))
+    facts = ragged.statistics()
+    assert (facts["task_min"], facts["task_max"], facts["missing"], facts["y_mean"]) == (1, 3, 1, 2.0)
+    classes = Dataset(X=X, y=np.array([0, 2, 2, 1]), task_type="multiclass")
+    assert (classes.n_tasks, classes.statistics()["class_max"]) == (3, 2)
+    labels = Dataset(X=X, y=np.array([[1, -1.0], [-1, -1], [1, -1], [1, 1]]), task_type="binary")
+    facts = labels.statistics()
+    assert (facts["cardinality"], facts["labelsets"], facts["unlabelled"], facts["label_max"]) == (1.0, 3, 1, 3)
+
+
+def test_taskdata() -> None:
+    shared = load_dataset("simulated-rmtl", n=20, d=3, m=2).taskdata()
+    assert (shared.n_tasks, shared.n_features, shared.shared) == (2, 3, True)
+    ragged = load_dataset("gauss2d", n=20).taskdata()
+    assert (ragged.n_tasks, ragged.n_features, ragged.shared) == (2, 2, False)
+    with pytest.raises(DataError, match="is multi-class: make tasks of its classes first"):
+        Dataset(X=X, y=np.arange(4), task_type="multiclass").taskdata()
+
+
+def test_missing_data_directory_is_no_accident(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="mtlrun data fetch enron"):
+        load_dataset("enron", data_dir=tmp_path / "nowhere")

@@ -1,0 +1,158 @@
+"""Multi-label sets: the labels are found by XML or MEKA's convention, in the right order, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers.mulan import read_labels
+
+ARFF = (
+    b"@relation 'bags: -C 2'\n@attribute L1 {0,1}\n@attribute m\\'usica {0,1}\n@attribute w1 numeric\n"
+    b"@attribute w2 numeric\n@data\n{0 1,2 5}\n{1 1,3 2}\n{}\n"
+)
+XML = (
+    b'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n'
+    b'<label name="m\\\'usica"></label>\n<label name="L1"></label>\n</labels>\n'
+)
+OPTIONS = {"arff": ["t.arff"], "xml": "t.xml"}
+
+
+def test_labels_in_the_order_of_the_xml(own_set: Any) -> None:
+    data = own_set.write("mulan", {"t.arff.gz": gzip.compress(ARFF), "t.xml": XML}, OPTIONS, "binary")()
+    assert (data.tasks, data.features) == (["m'usica", "L1"], ["w1", "w2"])
+    np.testing.assert_array_equal(data.y, [[-1, 1], [1, -1], [-1, -1]])
+    assert sparse.issparse(data.X)
+    np.testing.assert_array_equal(data.X.toarray(), [[5, 0], [0, 2], [0, 0]])
+    assert data.shared
+    assert data.task_id is None
+
+
+@pytest.mark.parametrize(
+    ("relation", "labels", "tasks"),
+    [
+        (b"-C 2", None, ["L1", "m'usica"]),
+        (b"-C -1", None, ["w2"]),
+        (b"", 1, ["L1"]),
+        (b"-C 2", 3, ["L1", "m'usica", "w1"]),
+    ],
+)
+def test_mekas_convention(own_set: Any, relation: bytes, labels: int | None, tasks: list[str]) -> None:
+    text = ARFF.replace(b"-C 2", relation).replace(b"5}", b"1}").replace(b"3 2}", b"3 1}")
+    load = own_set.write("mulan", {"t.arff": text}, {"arff": ["t.arff"], "labels": labels}, "binary")
+    assert load().tasks == tasks
+
+
+def test_dense_rows_stay_dense_and_files_follow_each_other(own_set: Any) -> None:
+    head = ARFF[: ARFF.index(b"{0 1,2 5}")]
+    files = {"a.arff": head + b"1,0,5,6\n", "b.arff": head + b"0,1,7,8\n0,0,1,1\n", "t.xml": XML}
+    options = {"arff": ["a.arff", "b.arff"], "xml": "t.xml", "split_rows": {"paper": 1}}
+    data = own_set.write("mulan", files, options, "binary")()
+    np.testing.assert_array_equal(data.X, [[5, 6], [7, 8], [1, 1]])
+    ((train, test),) = data.splits["paper"]
+    assert (train.tolist(), test.tolist()) == ([0], [1, 2])
+    files["b.arff"] = ARFF
+    np.testing.assert_array_equal(own_set.write("mulan", files, options, "binary")().X.toarray()[1], [5, 0])
+
+
+def test_missing_labels_are_masked_when_asked(own_set: Any) -> None:
+    files = {"t.arff": ARFF.replace(b"{0 1,2 5}", b"{0 ?,2 5}"), "t.xml": XML}
+    load = own_set.write("mulan", files, {**OPTIONS, "missing": "nan"}, "binary")
+    np.testing.assert_array_equal(load().y[0], [-1, np.nan])
+    assert load().statistics()["missing"] == 1
+    text = own_set.error("mulan", files, OPTIONS, task_type="binary")
+    assert text == "t.arff:7:4: the value of 'L1' is missing ('?')"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        ({"t.xml": XML.replace(b'"L1"', b'"L9"')}, {}, "t.arff: no columns are called 'L9', expected one"),
+        ({"t.arff": ARFF.replace(b"w1", b"L1")}, {}, "t.arff: 2 columns are called 'L1', expected one"),
+        (
+            {"t.arff": ARFF.replace(b"L1 {0,1}", b"L1 {0,2}").replace(b"{0 1", b"{0 2")},
+            {},
+            "t.arff:2: the label 'L1' has values other than 0 and 1",
+        ),
+        (
+            {"t.arff": ARFF.replace(b"-C 2", b"")},
+            {"xml": None},
+            "t.arff: no list of labels: neither an XML file nor '-C n' in the relation\n"
+            "Name the XML file, or give the number of label columns with the option 'labels'.",
+        ),
+        (
+            {},
+            {"xml": None, "labels": 4},
+            "t.arff: 4 label columns of 4 columns: features and labels are needed",
+        ),
+        (
+            {},
+            {"xml": None, "labels": 0},
+            "t.arff: 0 label columns of 4 columns: features and labels are needed",
+        ),
+        (
+            {"b.arff": ARFF.replace(b"w2", b"w3")},
+            {"arff": ["t.arff", "b.arff"]},
+            "b.arff: its columns differ from those of t.arff",
+        ),
+        ({"t.arff": ARFF.replace(b"{}", b"{0 1")}, {}, None),
+    ],
+)
+def test_bad_sets(own_set: Any, files: dict[str, bytes], options: dict[str, Any], message: str | None) -> None:
+    given = {"t.arff": ARFF, "t.xml": XML, **files}
+    text = own_set.error("mulan", given, {**OPTIONS, **options}, task_type="binary")
+    assert text == message if message else text.startswith("t.arff:9:4: the row does not end")
+
+
+def labels_of(folder: Path, text: bytes) -> list[str]:
+    (folder / "t.xml").write_bytes(text)
+    return read_labels(DataFile("t.xml", folder / "t.xml", "plain"))
+
+
+def test_nested_labels_are_flattened(tmp_path: Path) -> None:
+    text = b'<labels><label name="a"><label name="b"/></label><label name="&lt;c&gt;"/></labels>'
+    assert labels_of(tmp_path, text) == ["a", "b", "<c>"]
+
+
+BOMB = (
+    b'<!DOCTYPE labels [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>\n'
+    b'<labels><label name="&b;"/></labels>'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "t.xml:1:1: no well-formed XML: no element found"),
+        (b"<labels>\n<label name='a'>\n</labels>", "t.xml:3:3: no well-formed XML: mismatched tag"),
+        (b"<labels></labels>", "t.xml: the list of labels is empty"),
+        (b"<other/>", "t.xml:1:1: expected <labels> with <label name=...> in it, found <other>"),
+        (b"<labels>\n <label/></labels>", "t.xml:2:2: expected <labels> with <label name=...> in it, found <label>"),
+        (b"<labels>\n<label name='a'/><label name='a'/></labels>", "t.xml:2:18: the label 'a' is listed twice"),
+        (BOMB, "t.xml:1:N: a DOCTYPE is refused (it could define entities)"),
+        (
+            b'<!DOCTYPE x SYSTEM "file:///etc/hostname"><labels/>',
+            "t.xml:1:N: a DOCTYPE is refused (it could define entities)",
+        ),
+        (
+            b"<labels><label name='caf\xe9'/></labels>",
+            "t.xml:1:25: no well-formed XML: not well-formed (invalid token)",
+        ),
+        (b"plain text", "t.xml:1:1: no well-formed XML: syntax error"),
+    ],
+)
+def test_wrong_xml(tmp_path: Path, text: bytes, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        labels_of(tmp_path, text)
+    found = str(caught.value).replace(f"{tmp_path}/", "")
+    if "DOCTYPE" in message:  # where in the document type expat stops depends on its version
+        found = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", found)
+    assert found == message

@@ -1,0 +1,166 @@
+"""Generators: the same numbers for the same arguments, and the properties that their docstrings promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.simulate import simulate_eurlex, simulate_fetr, simulate_gauss2d, simulate_rmtl
+
+SMALL_DOCUMENTS = {"n": 400, "d": 300, "m": 30, "draws": 40, "rank": 6, "outliers": 3}
+GENERATORS = [
+    (simulate_rmtl, {"n": 40, "d": 10, "m": 6}),
+    (simulate_fetr, {"n": 40, "d": 6, "m": 4}),
+    (simulate_gauss2d, {"n": 200}),
+    (simulate_eurlex, SMALL_DOCUMENTS),
+]
+
+
+def values(data: Dataset) -> np.ndarray:
+    return data.X.toarray() if sparse.issparse(data.X) else data.X
+
+
+@pytest.mark.parametrize(("generate", "options"), GENERATORS)
+def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> None:
+    first, again, other = generate(**options), generate(**options), generate(**options, seed=1)
+    np.testing.assert_array_equal(values(first), values(again))
+    np.testing.assert_array_equal(first.y, again.y)
+    np.testing.assert_array_equal(first.truth["W"], again.truth["W"])
+    assert not np.array_equal(values(first), values(other))
+    assert not np.array_equal(first.truth["W"], other.truth["W"]) or generate is simulate_gauss2d
+
+
+@pytest.mark.parametrize(
+    ("generate", "options", "x", "y", "w"),
+    [
+        (simulate_rmtl, {"n": 40, "d": 10, "m": 6}, 0.125730, 11.118771, -7.968373),
+        (simulate_fetr, {"n": 40, "d": 6, "m": 4}, 0.636962, 0.413150, 11.622827),
+        (simulate_gauss2d, {"n": 200}, 2.510226, -24.373079, 8.254592),
+        (simulate_eurlex, SMALL_DOCUMENTS, 0.024590, 21.688529, 308.329458),
+    ],
+)
+def test_pinned_numbers(generate: Any, options: dict[str, Any], x: float, y: float, w: float) -> None:
+    """A change here changes everybody's simulated results: raise the generator's number in VERSIONS."""
+    data = generate(**options)
+    X = values(data).ravel()
+    found = [X[np.flatnonzero(X)[0]], data.y.ravel() @ np.sin(np.arange(data.y.size)), data.truth["W"].sum()]
+    assert found == pytest.approx([x, y, w], abs=1e-5)
+
+
+def test_rmtl_is_low_rank_plus_outlier_columns() -> None:
+    data = simulate_rmtl(n=200, d=60, m=40, kind="value", noise=0.1)
+    L, E, outliers = data.truth["L"], data.truth["E"], data.truth["outliers"]
+    assert np.linalg.matrix_rank(L) == 5
+    assert len(outliers) == 4
+    np.testing.assert_array_equal(np.flatnonzero(np.abs(E).sum(axis=0)), outliers)
+    np.testing.assert_allclose(data.truth["W"], L + E)
+    assert E[:, outliers].std() == pytest.approx(2.0, rel=0.1)
+    clean = data.X @ data.truth["W"]
+    assert (data.y - clean).std() == pytest.approx(0.1 * np.sqrt(clean.var(axis=0).mean()), rel=0.1)
+    assert data.task_type == "regression"
+
+
+def test_rmtl_signs_are_those_of_the_values() -> None:
+    signs, numbers = simulate_rmtl(kind="sign"), simulate_rmtl(kind="value")
+    np.testing.assert_array_equal(signs.y, np.sign(numbers.y))
+    assert signs.task_type == "binary"
+    assert simulate_rmtl(outliers=0.0).truth["outliers"].size == 0
+    assert simulate_rmtl(outliers=0.001).truth["outliers"].size == 1
+
+
+def test_fetr_precisions() -> None:
+    data = simulate_fetr(n=3000, d=12, m=8, l=0.5, u=2.0, noise=0.0)
+    for name, size in (("Sigma1", 12), ("Sigma2", 8)):
+        spectrum = np.linalg.eigvalsh(data.truth[name])
+        assert data.truth[name].shape == (size, size)
+        assert spectrum.min() >= 0.5 - 1e-12
+        assert spectrum.max() <= 2.0 + 1e-12
+    assert data.X.min() >= 0
+    assert data.X.max() <= 1
+    np.testing.assert_allclose(data.X @ data.truth["W"], data.y)
+
+
+def test_fetr_coefficients_have_the_covariance_of_the_model() -> None:
+    """tr(Sigma1 W Sigma2 W') is a sum of d*m squared standard normals."""
+    d, m = 30, 20
+    found = []
+    for seed in range(20):
+        truth = simulate_fetr(n=1, d=d, m=m, seed=seed).truth
+        found.append(np.trace(truth["Sigma1"] @ truth["W"] @ truth["Sigma2"] @ truth["W"].T))
+    assert np.mean(found) == pytest.approx(d * m, rel=0.05)
+
+
+def test_gauss2d_bayes_error_and_balance() -> None:
+    data = simulate_gauss2d()
+    assert data.task_id is not None
+    assert np.bincount(data.task_id).tolist() == [50_000, 50_000]
+    scores = np.einsum("ij,ij->i", data.X, data.truth["W"].T[data.task_id])
+    for task in (0, 1):
+        rows = data.task_id == task
+        assert np.mean(data.y[rows] * scores[rows] < 0) == pytest.approx(0.07, abs=0.004)
+        assert data.y[rows].sum() == 0
+    first, second = data.truth["means"]
+    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+    assert np.arccos(cosine) == pytest.approx(0.3)
+
+
+def test_gauss2d_odd_sizes_and_more_tasks() -> None:
+    data = simulate_gauss2d(n=101, tasks=3)
+    assert data.task_id is not None
+    assert np.bincount(data.task_id).tolist() == [34, 34, 33]
+    assert simulate_gauss2d(n=10, tasks=1).n_tasks == 1
+
+
+def test_eurlex_documents_and_labels() -> None:
+    data = simulate_eurlex(**SMALL_DOCUMENTS)
+    norms = np.sqrt(data.X.multiply(data.X).sum(axis=1))
+    np.testing.assert_allclose(norms, 1.0)
+    assert data.X.has_canonical_format
+    counts = np.sort((data.y > 0).sum(axis=0))[::-1]
+    assert counts.min() == 8
+    assert counts.sum() == pytest.approx(1.29 * 400, abs=15)
+    free = counts[counts > 8]
+    expected = free[0] * np.arange(1, len(free) + 1) ** -0.8
+    np.testing.assert_allclose(free, expected, atol=1.0)
+    assert len(data.truth["outliers"]) == 3
+
+
+def test_eurlex_labels_are_the_top_scores() -> None:
+    data = simulate_eurlex(**SMALL_DOCUMENTS)
+    scores = data.X @ data.truth["W"]
+    for t in range(30):
+        assert scores[data.y[:, t] > 0, t].mean() > scores[:, t].mean() + scores[:, t].std()
+
+
+@pytest.mark.slow
+def test_eurlex_has_the_shape_of_the_real_set() -> None:
+    data = simulate_eurlex()
+    assert data.X.shape == (19348, 5000)
+    assert data.X.nnz / 19348 == pytest.approx(258, abs=1)
+    assert data.statistics()["cardinality"] == pytest.approx(1.29, abs=1e-4)
+    assert data.statistics()["label_min"] >= 8
+
+
+@pytest.mark.parametrize(
+    ("generate", "options", "message"),
+    [
+        (simulate_rmtl, {"n": 0}, "n must be a whole number of at least 1, not 0"),
+        (simulate_rmtl, {"m": 2.5}, "m must be a whole number of at least 1, not 2.5"),
+        (simulate_rmtl, {"d": True}, "d must be a whole number of at least 1, not True"),
+        (simulate_rmtl, {"kind": "signs"}, "kind must be 'sign' or 'value', not 'signs'"),
+        (simulate_rmtl, {"outliers": 1.5}, r"outliers must be in \[0, 1\] and noise >= 0, not 1.5 and 0.1"),
+        (simulate_fetr, {"l": 0.0}, "0 < l <= u and noise >= 0 are needed, not l=0.0"),
+        (simulate_gauss2d, {"n": 3}, "n >= 2 \\* tasks and 0 < bayes_error < 0.5 are needed, not n=3"),
+        (simulate_gauss2d, {"bayes_error": 0.5}, "bayes_error=0.5"),
+        (simulate_eurlex, {**SMALL_DOCUMENTS, "outliers": 31}, "31 outliers of 30 labels cannot be"),
+        (simulate_eurlex, {**SMALL_DOCUMENTS, "least": 50}, "30 labels with at least 50 positives do not give 1.29"),
+    ],
+)
+def test_impossible_arguments(generate: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        generate(**options)
