@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from mtlrun.cli.console import complain
 from mtlrun.cli.options import debugging, reset_debugging
 from mtlrun.core.errors import MtlrunError, UserError
 
@@ -31,18 +32,18 @@ class Guarded(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _complain("interrupted; finished cells are kept")
+            complain("interrupted; finished cells are kept")
             raise typer.Exit(130) from None
         except MtlrunError as error:
             if debugging():
                 raise
-            _complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
+            complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
             # Typer's own exceptions (usage, exit, abort) are its business, a closed pipe is nobody's mistake.
             if debugging() or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                 raise
-            _complain(
+            complain(
                 f"{type(error).__name__}: {error}", "This is unexpected; run with --debug to see where it happened."
             )
             raise typer.Exit(1) from None
@@ -98,14 +99,6 @@ def _mount(app: typer.Typer, name: str, panel: str) -> None:
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
         app.command(name, rich_help_panel=panel)(getattr(module, name if name != "list" else "list_"))
-
-
-def _complain(message: str, remedy: str | None = None) -> None:
-    from mtlrun.cli.console import say
-
-    say(f"error: {message}", error=True)
-    if remedy:
-        say(remedy, error=True)
 
 
 app = build_app()

@@ -9,6 +9,11 @@ import typer
 from mtlrun.core.errors import UserError
 
 
+def has_terminal() -> bool:
+    """Whether somebody can answer."""
+    return sys.stdin.isatty()
+
+
 def confirm(question: str, *, yes: bool, doing: str) -> None:
     """Ask on a terminal; elsewhere only --yes counts.
 
@@ -27,7 +32,7 @@ def confirm(question: str, *, yes: bool, doing: str) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not has_terminal():
         raise UserError(f"without a terminal to ask on, nothing is {doing}", "Say --yes to go ahead.")
     if not typer.confirm(question):
         raise UserError(f"nothing is {doing}")

@@ -32,6 +32,13 @@ def say(text: str, *, error: bool = False) -> None:
     console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
+def complain(message: str, remedy: str | None = None) -> None:
+    """Print an error and what to do about it."""
+    say(f"error: {message}", error=True)
+    if remedy:
+        say(remedy, error=True)
+
+
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +16,13 @@ from mtlrun.core.errors import DataError, UserError
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
     from mtlrun.experiments.load import Experiment
+    from mtlrun.experiments.trainspec import Training
 
 DEMO = "demo"
 Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
 
 
-def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> None:
+def ensure_data(experiment: Experiment | Training, data_dir: Path | None, *, yes: bool) -> None:
     """Fetch the files that an experiment needs and that are missing, after saying what and how much.
 
     Raises
@@ -54,7 +56,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
         raise DataError(error.message, _with_demo(error.remedy, experiment)) from None
 
 
-def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
+def missing_data(experiment: Experiment | Training, data_dir: Path | None) -> Missing:
     """Return (card, variant, missing files) for the data sets of an experiment."""
     from mtlrun.data.cards import load_card
     from mtlrun.data.fetch import missing_files
@@ -97,8 +99,12 @@ def _size(files: list[FileSpec]) -> str:
     return f"{len(files)} file{'s' * (len(files) > 1)}, {sum(known) / 1e6:.1f} MB unpacked{more}"
 
 
-def _with_demo(remedy: str | None, experiment: Experiment) -> str:
+def _with_demo(remedy: str | None, experiment: Experiment | Training) -> str:
+    from mtlrun.experiments.load import Experiment
+    from mtlrun.experiments.plan import rerun_command
+
     lines = [remedy] if remedy else []
-    if DEMO in experiment.profiles and experiment.profile != DEMO:
-        lines.append(f"Without any download: mtlrun reproduce {experiment.id} --profile {DEMO}")
+    if isinstance(experiment, Experiment) and DEMO in experiment.profiles and experiment.profile != DEMO:
+        command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=()))
+        lines.append(f"Without any download: {command}")
     return "\n".join(lines)

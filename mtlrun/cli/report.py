@@ -10,6 +10,7 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.core.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -31,7 +32,11 @@ def report(
     made = build_report(folder)
     # A format asked for goes to stdout and nowhere else: the folder may be read-only, or of someone else.
     if form is None:
-        write_report(made, folder)
+        try:
+            write_report(made, folder)
+        except OSError as error:
+            message = f"cannot write into {folder}: {error.strerror or error}"
+            raise UserError(message, "Print it instead: --format md (or json, csv, tex).") from error
     print_report(made, form, folder)
     good = say_check(made) if check else True
     raise typer.Exit(0 if good and not made.run.failed else 1)
@@ -42,7 +47,6 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
     given = Path(target)
     if (given / "run.json").is_file():
         return given
-    from mtlrun.core.errors import UnknownNameError
     from mtlrun.experiments.load import load_experiment
 
     try:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.cli.console import say
+from mtlrun.cli.console import complain, say
 from mtlrun.cli.options import DataDir, Debug
 
 
@@ -30,11 +30,10 @@ def validate(
             document = validate_file(target, data_dir=data_dir)
         except UserError as error:
             bad += 1
-            say(f"error: {error.message}", error=True)
-            if error.remedy:
-                say(error.remedy, error=True)
+            complain(error.message, error.remedy)
         else:
             say(f"{document.name}: ok")
-    if bad:
+    if bad and len(targets) > 1:
         say(f"{bad} of {len(targets)} files have problems", error=True)
+    if bad:
         raise typer.Exit(2)

@@ -1,4 +1,4 @@
-"""The command line in this process and in others."""
+"""The command line in this process and in others, and throw-away experiments for it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,60 @@ from typer.testing import CliRunner, Result
 
 from mtlrun.cli.app import app
 
+#: A module of methods: one that works, one that raises, one that can be stopped while it works.
+METHODS = '''
+"""Methods that behave in a known way."""
+
+import time
+from pathlib import Path
+
+from mtlrun.estimators.independent import IndependentRidge
+
+
+class Broken(IndependentRidge):
+    """Raises in fit."""
+
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        """Raise."""
+        raise ValueError("broken on purpose")
+
+
+class Slow(IndependentRidge):
+    """Tells that it has begun, then waits."""
+
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        """Wait."""
+        Path("begun").write_text("")
+        time.sleep(60)
+        return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
+'''
+
+EXPERIMENT = """\
+schema: 1
+id: made/table1
+title: A small table
+paper: {cite: "Nobody, Nothing, 2015", artefact: Table I}
+datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 3}]
+split: {kind: random, train: 0.5, trials: 2}
+metrics: [mse]
+timing: {repeats: 1, warmup: false, baseline: Ridge}
+methods:
+  - {label: Ridge, estimator: IndependentRidge, params: {alpha: 1.0}}
+  - {label: Pooled, estimator: PooledRidge, params: {alpha: 1.0}}
+profiles:
+  demo: {}
+"""
+
+PLAIN = {"CI", "NO_COLOR", "FORCE_COLOR", "MTLRUN_DATA"}
+
 
 @pytest.fixture
 def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Run a command line inside this process, in an empty folder: ``mtlrun("list", "methods")``."""
     monkeypatch.chdir(tmp_path)
-    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "MTLRUN_DATA"):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "made_methods", raising=False)
+    for name in PLAIN:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -29,13 +77,42 @@ def mtlrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def environment() -> dict[str, str]:
+    """Environment for processes: one thread, nothing that changes the output."""
+    kept = {k: v for k, v in os.environ.items() if k not in PLAIN}
+    return {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run ``python -m mtlrun`` in a process of its own, in the same empty folder."""
 
-    def run(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        env = {k: v for k, v in os.environ.items() if k not in ("CI", "NO_COLOR", "FORCE_COLOR", "MTLRUN_DATA")}
-        env.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment})
+    def run(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "mtlrun", *args]
+        env = {**environment, **variables}
         return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture
+def write_experiment(tmp_path: Path) -> Callable[..., Path]:
+    """Write ``table.yaml`` and the module of methods.
+
+    `methods` are more methods, `extra` goes to the end, further arguments replace whole lines by their key, as in
+    ``split="split: {kind: kfold, folds: 3}"``.
+    """
+
+    def write(*methods: str, extra: str = "", **changes: str) -> Path:
+        (tmp_path / "made_methods.py").write_text(METHODS, encoding="utf-8")
+        lines = EXPERIMENT.splitlines()
+        for key, line in changes.items():
+            (place,) = [i for i, old in enumerate(lines) if old.startswith(f"{key}:")]
+            lines[place] = line
+        more = [f"  - {{label: {name}, estimator: 'made_methods:{name}'}}" for name in methods]
+        place = lines.index("profiles:")
+        path = tmp_path / "table.yaml"
+        path.write_text("\n".join([*lines[:place], *more, *lines[place:]]) + "\n" + extra, encoding="utf-8")
+        return path
+
+    return write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,31 @@ def test_list_is_one_line_per_entry_outside_a_terminal(mtlrun):
     for kind in ("methods", "datasets"):
         lines = mtlrun("list", kind).stdout.splitlines()
         assert len(lines) == len({line.split()[0] for line in lines}) > 5
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"), [({}, True), ({"CI": "1"}, False), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_colours_on_a_terminal_only_when_welcome(environment, variables, coloured):
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mtlrun", "list"]
+    env = {**environment, "TERM": "xterm-256color", **variables}
+    with subprocess.Popen(command, env=env, stdout=theirs, stderr=subprocess.PIPE) as process:
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other end is closed
+                break
+            if not piece:
+                break
+            text += piece
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"dcrmtl/table2" in text
+    assert (b"\x1b[" in text) == coloured
 
 
 def test_run_from_anywhere(shell, tmp_path):

@@ -1,0 +1,73 @@
+"""``clean`` asks, ``report`` rebuilds, ``env`` tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+OUTPUT = Path("results/runs")
+
+
+@pytest.fixture
+def two_runs(mtlrun, write_experiment, tmp_path):
+    """Runs of two profiles, and a file that is not ours."""
+    write_experiment()
+    for profile in ("full", "demo"):
+        assert mtlrun("reproduce", "table.yaml", "--profile", profile).exit_code == 0
+    (tmp_path / OUTPUT / "notes.txt").write_text("mine")
+    return tmp_path / OUTPUT / "made" / "table1"
+
+
+def test_clean_does_nothing_unasked(mtlrun, two_runs):
+    result = mtlrun("clean", "table.yaml")
+    assert result.exit_code == 2
+    assert result.stderr == "error: without a terminal to ask on, nothing is deleted\nSay --yes to go ahead.\n"
+    assert {p.name for p in two_runs.iterdir()} == {"full", "demo"}
+
+
+def test_clean_one_profile(mtlrun, two_runs):
+    result = mtlrun("clean", "table.yaml", "--profile", "demo", "--yes")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "deleted 1 run")
+    assert {p.name for p in two_runs.iterdir()} == {"full"}
+
+
+def test_clean_all_deletes_runs_only(mtlrun, two_runs, tmp_path):
+    assert mtlrun("clean", "--yes").exit_code == 0
+    assert [p.name for p in (tmp_path / OUTPUT).iterdir()] == ["notes.txt"]
+    assert mtlrun("clean", "--yes").stdout == "nothing to delete\n"
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 2), ("y\n", 0)])
+def test_clean_asks_on_a_terminal(mtlrun, two_runs, monkeypatch, answer, left):
+    monkeypatch.setattr("mtlrun.cli.ask.has_terminal", lambda: True)
+    result = mtlrun("clean", "table.yaml", text=answer)
+    assert "Delete 2 runs?" in result.output
+    assert (result.exit_code == 0) == (left == 0)
+    assert (len(list(two_runs.iterdir())) if two_runs.exists() else 0) == left
+
+
+def test_report_by_name_and_by_folder(mtlrun, two_runs):
+    by_name = mtlrun("report", "table.yaml", "--profile", "demo", "--format", "csv")
+    by_folder = mtlrun("report", str(two_runs / "demo"), "--format", "csv")
+    assert by_name.exit_code == by_folder.exit_code == 0
+    assert by_name.stdout == by_folder.stdout == (two_runs / "demo" / "table.csv").read_text()
+
+
+def test_report_of_nothing(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    result = mtlrun("report", "table.yaml")
+    assert result.exit_code == 2
+    assert "results/runs/made/table1/full: no run.json here" in result.stderr
+    (tmp_path / "empty").mkdir()
+    assert "empty: no run.json here" in mtlrun("report", "empty").stderr
+    assert mtlrun("report", "nonsense").stderr.startswith("error: unknown experiment 'nonsense'")
+
+
+def test_env_names_versions_and_folders(mtlrun):
+    result = mtlrun("env", "--data-dir", "here")
+    assert result.exit_code == 0
+    told = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert told["mtlrun"] == "0.1.0"
+    assert told["data"] == "here"
+    assert {"numpy", "scipy", "scikit-learn", "blas", "cpu", "cores", "OMP_NUM_THREADS"} <= set(told)

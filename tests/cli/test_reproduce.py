@@ -1,0 +1,256 @@
+"""``mtlrun reproduce`` on throw-away experiments: the acceptance list of the runner, seen from the shell."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RUN = Path("results/runs/made/table1/full")
+CLAIM = """\
+claims:
+  - id: made-1
+    text: {text}
+    checks: [{{kind: order, quantity: mse, methods: [{order}], dataset: simulated-rmtl}}]
+"""
+REFERENCE = """\
+reference:
+  - {{dataset: simulated-rmtl, method: Ridge, quantity: mse, value: {value}, source: stored}}
+tolerance: {{quantity: mse, absolute: 0.01}}
+"""
+
+
+def rows_of(folder: Path) -> dict[str, dict[str, str]]:
+    with (folder / RUN / "table.csv").open(newline="") as lines:
+        return {row["method"]: row for row in csv.DictReader(lines)}
+
+
+def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
+    write_experiment(extra=CLAIM.format(text="Ridge errs less", order="Ridge, Pooled"))
+    result = mtlrun("reproduce", "table.yaml")
+    assert result.exit_code == 0, result.output
+    assert "profile full: 1 data set x 2 methods x 2 splits; data: simulated-rmtl" in result.stderr
+    assert len(re.findall(r"^\[\d/4\] simulated-rmtl/(Ridge|Pooled)/trial [01]  ok", result.stderr, re.M)) == 4
+    assert "confirmed: made-1: Ridge errs less." in result.stdout
+    assert result.stdout.splitlines()[-1] == f"report: {RUN / 'report.md'}"
+    assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {"Ridge": "ok", "Pooled": "ok"}
+    made = {path.name for path in (tmp_path / RUN).iterdir()}
+    assert {"cells", "run.json", "table.csv", "table.md", "report.md", "report.json", "report.tex"} <= made
+
+
+def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
+    write_experiment("Broken")
+    result = mtlrun("reproduce", "table.yaml")
+    assert result.exit_code == 1
+    rows = rows_of(tmp_path)
+    assert (rows["Broken"]["status"], rows["Broken"]["n"], rows["Broken"]["mse_mean"]) == ("failed", "0", "")
+    assert rows["Ridge"]["status"] == "ok"
+    failures = [line for line in result.stdout.splitlines() if line.startswith("failed: ")]
+    assert len(failures) == 2
+    assert "simulated-rmtl / Broken / trial 0: ValueError: broken on purpose [cells/" in failures[0]
+    assert result.stdout.index(failures[1]) > result.stdout.index("Pooled")
+    assert "Traceback" not in result.output
+
+
+def test_failed_cells_are_tried_again_and_finished_ones_are_not(mtlrun, write_experiment, tmp_path):
+    write_experiment("Broken")
+    mtlrun("reproduce", "table.yaml")
+    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / RUN / "cells").glob("*.json")}
+    result = mtlrun("reproduce", "table.yaml")
+    assert "rerun simulated-rmtl/Broken/2 trials: failed: ValueError: broken on purpose" in result.stderr
+    after = {p.name: p.stat().st_mtime_ns for p in (tmp_path / RUN / "cells").glob("*.json")}
+    assert sum(before[name] != after[name] for name in before) == 2
+
+
+def test_second_run_is_up_to_date_and_starts_no_solver(shell, write_experiment, tmp_path, environment):
+    write_experiment()
+    first = shell("reproduce", "table.yaml")
+    assert first.returncode == 0, first.stderr
+    code = (
+        "import sys\nsys.argv = ['mtlrun', 'reproduce', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
+        "solvers = ('mtlrun.solvers', 'mtlrun.estimators.independent', 'sklearn')\n"
+        "heavy = [m for m in sys.modules if m.startswith(solvers)]\n"
+        "print('HEAVY', heavy, file=sys.stderr)\nsys.exit(code)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0
+    assert "all 4 cells up to date" in run.stderr.splitlines()
+    assert "HEAVY []" in run.stderr
+    assert run.stdout == first.stdout
+
+
+def test_plain_lines_without_a_terminal(shell, write_experiment):
+    write_experiment("Broken")
+    run = shell("reproduce", "table.yaml", FORCE_COLOR="1")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", run.stdout + run.stderr)
+    assert len(re.findall(r"^\[\d/6\] ", run.stderr, re.M)) == 6
+
+
+def test_quiet_says_results_and_errors_only(mtlrun, write_experiment):
+    write_experiment()
+    result = mtlrun("reproduce", "table.yaml", "--quiet")
+    assert result.stderr == ""
+    assert "Ridge" in result.stdout
+
+
+def test_dry_run_computes_nothing(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    result = mtlrun("reproduce", "table.yaml", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "4 of 4 cells and 0 searches to compute; nothing was run"
+    assert not (tmp_path / "results").exists()
+    mtlrun("reproduce", "table.yaml")
+    assert mtlrun("reproduce", "table.yaml", "-n").stdout == "all 4 cells up to date\n"
+
+
+def test_only_a_part_then_the_rest(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    result = mtlrun("reproduce", "table.yaml", "--only", "method=Rid*")
+    assert result.exit_code == 0
+    assert "PARTIAL RUN: 2 of 4 cells done, 2 not computed yet." in result.stdout
+    assert rows_of(tmp_path)["Pooled"]["status"] == "missing"
+    result = mtlrun("reproduce", "table.yaml")
+    assert "2 cells to compute, 2 up to date" in result.stderr
+    assert rows_of(tmp_path)["Pooled"]["status"] == "ok"
+
+
+def test_one_trial_has_no_spread(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    result = mtlrun("reproduce", "table.yaml", "--set", "split.trials=1")
+    assert "±" not in result.stdout
+    assert rows_of(tmp_path)["Ridge"]["mse_std"] == ""
+    assert "p = " not in (tmp_path / RUN / "report.md").read_text()
+
+
+def test_set_beats_the_file_and_says_so(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    mtlrun("reproduce", "table.yaml", "--set", "split.trials=1", "--seed", "7")
+    resolved = (tmp_path / RUN / "config.resolved.yaml").read_text()
+    assert re.search(r"trials: 1 +# --set", resolved)
+    assert re.search(r"seed: 7 +# --seed", resolved)
+
+
+def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    mtlrun("reproduce", "table.yaml")
+    found = float(rows_of(tmp_path)["Ridge"]["mse_mean"])
+    write_experiment(extra=REFERENCE.format(value=round(found, 4)))
+    result = mtlrun("reproduce", "table.yaml", "--check")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        0,
+        "check: nothing is out of tolerance, no claim is contradicted",
+    )
+    write_experiment(extra=REFERENCE.format(value=round(found + 0.5, 4)))
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0  # verdicts alone never change the exit code
+    result = mtlrun("reproduce", "table.yaml", "--check")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
+        f"check: simulated-rmtl / Ridge: mse is {found:.6g}, the stored says {round(found + 0.5, 4):.6g}; "
+        "the difference -0.5 exceeds the tolerance 0.01 (absolute)"
+    )
+
+
+def test_check_refuses_a_contradicted_claim(mtlrun, write_experiment):
+    write_experiment(extra=CLAIM.format(text="Pooled errs less", order="Pooled, Ridge"))
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0
+    result = mtlrun("reproduce", "table.yaml", "--check")
+    assert result.exit_code == 1
+    assert "check: claim made-1: not confirmed: mse of Pooled, Ridge on simulated-rmtl" in result.stderr
+
+
+@pytest.mark.parametrize("form", ["md", "json", "csv", "tex"])
+def test_format_prints_the_file_and_nothing_else(mtlrun, write_experiment, tmp_path, form):
+    write_experiment()
+    result = mtlrun("reproduce", "table.yaml", "--format", form)
+    name = "table.csv" if form == "csv" else f"report.{form}"
+    assert result.stdout == (tmp_path / RUN / name).read_text()
+
+
+def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    result = mtlrun("reproduce", "table.yaml", "--format", "markdown")
+    assert result.exit_code == 2
+    assert result.stderr == "error: unknown format 'markdown'\nKnown: csv, json, md, tex.\n"
+    assert not (tmp_path / "results").exists()
+
+
+def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, environment):
+    write_experiment("Slow")
+    command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert b"PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
+    assert b"interrupted; finished cells are kept, 2 are left: run the same command again" in err
+    assert b"Traceback" not in err
+    assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {
+        "Ridge": "ok",
+        "Pooled": "ok",
+        "Slow": "missing",
+    }
+
+
+def test_missing_data_ends_with_the_remedy_and_the_demo(mtlrun, write_experiment, tmp_path):
+    write_experiment(datasets="datasets: [enron]", metrics="metrics: [auc]")
+    result = mtlrun("reproduce", "table.yaml", "--data-dir", "empty")
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()[2:]
+    assert re.fullmatch(
+        r"data set enron is not in empty: enron\.arff.* \(\d files?, \d+\.\d MB unpacked\); licence: .+", lines[0]
+    )
+    assert lines[1:] == [
+        "error: without a terminal to ask on, nothing is downloaded",
+        "Say --yes to go ahead.",
+        "Without any download: mtlrun reproduce table.yaml --profile demo",
+    ]
+    assert not (tmp_path / "results").exists()
+    dry = mtlrun("reproduce", "table.yaml", "--data-dir", "empty", "--dry-run")
+    assert (dry.exit_code, dry.stdout) == (
+        0,
+        "to download first: enron; all cells would be computed after that\n",
+    )
+
+
+def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    (tmp_path / "file").write_text("")
+    result = mtlrun("reproduce", "table.yaml", "--output", "file")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-2].startswith("error: cannot write to file/made/table1/full: ")
+    assert "--output" in result.stderr.splitlines()[-1]
+
+
+def test_paper_file_rebuilt_elsewhere_has_the_same_bytes(mtlrun, write_experiment, tmp_path):
+    write_experiment("Broken")
+    mtlrun("reproduce", "table.yaml")
+    folder = tmp_path / RUN
+    names = ["table.csv", "table.md", "report.md", "report.json", "report.tex"]
+    before = {name: (folder / name).read_bytes() for name in names}
+    moved = tmp_path / "other"
+    folder.rename(moved)
+    (tmp_path / "table.yaml").unlink()
+    for name in names:
+        (moved / name).unlink()
+    result = mtlrun("report", "other")
+    assert result.exit_code == 1  # a cell failed
+    assert {name: (moved / name).read_bytes() for name in names} == before
+    assert json.loads(mtlrun("report", "other", "--format", "json").stdout)["cells"]["failed"] == 2
