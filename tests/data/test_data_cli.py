@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import mtlrun.data.fetch
-from mtlrun.cli.data import app
+from mtlrun.cli.data import _progress, app
 from mtlrun.core.errors import UserError
 
 ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n1,7\n"
@@ -238,6 +240,25 @@ def test_fetch_offline_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyP
     assert "https://127.0.0.1:9/t.arff: no connection" in text
     assert "  mtlrun data add mine FILE\n" in text
     assert f"at {folder}/mine/t.arff\nIts content must have sha256 {SHA}, {len(ARFF)} bytes." in text
+
+
+def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with ExitStack() as stack:
+        assert _progress(stack) is None
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with ExitStack() as stack:
+        report = _progress(stack)
+        assert report is not None
+        report("enron.arff", 5, 10)
+        report("enron.arff", 10, 10)
+    assert "enron.arff" in sys.stderr.getvalue()
+    assert "100%" in sys.stderr.getvalue()
 
 
 def test_help_and_list_import_no_numpy(folder: Path) -> None:
