@@ -63,12 +63,15 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     if classes is None and pairs is not None:
         classes = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
     rows, labels, names = _chosen_rows(dataset, classes, wanted.get("per_class"), seed)
+    per_task = wanted.get("per_task")
+    if per_task is not None and (make == "one-vs-rest" or (make is None and pairs is None)):
+        raise DataError(
+            "the option tasks has per_task, but makes no one-vs-one tasks", "Add make: one-vs-one, or use per_class."
+        )
     if make == "one-vs-rest":
         return _shared_tasks(dataset, rows, labels, names)
     if make == "one-vs-one" or pairs is not None:
-        return _pair_tasks(dataset, rows, labels, names, pairs, wanted.get("per_task"), seed)
-    if wanted.get("per_task") is not None:
-        raise DataError("the option tasks has per_task, but makes no tasks", "Add make: one-vs-one, or use per_class.")
+        return _pair_tasks(dataset, rows, labels, names, pairs, per_task, seed)
     return _rebuilt(dataset, rows, labels.astype(np.int64), "multiclass", names)
 
 
@@ -106,8 +109,7 @@ def per_class_rows(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
 
     The draw of a class depends on its number and the seed only, so that leaving out other classes changes nothing.
     """
-    if not isinstance(per_class, int | np.integer) or per_class < 1:
-        raise DataError(f"per_class must be a whole number of at least 1, not {per_class!r}")
+    _require_count("per_class", per_class)
     chosen = [_shuffled(labels, c, seed)[:per_class] for c in np.unique(labels)]
     return np.sort(np.concatenate(chosen))
 
@@ -193,6 +195,11 @@ def _require_multiclass(dataset: Dataset) -> None:
         raise DataError(f"{dataset.id or 'this set'} is {dataset.task_type}, not multi-class: its tasks exist already")
 
 
+def _require_count(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise DataError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
 def _shuffled(labels: np.ndarray, label: int, seed: int) -> np.ndarray:
     return np.random.default_rng([seed, int(label)]).permutation(np.flatnonzero(labels == label))
 
@@ -223,6 +230,8 @@ def _pair_tasks(
     per_task: int | None,
     seed: int,
 ) -> Dataset:
+    if per_task is not None:
+        _require_count("per_task", per_task)
     chosen = list(combinations(names, 2)) if pairs is None else [tuple(str(name) for name in pair) for pair in pairs]
     taken, signs, owner = [], [], []
     for t, pair in enumerate(chosen):

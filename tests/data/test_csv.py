@@ -4,11 +4,14 @@ import gzip
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.core.errors import DataError
+from mtlrun.data.cards import load_card
+from mtlrun.data.load import load_dataset
 from mtlrun.data.readers.csv import read_table, signs
 
 TABLE = b"a,b,school\n1,2.5,north\n-3,4e1,south\n"
@@ -199,3 +202,19 @@ def test_truncated_gzip(own_set):
         "t.csv.gz: the file is truncated (the compressed data end too early)\n"
         "Delete it and fetch it again, or put a good copy in its place."
     )
+
+
+def test_own_table_for_the_breast_cancer_card(tmp_path):
+    stand_in = load_dataset("simulated-breast-cancer")
+    frame = pd.DataFrame(stand_in.X, columns=stand_in.features)
+    frame["pcr"] = (stand_in.y > 0).astype(int)
+    frame.insert(0, "study", np.array(stand_in.tasks)[stand_in.task_id])
+    (tmp_path / "breast-cancer").mkdir()
+    frame.to_csv(tmp_path / "breast-cancer" / "breast_cancer.csv", index=False)
+    data = load_dataset("breast-cancer", data_dir=tmp_path)
+    expected = load_card("breast-cancer").statistics
+    assert {k: data.statistics()[k] for k in expected} == expected == {"n": 474, "d": 60, "tasks": 3}
+    assert not data.simulated
+    assert data.tasks == stand_in.tasks
+    np.testing.assert_array_equal(data.X, stand_in.X)
+    np.testing.assert_array_equal(data.y, stand_in.y)

@@ -122,8 +122,11 @@ FILES = {
     "p2.txt": b"> seq 1\nGGACGTGG\n",
     "n2.txt": b"> seq 1\nGGTTTTGG\n> seq 2\nCCTTTTCC\n",
 }
-TASKS = {"one": {"positive": ["p1.fa"], "negative": ["n1.fa"]}, "two": {"positive": ["p2.txt"], "negative": ["n2.txt"]}}
-OPTIONS = {"tasks": TASKS, "windows": {"two": [2, 6]}}
+TASKS = [
+    {"name": "one", "positive": ["p1.fa"], "negative": ["n1.fa"]},
+    {"name": "two", "positive": ["p2.txt"], "negative": ["n2.txt"], "window": [2, 6]},
+]
+OPTIONS = {"tasks": TASKS}
 KIND = {"task_type": "binary", "design": "ragged"}
 
 
@@ -153,22 +156,33 @@ def test_a_choice_of_organisms(own_set):
 
 def test_packed_files_and_header_labels(own_set):
     files = {"a.fa.bz2": bz2.compress(b">label=1\nAC\n>label=-1\nGG\n")}
-    options = {"tasks": {"all": {"labelled": ["a.fa"]}}, "label": "label=(.+)"}
+    options = {"tasks": [{"name": "all", "labelled": ["a.fa"]}], "label": "label=(.+)"}
     data = own_set.write("fasta", files, options, **KIND)()
     assert data.y.tolist() == [1, -1]
 
 
 def test_golden_errors_of_a_set(own_set):
-    assert own_set.error("fasta", FILES, {"tasks": TASKS}, **KIND) == (
+    whole = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
+    assert own_set.error("fasta", FILES, {"tasks": whole}, **KIND) == (
         "data set mine: sequences of 8 bases in task two, 4 in task one\nGive windows of one length."
     )
+    mixed = [{"name": "both", "positive": ["p1.fa"], "negative": ["n2.txt"]}]
+    assert own_set.error("fasta", FILES, {"tasks": mixed}, **KIND) == (
+        "n2.txt: sequences of 8 bases, 4 in the other files of task both"
+    )
     assert own_set.error("fasta", FILES, {**OPTIONS, "organisms": ["three"]}, **KIND) == (
-        "data set mine: no organism three\nKnown: one, two."
+        "unknown organism of mine 'three'\nKnown: one, two."
     )
-    assert own_set.error("fasta", FILES, {"tasks": {}}, **KIND) == (
-        "data set mine: the option 'tasks' names no file\nName the files of every task."
+    assert own_set.error("fasta", FILES, {"tasks": []}, **KIND) == (
+        "data set mine: no task is named\nName one or more tasks."
     )
-    wrong = {"one": {"positive": ["p1.fa"], "negative": ["absent.fa"]}}
+    assert own_set.error("fasta", FILES, {"tasks": [{"name": "x"}]}, **KIND) == (
+        "mine.yaml: every task needs a name and files under positive, negative, labelled"
+    )
+    assert own_set.error("fasta", FILES, {"tasks": [{"name": "x", "positve": []}]}, **KIND) == (
+        "unknown key of a task 'positve'\nDid you mean 'positive'?"
+    )
+    wrong = [{"name": "one", "positive": ["p1.fa"], "negative": ["absent.fa"]}]
     assert own_set.error("fasta", FILES, {"tasks": wrong}, **KIND) == (
         "unknown file of mine 'absent.fa'\nKnown: n1.fa, n2.txt, p1.fa, p2.txt."
     )
@@ -178,5 +192,5 @@ def test_truncated_gzip(own_set):
     generator = np.random.default_rng(0)
     rows = b"".join(b">s\n" + bytes(generator.choice(list(b"ACGT"), 50)) + b"\n" for _ in range(200))
     files = {"p1.fa.gz": gzip.compress(rows)[:-900], "n1.fa": rows}
-    text = own_set.error("fasta", files, {"tasks": {"one": TASKS["one"]}}, **KIND)
+    text = own_set.error("fasta", files, {"tasks": TASKS[:1]}, **KIND)
     assert text.startswith("p1.fa.gz: the file is truncated (the compressed data end too early)")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
@@ -24,6 +24,8 @@ VERSION = 1
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"
 _CAPITALS = bytes.maketrans(b"acgturyswkmbdhvnU", b"ACGTTRYSWKMBDHVNT")
+#: Kinds of files of a task and their label; 0: the labels are in the headers.
+KINDS = {"positive": 1.0, "negative": -1.0, "labelled": 0.0}
 _ALLOWED = IUPAC + IUPAC.lower()
 
 
@@ -134,8 +136,7 @@ def read(
     files: Mapping[str, DataFile],
     card: Card,
     *,
-    tasks: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
-    windows: Mapping[str, tuple[int, int]] | None = None,
+    tasks: Sequence[Mapping[str, Any]],
     label: str | None = None,
     organisms: Sequence[str] | None = None,
     distinct: bool = True,
@@ -146,10 +147,9 @@ def read(
     ----------
     files : mapping of str to DataFile
     card : Card
-    tasks : mapping
-        Per task, lists of files under ``positive`` and ``negative``, or under ``labelled`` (see `label`).
-    windows : mapping of task to (start, stop), optional
-        Part of the sequences to keep.
+    tasks : list of mapping
+        Per task its ``name``, lists of files under ``positive`` and ``negative`` or under ``labelled`` (see `label`),
+        and under ``window`` the [start, stop] of the part of the sequences to keep, if not all.
     label : str, optional
         Regular expression that finds +1 or -1 in the headers of ``labelled`` files.
     organisms : list of str, optional
@@ -168,34 +168,31 @@ def read(
     DataError
         If a file is wrong, lengths differ between files, or `organisms` names an unknown one.
     """
-    names = _chosen(tasks or {}, organisms, card)
     parts: list[np.ndarray] = []
     labels, owner, notes = [], [], []
-    for t, task in enumerate(names):
-        window = (windows or {}).get(task)
-        strings, signs = _read_task(files, card, (tasks or {})[task], (window[0], window[1]) if window else None, label)
-        dropped = 0
+    chosen = _chosen(tasks, organisms, card)
+    for t, task in enumerate(chosen):
+        strings, signs = _read_task(files, card, task, label)
         if distinct:
             keep = _first_of_equal(strings, signs)
-            dropped = len(strings) - len(keep)
+            if len(keep) < len(strings):
+                notes.append(f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped")
             strings, signs = strings[keep], signs[keep]
         if parts and parts[0].dtype != strings.dtype:
             raise DataError(
-                f"data set {card.id}: sequences of {strings.dtype.itemsize} bases in task {task}, "
-                f"{parts[0].dtype.itemsize} in task {names[0]}",
+                f"data set {card.id}: sequences of {strings.dtype.itemsize} bases in task {task['name']}, "
+                f"{parts[0].dtype.itemsize} in task {chosen[0]['name']}",
                 "Give windows of one length.",
             )
         parts.append(strings)
         labels.append(signs)
         owner.append(np.full(len(strings), t))
-        if dropped:
-            notes.append(f"{task}: {dropped} repeated sequences dropped")
     return Dataset(
         X=np.concatenate(parts),
         y=np.concatenate(labels),
         task_id=np.concatenate(owner),
         task_type="binary",
-        tasks=list(names),
+        tasks=[str(task["name"]) for task in chosen],
         notes="; ".join(notes),
     )
 
@@ -206,37 +203,41 @@ def _first_of_equal(strings: np.ndarray, signs: np.ndarray) -> np.ndarray:
 
 
 def _read_task(
-    files: Mapping[str, DataFile],
-    card: Card,
-    sources: Mapping[str, Sequence[str]],
-    window: tuple[int, int] | None,
-    label: str | None,
+    files: Mapping[str, DataFile], card: Card, task: Mapping[str, Any], label: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    parts, labels = [], []
-    for kind, sign in (("positive", 1.0), ("negative", -1.0), ("labelled", 0.0)):
-        for name in sources.get(kind, ()):
+    window = (task["window"][0], task["window"][1]) if "window" in task else None
+    parts: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for kind, sign in KINDS.items():
+        for name in task.get(kind, ()):
             file = file_called(files, name, card)
             with file.open() as stream:
                 strings, found = read_fasta(stream, file.where(), window=window, label=None if sign else label)
+            if parts and parts[0].dtype != strings.dtype:
+                raise DataError(
+                    f"{file.where()}: sequences of {strings.dtype.itemsize} bases, {parts[0].dtype.itemsize} in the "
+                    f"other files of task {task['name']}"
+                )
             parts.append(strings)
             labels.append(np.full(len(strings), sign) if found is None else found)
-    widths = {p.dtype.itemsize for p in parts}
-    if len(widths) > 1:
-        raise DataError(f"sequences of {' and '.join(map(str, sorted(widths)))} bases in one task: {dict(sources)}")
     return np.concatenate(parts), np.concatenate(labels)
 
 
-def _chosen(tasks: Mapping[str, object], organisms: Sequence[str] | None, card: Card) -> list[str]:
-    if not tasks:
-        raise DataError(f"data set {card.id}: the option 'tasks' names no file", "Name the files of every task.")
-    if organisms is None:
-        return list(tasks)
-    unknown = [o for o in organisms if o not in tasks]
-    if unknown or not organisms:
-        raise DataError(
-            f"data set {card.id}: no organism {', '.join(unknown) or 'named'}", f"Known: {', '.join(tasks)}."
-        )
-    return list(organisms)
+def _chosen(tasks: Sequence[Mapping[str, Any]], organisms: Sequence[str] | None, card: Card) -> list[Mapping[str, Any]]:
+    for task in tasks:
+        for key in task:
+            if key not in ("name", "window", *KINDS):
+                raise UnknownNameError("key of a task", key, ["name", "window", *KINDS])
+        if "name" not in task or not any(task.get(kind) for kind in KINDS):
+            raise DataError(f"{card.path}: every task needs a name and files under {', '.join(KINDS)}")
+    table = {str(task["name"]): task for task in tasks}
+    names = list(table) if organisms is None else list(organisms)
+    if not names:
+        raise DataError(f"data set {card.id}: no task is named", "Name one or more tasks.")
+    for name in names:
+        if name not in table:
+            raise UnknownNameError(f"organism of {card.id}", name, table)
+    return [table[name] for name in names]
 
 
 def _join(pieces: list[bytes], name: str, line: int) -> bytes:

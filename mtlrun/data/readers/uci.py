@@ -27,7 +27,7 @@ def read(
     delimiter: str | None = ",",
     header: bool = False,
     skip: int = 0,
-    classes: Mapping[str, str] | None = None,
+    classes: Sequence[str | Sequence[str]] | None = None,
     features: Sequence[str] = (),
     split: str | None = None,
     tasks: str | Mapping[str, Any] | None = None,
@@ -46,9 +46,9 @@ def read(
         Whether the first line names the columns.
     skip : int, default=0
         Lines to leave out at the start of every file.
-    classes : mapping of str to str, optional
-        The labels that may occur, in the order of the class numbers, with the name of each; without it, all labels
-        that occur, sorted.
+    classes : list of str or of (str, str), optional
+        The labels that may occur in the order of the class numbers, each alone or with the name to use; without it, all
+        labels that occur, sorted.
     features : list of str, optional
         Names of the other columns, where there is no header.
     split : str, optional
@@ -61,17 +61,19 @@ def read(
     DataError
         For what `read_table` refuses, files of unequal width, and labels outside `classes`.
     """
+    names = None if classes is None else _class_names(classes)
     frames: list[pd.DataFrame] = []
     for file in files.values():
         with file.open() as stream:
             frame = read_table(stream, file.where(), delimiter=delimiter, header=header, skip=skip, text=[label])
         if frames and list(frame.columns) != list(frames[0].columns):
             raise DataError(f"{file.where()}: {frame.shape[1]} columns where the first file has {frames[0].shape[1]}")
-        _check_labels(frame[frame.columns[label]], classes, file)
+        _check_labels(frame[frame.columns[label]], names, file)
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True)
     column = table.columns[label]
-    names = {str(k): str(v) for k, v in classes.items()} if classes else {v: v for v in sorted(set(table[column]))}
+    if names is None:
+        names = {v: v for v in sorted(set(table[column]))}
     number = {key: k for k, key in enumerate(names)}
     values = table.drop(columns=column)
     if features and len(features) != values.shape[1]:
@@ -157,11 +159,15 @@ def _splice_line(
     return classes.index(label), clean_sequence(sequence.encode(), file.where(), number, column - 1)
 
 
-def _check_labels(column: pd.Series, classes: Mapping[str, str] | None, file: DataFile) -> None:
-    known = {str(k) for k in classes} if classes else None
+def _class_names(classes: Sequence[str | Sequence[str]]) -> dict[str, str]:
+    pairs = [(item, item) if isinstance(item, str) else (item[0], item[-1]) for item in classes]
+    return {str(label): str(name) for label, name in pairs}
+
+
+def _check_labels(column: pd.Series, names: Mapping[str, str] | None, file: DataFile) -> None:
     for row, value in enumerate(column, start=1):
-        if not value or (known is not None and value not in known):
-            wanted = f"none of {', '.join(sorted(known))}" if known else "empty"
+        if not value or (names is not None and value not in names):
+            wanted = f"none of {', '.join(names)}" if names else "empty"
             raise DataError(
                 f"{file.where()}: the class {value!r} of row {row} is {wanted}", "Is it the file on the card?"
             )

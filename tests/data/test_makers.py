@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlrun.core.errors import DataError, UnknownNameError, UserError
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.makers import (
+    balanced_partition,
+    balanced_task_partition,
+    make_tasks,
+    one_vs_one,
+    one_vs_rest,
+    per_class_rows,
+    training_sizes,
+)
+
+
+def multiclass(counts=(5, 3, 4), seed=0) -> Dataset:
+    """Rows whose only feature is their number, classes a, b, c ... shuffled."""
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    X = np.arange(len(y), dtype=float)[:, None]
+    tasks = [chr(97 + k) for k in range(len(counts))]
+    half = len(y) // 2
+    splits = {"half": [(np.arange(half), np.arange(half, len(y)))]}
+    return Dataset(X=X, y=y, task_type="multiclass", tasks=tasks, features=["row"], splits=splits)
+
+
+def test_one_vs_one_is_ragged_with_the_rows_of_two_classes():
+    data = multiclass()
+    made = one_vs_one(data)
+    assert made.tasks == ["a/b", "a/c", "b/c"]
+    assert made.task_type == "binary"
+    assert np.bincount(made.task_id).tolist() == [8, 9, 7]
+    for t, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        rows = made.source["row"][made.task_id == t]
+        np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(data.y, (a, b))))
+        np.testing.assert_array_equal(made.y[made.task_id == t], np.where(data.y[rows] == a, 1, -1))
+    np.testing.assert_array_equal(made.X[:, 0], made.source["row"])
+    np.testing.assert_array_equal(made.source["label"], data.y[made.source["row"]])
+    assert made.features == ["row"]
+
+
+def test_pairs_give_the_sign_and_the_order():
+    data = multiclass()
+    made = one_vs_one(data, [("c", "a"), ("b", "c")])
+    assert made.tasks == ["c/a", "b/c"]
+    first = made.task_id == 0
+    np.testing.assert_array_equal(made.y[first], np.where(data.y[made.source["row"][first]] == 2, 1, -1))
+
+
+def test_one_vs_rest_shares_the_rows():
+    data = multiclass()
+    made = one_vs_rest(data)
+    assert made.shared
+    assert made.y.shape == (12, 3)
+    assert (made.y.sum(axis=1) == -1).all()
+    np.testing.assert_array_equal(made.y.argmax(axis=1), data.y)
+    assert made.taskdata().n_tasks == 3
+
+
+def test_choice_of_classes_keeps_their_order():
+    data = multiclass()
+    made = make_tasks(data, {"classes": ["c", "a"]})
+    assert made.task_type == "multiclass"
+    assert made.tasks == ["c", "a"]
+    kept = data.y != 1
+    np.testing.assert_array_equal(made.y, np.where(data.y[kept] == 2, 0, 1))
+    np.testing.assert_array_equal(made.X, data.X[kept])
+
+
+def test_published_splits_follow_their_rows():
+    data = multiclass()
+    made = one_vs_one(data)
+    ((train, test),) = made.splits["half"]
+    assert sorted([*train, *test]) == list(range(made.n_samples))
+    assert set(made.source["row"][train]) <= set(range(6))
+    assert set(made.source["row"][test]) <= set(range(6, 12))
+
+
+def test_nothing_asked_nothing_done():
+    data = multiclass()
+    assert make_tasks(data, None) is data
+
+
+def test_per_class_takes_at_most_so_many_and_all_of_small_classes():
+    data = multiclass((50, 3, 20))
+    made = make_tasks(data, {"per_class": 10})
+    assert np.bincount(made.y).tolist() == [10, 3, 10]
+    again = make_tasks(data, {"per_class": 10})
+    np.testing.assert_array_equal(made.X, again.X)
+    other = make_tasks(data, {"per_class": 10, "seed": 1})
+    assert not np.array_equal(made.X, other.X)
+
+
+def test_a_class_draws_the_same_rows_whatever_the_other_classes():
+    data = multiclass((50, 40, 30))
+    all_three = make_tasks(data, {"per_class": 5})
+    two = make_tasks(data, {"per_class": 5, "classes": ["b", "c"]})
+    np.testing.assert_array_equal(all_three.X[all_three.y > 0], two.X)
+
+
+def test_per_task_takes_so_many_of_every_task():
+    made = make_tasks(multiclass((30, 20, 25)), {"make": "one-vs-one", "per_task": 12})
+    assert np.bincount(made.task_id).tolist() == [12, 12, 12]
+    rows = made.source["row"].reshape(3, 12)
+    assert all(len(set(r)) == 12 for r in rows)
+
+
+def test_subset_keeps_the_sources():
+    made = one_vs_one(multiclass())
+    part = made.subset(np.array([3, 5]))
+    np.testing.assert_array_equal(part.source["row"], made.source["row"][[3, 5]])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "text"),
+    [
+        ("one-one", "unknown way to make tasks 'one-one'\nDid you mean 'one-vs-one'?"),
+        ({"mak": "one-vs-one"}, "unknown key of the option tasks 'mak'\nDid you mean 'make'?"),
+        ({"classes": ["a", "d"]}, "unknown class of the data set 'd'\nKnown: a, b, c."),
+        ({"pairs": [["a", "z"]]}, "unknown class of the data set 'z'\nKnown: a, b, c."),
+        ({"pairs": [["a", "b", "c"]]}, "['a', 'b', 'c'] is no pair of two of the classes a, b, c"),
+        ({"pairs": [["a", "b"], ["c", "c"]]}, "['c', 'c'] is no pair of two of the classes a, b, c"),
+        ({"classes": ["a"]}, "two or more different classes are needed, got a"),
+        ({"per_class": 0}, "per_class must be a whole number of at least 1, not 0"),
+        (
+            {"make": "one-vs-one", "per_task": 0},
+            "per_task must be a whole number of at least 1, not 0",
+        ),
+        (
+            {"per_task": 3},
+            "the option tasks has per_task, but makes no one-vs-one tasks\nAdd make: one-vs-one, or use per_class.",
+        ),
+        (
+            {"make": "one-vs-rest", "per_task": 3},
+            "the option tasks has per_task, but makes no one-vs-one tasks\nAdd make: one-vs-one, or use per_class.",
+        ),
+        (
+            {"make": "one-vs-rest", "pairs": [["a", "b"]]},
+            "the option tasks has pairs, but makes one-vs-rest tasks\nLeave one of the two out.",
+        ),
+    ],
+)
+def test_golden_errors(tasks, text):
+    with pytest.raises(UserError) as caught:
+        make_tasks(multiclass(), tasks)
+    assert str(caught.value) == text
+
+
+def test_only_classes_become_tasks():
+    with pytest.raises(DataError, match=r"^this set is binary, not multi-class: its tasks exist already$"):
+        one_vs_rest(one_vs_rest(multiclass()))
+    with pytest.raises(UnknownNameError):
+        one_vs_one(multiclass(), [("a", "q")])
+
+
+def test_training_sizes_of_the_paper():
+    # 10 % of 1000 rows in 4 classes: 25 each, but only 10 % of the class of 60.
+    assert training_sizes([340, 300, 300, 60], 0.1).tolist() == [25, 25, 25, 6]
+    assert training_sizes([100, 100], 0.5).tolist() == [50, 50]
+    # round(0.1 * 846 / 4) = 21, the classes of vehicle.
+    assert training_sizes([212, 217, 218, 199], 0.1).tolist() == [21, 21, 21, 19]
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5])
+def test_training_fraction_out_of_range(fraction):
+    with pytest.raises(DataError, match="must lie strictly between 0 and 1"):
+        training_sizes([10, 10], fraction)
+
+
+def test_a_class_without_training_rows():
+    with pytest.raises(DataError) as caught:
+        training_sizes([100, 4], 0.2)
+    assert str(caught.value) == (
+        "a training part of 0.2 leaves class 1 without rows\nUse a larger training part or more rows per class."
+    )
+
+
+@given(st.lists(st.integers(10, 40), min_size=2, max_size=5), st.floats(0.1, 0.9), st.integers(0, 99))
+def test_balanced_partition_is_a_partition_of_every_class(counts, fraction, seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    train, validation, test = balanced_partition(labels, fraction, seed)
+    assert sorted([*train, *validation, *test]) == list(range(len(labels)))
+    sizes = training_sizes(counts, fraction)
+    np.testing.assert_array_equal(np.bincount(labels[train]), sizes)
+    rest = np.bincount(labels[test], minlength=len(counts)) - np.bincount(labels[validation], minlength=len(counts))
+    assert set(rest) <= {0, 1}
+
+
+def test_examples_stay_on_one_side_in_all_tasks():
+    made = one_vs_one(multiclass((20, 30, 40)))
+    parts = balanced_task_partition(made, 0.2, seed=3)
+    rows = [set(made.source["row"][part]) for part in parts]
+    assert sorted(np.concatenate(parts)) == list(range(made.n_samples))
+    assert not rows[0] & rows[1]
+    assert not rows[0] & rows[2]
+    assert not rows[1] & rows[2]
+    assert len(rows[0]) == training_sizes([20, 30, 40], 0.2).sum()
+    again = balanced_task_partition(made, 0.2, seed=3)
+    np.testing.assert_array_equal(parts[0], again[0])
+
+
+def test_tasks_that_were_not_made_of_classes():
+    data = Dataset(X=np.zeros((2, 1)), y=np.array([-1.0, 1.0]), task_type="binary", id="mine")
+    with pytest.raises(DataError, match=r"^the tasks of mine were not made of classes\nSplit it by task instead.$"):
+        balanced_task_partition(data, 0.5, 0)
+
+
+def test_per_class_rows_are_sorted_and_distinct():
+    labels = np.array([1, 0, 1, 0, 1])
+    rows = per_class_rows(labels, 2, 0)
+    assert rows.tolist() == sorted(set(rows))
+    assert np.bincount(labels[rows]).tolist() == [2, 2]
