@@ -51,11 +51,11 @@ def read_svmlight(
         X, y, qid = load_svmlight_file(
             io.BytesIO(content), n_features=n_features, query_id=True, zero_based=zero_based, dtype=np.float64
         )
+        if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+            raise ValueError("it holds NaN or infinity")
     except (ValueError, OverflowError) as error:
         _locate(content, name, zero_based, n_features)
         raise DataError(f"{name}: no svmlight file ({error})") from None
-    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-        _locate(content, name, zero_based, n_features)
     if len(y) == 0:
         raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
     if len(qid) not in (0, len(y)):
