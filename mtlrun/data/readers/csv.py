@@ -218,21 +218,6 @@ def decode(content: bytes, name: str) -> str:
         ) from None
 
 
-def integer_codes(values: np.ndarray, name: str, what: str) -> np.ndarray:
-    """Return whole numbers held as float64 as int64.
-
-    Raises
-    ------
-    DataError
-        If a value has a fraction.
-    """
-    values = np.asarray(values)
-    wrong = np.flatnonzero(values != np.round(values))
-    if wrong.size:
-        raise DataError(f"{name}: {what} {values[wrong[0]]:g} in row {wrong[0] + 1} is no whole number")
-    return values.astype(np.int64)
-
-
 def _columns(content: str, name: str, delimiter: str | None, header: bool, skip: int) -> tuple[list[str | int], int]:
     """Return the columns' names and the number of lines before the first row."""
     first = skip
