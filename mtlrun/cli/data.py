@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtlrun.cli.ask import confirm
+from mtlrun.cli.options import DataDir, Yes
 from mtlrun.core.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
-    from mtlrun.data.fetch import Report
 
 app = typer.Typer(help="Data sets: list, describe, download, add and verify them.", no_args_is_help=True)
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Data directory. Default: $MTLRUN_DATA, else the platform's cache folder."),
-]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Name of a data set, as `mtlrun data list` prints it.")]
 VariantName = Annotated[str | None, typer.Option("--variant", help="A variant that the card offers.")]
 
@@ -102,10 +97,11 @@ def fetch(
     data_dir: DataDir = None,
     variant: VariantName = None,
     url: Annotated[str | None, typer.Option("--url", help="Use this address instead of those of the card.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")] = 30.0,
 ) -> None:
     """Download what is missing, from every known address in turn; nothing is used before its hash is right."""
+    from mtlrun.cli.fetching import download_progress
     from mtlrun.data.cards import check_id, load_card
     from mtlrun.data.fetch import fetch_dataset, missing_files
     from mtlrun.data.files import data_directory
@@ -119,9 +115,9 @@ def fetch(
             continue
         absent = missing_files(card, variant, folder)
         if absent or url is not None:
-            _confirm(card, absent, folder, url, yes)
-        with ExitStack() as stack:
-            report = _progress(stack)
+            _announce(card, absent, folder, url)
+            confirm("Download?", yes=yes, doing="downloaded")
+        with download_progress() as report:
             done = fetch_dataset(card, variant=variant, data_dir=folder, url=url, report=report, timeout=timeout)
         for file in done:
             typer.echo(f"{card.id}: {file.name} verified, {file.path}")
@@ -250,34 +246,12 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
     return right
 
 
-def _confirm(card: Card, absent: Sequence[FileSpec], folder: Path, url: str | None, yes: bool) -> None:
+def _announce(card: Card, absent: Sequence[FileSpec], folder: Path, url: str | None) -> None:
+    """Say what will be downloaded, how much, and to where."""
     known = [spec.bytes for spec in absent if spec.bytes is not None]
     size = f"{sum(known) / 1e6:.1f} MB unpacked" if known else "size unknown"
     what = f"{len(absent)} file(s), {size}" if absent else "what the address holds"
     typer.echo(f"{card.id}: {what}, {'from ' + url if url else 'licence: ' + card.licence}, to {folder / card.folder}")
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UserError("without a terminal nothing is downloaded unasked", "Say --yes.")
-    typer.confirm("Download?", abort=True)
-
-
-def _progress(stack: ExitStack) -> Report | None:
-    """Return a progress bar on a terminal, and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return None
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
-    tasks: dict[str, Any] = {}
-
-    def report(name: str, done: int, total: int | None) -> None:
-        if name not in tasks:
-            tasks[name] = bar.add_task(name, total=total)
-        bar.update(tasks[name], completed=done, total=total)
-
-    return report
 
 
 def _number(value: int | float | None) -> str:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import mtlrun.data.fetch
-from mtlrun.cli.data import _progress, app
+from mtlrun.cli.data import app
+from mtlrun.cli.fetching import download_progress
 from mtlrun.core.errors import UserError
 
 ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n1,7\n"
@@ -219,7 +219,7 @@ def test_fetch_asks_before_it_downloads(folder: Path, monkeypatch: pytest.Monkey
     code, text = run(folder, "fetch", "mine")
     assert code == 2
     assert "mine: 1 file(s), 0.0 MB unpacked, licence: free, to" in text
-    assert "without a terminal nothing is downloaded unasked\nSay --yes." in text
+    assert "without a terminal to ask on, nothing is downloaded\nSay --yes to go ahead." in text
     assert asked == []
     code, text = run(folder, "fetch", "mine", "digits", "--yes")
     assert code == 0
@@ -247,13 +247,14 @@ def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with ExitStack() as stack:
-        assert _progress(stack) is None
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    for name in ("CI", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    with ExitStack() as stack:
-        report = _progress(stack)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with download_progress() as report:
+        assert report is None
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with download_progress() as report:
         assert report is not None
         report("enron.arff", 5, 10)
         report("enron.arff", 10, 10)
