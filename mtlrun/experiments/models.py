@@ -119,6 +119,8 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     """
     try:
         archive = skops.io.dumps({"estimator": model.estimator, "step": model.step})
+        # Some objects are written and cannot be read again: find out while the model is still there.
+        skops.io.loads(archive, trusted=skops.io.get_untrusted_types(data=archive))
     except Exception as error:  # skops raises what the object's own state raises
         name = type(model.estimator).__name__
         raise UserError(f"the fitted {name} cannot be saved without pickle: {error}") from error

@@ -1,0 +1,160 @@
+"""Models on disk: what is loaded predicts what was saved, is readable without mtlrun, and runs no unknown code."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from mtlrun.core.errors import DataError, UnknownNameError, UserError
+from mtlrun.estimators.onehot import OneHotStrings
+from mtlrun.estimators.pertask import PerTask
+from mtlrun.estimators.registry import METHODS, build
+from mtlrun.experiments import models
+from mtlrun.experiments.models import Model, load_model, save_model
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 5))
+Y = np.where(X @ RNG.standard_normal((5, 4)) + 0.3 * RNG.standard_normal((40, 4)) > 0, 1.0, -1.0)
+IDS = np.repeat(np.arange(4), 10)
+
+
+def _facts(**changes):
+    facts = {
+        "name": "train/a",
+        "task_type": "binary",
+        "design": "shared",
+        "tasks": ["a", "b", "c", "d"],
+        "input": {"n_features": 5, "names": ["v", "w", "x", "y", "z"], "strings": False},
+        "estimator": {"name": "R"},
+        "dataset": {"id": "d"},
+    }
+    return facts | changes
+
+
+class Foreign(Ridge):
+    """An estimator that mtlrun knows nothing of."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_method_survives_a_round_trip(tmp_path, name):
+    params = {"base": {"estimator": "RobustMTL"}, "n_blocks": 2} if name.startswith("Divide") else {}
+    shared = build({"estimator": name, "params": params}).fit(X, Y)
+    ragged = build({"estimator": name, "params": params}).fit(X, Y[np.arange(40), IDS], task_id=IDS)
+    for folder, model, ids in ((tmp_path / "s", shared, None), (tmp_path / "r", ragged, IDS)):
+        saved = Model(model, None, _facts())
+        save_model(folder, saved)
+        np.testing.assert_array_equal(load_model(folder).scores(X, ids), saved.scores(X, ids))
+        np.testing.assert_array_equal(load_model(folder).labels(X, ids), saved.labels(X, ids))
+
+
+def test_coefficients_and_facts_are_readable_with_numpy_and_json(tmp_path):
+    step = StandardScaler().fit(X)
+    model = build("IndependentRidge").fit(step.transform(X), Y)
+    save_model(tmp_path, Model(model, step, _facts()))
+    with np.load(tmp_path / "coefficients.npz", allow_pickle=False) as table:
+        assert table["tasks"].tolist() == ["a", "b", "c", "d"]
+        assert table["features"].tolist() == ["v", "w", "x", "y", "z"]
+        by_hand = (X - step.mean_) / step.scale_ @ table["coef"].T + table["intercept"]
+    np.testing.assert_allclose(load_model(tmp_path).scores(X), by_hand, rtol=1e-10)
+    facts = json.loads((tmp_path / "model.json").read_text())
+    assert (facts["schema"], facts["tasks"], set(facts["files"])) == (
+        1,
+        ["a", "b", "c", "d"],
+        {"model.skops", "coefficients.npz"},
+    )
+
+
+def test_names_of_one_hot_features(tmp_path):
+    strings = np.array([b"AC", b"GT"] * 5)
+    step = OneHotStrings().fit(strings)
+    model = build("IndependentRidge").fit(step.transform(strings), np.arange(10.0))
+    facts = _facts(input={"n_features": 2, "names": [], "strings": True}, tasks=["a"])
+    save_model(tmp_path, Model(model, step, facts))
+    with np.load(tmp_path / "coefficients.npz") as table:
+        assert table["features"].tolist()[:5] == ["1=A", "1=C", "1=G", "1=T", "2=A"]
+    assert load_model(tmp_path).scores(strings).shape == (10,)
+
+
+def test_model_without_coefficients_replaces_those_of_an_earlier_one(tmp_path):
+    save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
+    bayes = PerTask(GaussianNB()).fit(X, Y)
+    save_model(tmp_path, Model(bayes, None, _facts()))
+    assert not (tmp_path / "coefficients.npz").exists()
+    np.testing.assert_array_equal(load_model(tmp_path).labels(X), bayes.predict(X))
+
+
+def test_sparse_input(tmp_path):
+    model = build("IndependentRidge").fit(sp.csr_matrix(X), Y)
+    save_model(tmp_path, Model(model, None, _facts()))
+    np.testing.assert_allclose(load_model(tmp_path / "model.skops").scores(sp.csr_matrix(X)), model.predict(X))
+
+
+def test_unknown_types_are_refused_unless_trusted(tmp_path):
+    save_model(tmp_path, Model(PerTask(Foreign()).fit(X, Y), None, _facts()))
+    name = f"{Foreign.__module__}.Foreign"
+    with pytest.raises(UserError, match="holds types that mtlrun does not know") as caught:
+        load_model(tmp_path)
+    assert caught.value.remedy is not None
+    assert f"--trust {name}" in caught.value.remedy
+    assert name in str(caught.value)
+    for trusted in (name, name.replace(".Foreign", ":Foreign")):
+        assert load_model(tmp_path, [trusted]).scores(X).shape == Y.shape
+
+
+def test_trees_must_be_trusted(tmp_path):
+    # skops holds scikit-learn's compiled trees for unsafe: a forged one makes predict read memory it should not.
+    tree = PerTask(DecisionTreeClassifier(random_state=0)).fit(X, Y)
+    save_model(tmp_path, Model(tree, None, _facts()))
+    with pytest.raises(UserError, match=r"sklearn\.tree\._tree\.Tree"):
+        load_model(tmp_path)
+    np.testing.assert_array_equal(load_model(tmp_path, ["sklearn.tree._tree.Tree"]).labels(X), tree.predict(X))
+
+
+def test_our_types_do_not_include_anything_that_runs_code():
+    assert all(name.startswith("mtlrun.estimators.") for name in models.TRUSTED)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no model here"):
+        load_model(tmp_path)
+    save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
+    archive = (tmp_path / "model.skops").read_bytes()
+    (tmp_path / "model.skops").write_bytes(archive[:-1] + bytes([archive[-1] ^ 1]))
+    with pytest.raises(DataError, match=r"not the file that model\.json describes"):
+        load_model(tmp_path)
+    (tmp_path / "model.skops").unlink()
+    with pytest.raises(DataError, match="No such file"):
+        load_model(tmp_path)
+    for text, reason in [("{", "cannot be read"), ("[]", "not a model description"), ('{"schema": 1}', "not a model")]:
+        (tmp_path / "model.json").write_text(text)
+        with pytest.raises(DataError, match=reason):
+            load_model(tmp_path)
+
+
+def test_what_skops_cannot_store_is_said(tmp_path):
+    model = build("IndependentRidge").fit(X, Y)
+    model.alpha = threading.Lock()
+    with pytest.raises(UserError, match="cannot be saved without pickle"):
+        save_model(tmp_path, Model(model, None, _facts()))
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_tasks_by_name_and_by_position():
+    model = Model(None, None, _facts())
+    assert model.task_codes(["b", "a", "3"]).tolist() == [1, 0, 3]
+    assert model.task_codes(np.array([0, 3])).tolist() == [0, 3]
+    with pytest.raises(UserError, match="the data have 5 tasks, the model has 4"):
+        model.task_codes(np.array([4]))
+    with pytest.raises(UnknownNameError, match="unknown task of the model 'e'"):
+        model.task_codes(["e"])
+    numbered = Model(None, None, _facts(tasks=["1", "2"]))
+    assert numbered.task_codes(["1", "2"]).tolist() == [0, 1]
+    with pytest.raises(UnknownNameError):
+        numbered.task_codes(["0"])
