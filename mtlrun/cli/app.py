@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from typing import Annotated, Any
 
 import typer
@@ -14,12 +13,14 @@ from mtlrun.cli.options import debugging, reset_debugging
 from mtlrun.core.errors import MtlrunError, UserError
 
 #: Panels of ``mtlrun --help`` and the modules of their commands. A module holds a function of its own name (a command)
-#: or a Typer called `app` (a group); `list_` stands for a name that Python has taken.
+#: or a Typer called `app` (a group).
 COMMANDS = {
     "Experiments": ("reproduce", "status", "report", "show", "validate", "list", "clean"),
     "Your own data": ("init", "train", "predict"),
     "Data sets and machine": ("data", "env"),
 }
+#: Commands whose names Python has taken.
+MODULES = {"list": "list_"}
 EPILOG = "Exit codes: 0 ok, 1 a cell failed (or --check did), 2 usage, config or data error, 130 interrupted."
 
 
@@ -90,15 +91,12 @@ def _root(
 
 
 def _mount(app: typer.Typer, name: str, panel: str) -> None:
-    module_name = f"mtlrun.cli.{name}" if name != "list" else "mtlrun.cli.list_"
-    if importlib.util.find_spec(module_name) is None:
-        return
-    module = importlib.import_module(module_name)
+    module = importlib.import_module(f"mtlrun.cli.{MODULES.get(name, name)}")
     group = getattr(module, "app", None)
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
-        app.command(name, rich_help_panel=panel)(getattr(module, name if name != "list" else "list_"))
+        app.command(name, rich_help_panel=panel)(getattr(module, MODULES.get(name, name)))
 
 
 app = build_app()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mtlrun.experiments.trainspec import Training
 
 DEMO = "demo"
+#: Files that are named one by one.
+MAX_NAMES = 3
 Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
 
 
@@ -38,7 +40,8 @@ def ensure_data(experiment: Experiment | Training, data_dir: Path | None, *, yes
 
     folder = data_directory(data_dir)
     for card, _, files in missing:
-        names = ", ".join(spec.name for spec in files)
+        more = f" and {len(files) - MAX_NAMES} more" if len(files) > MAX_NAMES else ""
+        names = ", ".join(spec.name for spec in files[:MAX_NAMES]) + more
         say(f"data set {card.id} is not in {folder}: {names} ({_size(files)}); licence: {card.licence}", error=True)
     try:
         unavailable = [card.id for card, _, files in missing if not all(spec.urls for spec in files)]

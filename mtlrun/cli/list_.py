@@ -33,7 +33,7 @@ def list_(
 def _experiments() -> list[tuple[str, str]]:
     from mtlrun.experiments.catalogue import catalogue
 
-    return [(entry.id, entry.title) for entry in catalogue()]
+    return [(e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title) for e in catalogue()]
 
 
 def _methods() -> list[tuple[str, str]]:

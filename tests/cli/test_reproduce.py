@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from mtlrun.core.errors import DataError
 
 RUN = Path("results/runs/made/table1/full")
 CLAIM = """\
@@ -228,6 +231,74 @@ def test_missing_data_ends_with_the_remedy_and_the_demo(mtlrun, write_experiment
         0,
         "to download first: enron; all cells would be computed after that\n",
     )
+
+
+ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n" + b"1,5\n0,6\n1,7\n0,4\n" * 6
+CARD = f"""\
+id: mine
+title: My set
+task_type: binary
+design: shared
+reader: {{name: mulan, options: {{arff: [t.arff]}}}}
+folder: mine
+files:
+  - name: t.arff
+    sha256: {hashlib.sha256(ARFF).hexdigest()}
+    bytes: {len(ARFF)}
+    urls: [{{url: "https://example.org/t.arff"}}]
+licence: free
+citation: nobody
+"""
+
+
+@pytest.fixture
+def served(tmp_path, write_experiment, monkeypatch):
+    """An experiment on a data set that is not here; `served` sets what the network gives for it."""
+    (tmp_path / "data" / "cards").mkdir(parents=True)
+    (tmp_path / "data" / "cards" / "mine.yaml").write_text(CARD)
+    write_experiment(datasets="datasets: [mine]", metrics="metrics: [auc]")
+
+    def serve(content: bytes | None) -> None:
+        def download(url: str, part: Path, **options) -> None:
+            if content is None:
+                raise DataError(f"{url}: no connection")
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content)
+
+        monkeypatch.setattr("mtlrun.data.fetch.download", download)
+
+    return serve
+
+
+def test_missing_data_are_fetched_when_allowed(mtlrun, served, tmp_path):
+    served(ARFF)
+    result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "data set mine: fetched and verified" in result.stderr
+    assert (tmp_path / "data" / "mine" / "t.arff").read_bytes() == ARFF
+    assert rows_of(tmp_path)["Ridge"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("content", "words"), [(None, "no connection"), (b"@relation other", "expected sha256")])
+def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, content, words):
+    served(content)
+    result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "mtlrun data add mine FILE" in result.stderr
+    assert result.stderr.splitlines()[-1] == "Without any download: mtlrun reproduce table.yaml --profile demo"
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_flipped_byte_is_refused_with_both_hashes(mtlrun, served, tmp_path):
+    wrong = ARFF.replace(b"1,5", b"1,4", 1)
+    (tmp_path / "data" / "mine").mkdir()
+    (tmp_path / "data" / "mine" / "t.arff").write_bytes(wrong)
+    result = mtlrun("reproduce", "table.yaml", "--data-dir", "data")
+    assert result.exit_code == 2
+    assert hashlib.sha256(ARFF).hexdigest() in result.stderr
+    assert hashlib.sha256(wrong).hexdigest() in result.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path):
