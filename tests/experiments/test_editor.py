@@ -1,0 +1,69 @@
+"""The JSON schema for editors accepts what mtlrun accepts and points at what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from mtlrun.core.resources import configs_dir
+from mtlrun.experiments.editor import config_schema
+
+COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "config.schema.json"
+VALIDATOR = Draft202012Validator(config_schema())
+TRAIN = {
+    "schema": 1,
+    "kind": "train",
+    "id": "train/a",
+    "dataset": "digits",
+    "method": "IndependentRidge",
+    "split": {"train": 0.5},
+    "metrics": ["auc"],
+}
+
+
+def test_the_committed_schema_is_current():
+    text = json.dumps(config_schema(), indent=1) + "\n"
+    assert COMMITTED.read_text(encoding="utf-8") == text, "run: mtlrun init --schema -o docs/config.schema.json --force"
+
+
+def test_it_is_a_json_schema():
+    Draft202012Validator.check_schema(config_schema())
+
+
+@pytest.mark.parametrize("path", sorted(configs_dir().glob("*/*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_all_shipped_files_pass(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert [error.message for error in VALIDATOR.iter_errors(content)] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": {"estimator": "package.module:Class", "params": {"a": 1}, "grid": {"b": [1, 2]}}},
+        {"dataset": {"id": "school", "variant": "plain"}},
+        {"features": "one-hot"},
+        {"features": {"kind": "one-hot", "alphabet": "AC"}},
+        {"selection": {"folds": 3}},
+    ],
+)
+def test_other_forms_pass(change):
+    assert [error.message for error in VALIDATOR.iter_errors(TRAIN | change)] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "IndependentRigde"},
+        {"metrics": ["acu"]},
+        {"metrics": []},
+        {"features": "standard"},
+        {"split": {"train": 1.5}},
+        {"dataset": 3},
+        {"unknown": 1},
+        {"kind": "evaluate"},
+    ],
+)
+def test_mistakes_are_marked(change):
+    assert list(VALIDATOR.iter_errors(TRAIN | change))
