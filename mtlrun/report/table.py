@@ -162,8 +162,28 @@ def mean_std(row: Row, quantity: str) -> str:
 
 
 def count_text(row: Row, name: str) -> str | None:
-    """Write a count over the splits: ``4`` when it is the same in all, else ``3-5``."""
-    values = row.counts.get(name)
+    """Write a count over the splits: ``4`` when it is the same in all, else ``3-5``; None when it is not known."""
+    return _range_text(row.counts.get(name) or [])
+
+
+def task_note(run: Run, rows: list[Row]) -> str | None:
+    """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
+
+    None when there was no such task.
+    """
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        for name, values in row.counts.items():
+            counts.setdefault(name, []).extend(values)
+    names = {COUNTS[0]: "one class only in the training part"}
+    names.update({f"undefined_{m}": f"{m} undefined in the test part" for m in run.metrics})
+    told = [f"{text}: {_range_text(counts[name])}" for name, text in names.items() if any(counts.get(name, ()))]
+    if not told:
+        return None
+    return f"of {_range_text(counts.get('n_tasks', []))} tasks, per split: {'; '.join(told)}"
+
+
+def _range_text(values: list[int]) -> str | None:
     if not values:
         return None
     low, high = min(values), max(values)

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from mtlrun.report.build import Report
 from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY
+from mtlrun.report.folder import PlannedCell
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
-from mtlrun.report.table import Row, reading_grid
+from mtlrun.report.table import Row, reading_grid, task_note
 from mtlrun.report.text import Grid
 
 STYLES = {
@@ -50,22 +51,26 @@ def print_tables(console: Console, report: Report) -> None:
     for dataset in report.run.datasets:
         rows = [row for row in report.rows if row.dataset == dataset]
         if rows:
-            console.print(
-                _fitting(
-                    console, report.run.title_of(dataset), reading_grid(report.run, rows, with_dataset=False), rows
-                )
-            )
+            grid = reading_grid(report.run, rows, with_dataset=False)
+            console.print(_fitting(console, report.run.title_of(dataset), grid, rows))
+            note = task_note(report.run, rows)
+            if note:
+                console.print(Text(note), soft_wrap=not console.is_terminal)
 
 
 def print_failures(console: Console, report: Report) -> None:
-    """Print the first line of every failure, at most ten, with the file that has the rest."""
-    failed = report.run.failed
-    for cell in failed[:MAX_FAILURES]:
+    """Print the first line of every failure, splits with the same one together, and the file that has the rest."""
+    groups: dict[tuple[str, str, str, str], list[PlannedCell]] = {}
+    for cell in report.run.failed:
         record = report.run.cells[cell.key]
         error = (record.error or "no message").strip().splitlines()[0]
-        _verdict(console, record.status, f"{cell.name}: {error} [cells/{cell.key[:12]}...]", style="red")
-    if len(failed) > MAX_FAILURES:
-        console.print(Text(f"... and {len(failed) - MAX_FAILURES} more failures, see report.md"))
+        groups.setdefault((record.status, cell.dataset, cell.method, error), []).append(cell)
+    for (status, dataset, method, error), cells in list(groups.items())[:MAX_FAILURES]:
+        trials = f"trial{'s' * (len(cells) > 1)} {', '.join(str(c.trial) for c in cells)}"
+        text = f"{dataset} / {method} / {trials}: {error} [cells/{cells[0].key[:12]}...]"
+        _verdict(console, status, text, style="red")
+    if len(groups) > MAX_FAILURES:
+        console.print(Text(f"... and {len(groups) - MAX_FAILURES} more failures, see report.md"))
 
 
 def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table:
@@ -102,4 +107,5 @@ def _without(grid: Grid, name: str) -> Grid:
 def _verdict(console: Console, word: str, text: str, style: str | None = None) -> None:
     line = Text(f"{word}: ", style=style or STYLES.get(word, ""))
     line.append(text, style="default")
-    console.print(line)
+    # In a file or a pipe one message is one line, to be searched and counted.
+    console.print(line, soft_wrap=not console.is_terminal)

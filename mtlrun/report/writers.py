@@ -13,7 +13,7 @@ from typing import Any
 from mtlrun.core.errors import UnknownNameError
 from mtlrun.core.records import write_atomic
 from mtlrun.report.build import Report
-from mtlrun.report.table import reading_grid, result_grid
+from mtlrun.report.table import reading_grid, result_grid, task_note
 from mtlrun.report.text import Column, Grid, Section, escape_tex, exact, markdown_grid, tex_grid
 
 SCHEMA = 1
@@ -37,7 +37,7 @@ def markdown(report: Report) -> str:
     blocks = ["\n".join(lines), _section(Section("Verdict", [f"* {line}" for line in report.summary]))]
     if report.claims:
         blocks.append(_section(Section("Claims", _claim_lines(report))))
-    blocks.append(_section(Section("Results", [markdown_grid(reading_grid(report.run, report.rows))])))
+    blocks.append(_section(_results(report)))
     if report.references:
         blocks.append(_section(Section("Reference numbers", [TOLERANCE_RULE, markdown_grid(reference_grid(report))])))
     blocks += [_section(section) for section in report.sections]
@@ -152,6 +152,15 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         write_atomic(path, writer(report))
         paths.append(path)
     return paths
+
+
+def _results(report: Report) -> Section:
+    section = Section("Results", grids=[reading_grid(report.run, report.rows)])
+    for dataset in report.run.datasets:
+        note = task_note(report.run, [row for row in report.rows if row.dataset == dataset])
+        if note:
+            section.lines.append(f"{dataset}: {note}.")
+    return section
 
 
 def _section(section: Section) -> str:

