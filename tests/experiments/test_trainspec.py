@@ -78,7 +78,7 @@ def test_all_problems_at_once_with_their_places(write):
         "a.yaml:7:11: unknown metric 'acu'\n"
         "  6 | split: {kind: random, train: 1.5, trails: 2}\n"
         "  7 | metrics: [acu]\n"
-        "                ^^^ did you mean 'auc' or 'accuracy'?\n"
+        "                ^^^ did you mean 'auc'?\n"
         "a.yaml:8:1: unknown key 'extra'\n"
         "  7 | metrics: [acu]\n"
         "  8 | extra: 1\n"
