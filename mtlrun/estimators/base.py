@@ -80,14 +80,18 @@ class BaseMTL(BaseEstimator, ABC):
         ValueError
             For a parameter out of range, a list of arrays, task ids with a 2-D `y`, missing or infinite values.
         """
+        data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        self._publish(self._fit_data(data))
+        return self
+
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""
         check_params(self, self._rules)
         names = list(y.columns) if hasattr(y, "columns") else None
         X, ids = self._read_X(X, task_id, reset=True)
         y = self._read_y(y, X.shape[0])
         weights = check_weights(sample_weight, y.shape)
-        data = self._task_data(X, y, ids, weights, names)
-        self._publish(self._fit_data(data))
-        return self
+        return self._task_data(X, y, ids, weights, names)
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         """Return X as float64 (dense or CSR) without the task column, and the task ids."""

@@ -1,0 +1,165 @@
+"""Convex multi-task models: a loss, one penalty per part of W, and a solver chosen for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from mtlrun.core.certificates import primal_value
+from mtlrun.core.intercept import optimal_intercept
+from mtlrun.core.losses import LOSSES, Loss
+from mtlrun.core.operator import TaskOperator
+from mtlrun.core.penalties import Penalty
+from mtlrun.core.result import SolverResult
+from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators.base import COMMON_RULES, BaseMTL
+from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
+from mtlrun.solvers.admm import solve_admm
+from mtlrun.solvers.fista import solve_fista
+from mtlrun.solvers.rotation import Rotation, prepare, rotation_bytes
+from mtlrun.solvers.split import solve_split
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+#: Up to this size of the eigenbases "auto" is ADMM.
+MAX_ROTATION_BYTES = 2 << 30
+#: Classification with at most this many labels is a matter of milliseconds by any solver; there "auto" is FISTA, whose
+#: iterates take a weight of k exactly as k repetitions.
+SMALL_LABELS = 2000
+
+
+class Memory(NamedTuple):
+    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+
+    key: tuple[Any, ...]
+    data: TaskData
+    rotation: Rotation | None
+    result: SolverResult
+
+
+class ConvexMTL(BaseMTL):
+    """loss + sum of penalties, one per part, W the sum of the parts.
+
+    A subclass names its penalties; the loss is the squared one unless it has a parameter `loss`.
+    """
+
+    _rules: ClassVar[dict[str, Rule]] = {
+        **COMMON_RULES,
+        "solver": choice("auto", "admm", "fista"),
+        "fit_intercept": BOOLEAN,
+        "tol": real(0),
+        "max_iter": integer(1),
+        "warm_start": BOOLEAN,
+    }
+    solver: str
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    warm_start: bool
+
+    @abstractmethod
+    def _penalties(self) -> list[Penalty]:
+        """Return one penalty per part."""
+
+    def _loss(self) -> Loss:
+        return LOSSES[getattr(self, "loss", "squared")]()
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        if not self.warm_start:
+            return self._solve(data)
+        key = (_content(data), self._solver_for(data), type(self._loss()), self.fit_intercept)
+        memory: Memory | None = getattr(self, "_memory", None)
+        if memory is None or memory.key != key:
+            start, rotation = None, self._decompose(data)
+        else:
+            # Of the same content; the decomposition belongs to the object kept.
+            data, start, rotation = memory.data, memory.result, memory.rotation
+        result = self._solve(data, start=start, rotation=rotation)
+        self._memory = Memory(key, data, rotation, result)
+        return result
+
+    def _solver_for(self, data: TaskData) -> str:
+        """Return the solver that "auto" stands for: ADMM while the eigenbases fit into memory."""
+        if self.solver != "auto":
+            return self.solver
+        if self._loss().labels and data.targets.size <= SMALL_LABELS:
+            return "fista"
+        return "admm" if rotation_bytes(self._designs(data)) <= MAX_ROTATION_BYTES else "fista"
+
+    def _decompose(self, data: TaskData) -> Rotation | None:
+        """Return the eigenbases that the solver needs, None if it needs none."""
+        if self._solver_for(data) != "admm":
+            return None
+        return prepare(self._designs(data), self.fit_intercept)
+
+    def _designs(self, data: TaskData) -> TaskData:
+        """Return the data whose eigenbases the solver uses: without weights and mask for losses on labels."""
+        return dataclasses.replace(data, weights=None, observed=None) if self._loss().labels else data
+
+    def _solve(
+        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+    ) -> SolverResult:
+        """Run the solver on checked data."""
+        loss, penalties = self._loss(), self._penalties()
+        options: dict[str, Any] = {
+            "start": start,
+            "fit_intercept": self.fit_intercept,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+        if self._solver_for(data) == "fista":
+            return solve_fista(data, loss, penalties, **options)
+        solve = solve_split if loss.labels else solve_admm
+        return solve(data, loss, penalties, rotation=rotation, **options)
+
+    def _objective(self, data: TaskData, parts: Array, intercept: Array) -> float:
+        """Return the value of the objective."""
+        return primal_value(data, self._loss(), self._penalties(), parts, intercept)
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {key: value for key, value in state.items() if key != "_memory"}
+
+
+class SinglePenaltyMTL(ConvexMTL):
+    """loss + alpha * one norm; a subclass names the norm."""
+
+    _penalty: ClassVar[type[Penalty]]
+    _rules: ClassVar[dict[str, Rule]] = {**ConvexMTL._rules, "alpha": real(0)}
+    alpha: float
+
+    def _penalties(self) -> list[Penalty]:
+        return [self._penalty(self.alpha)]
+
+    def alpha_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
+        """Return the smallest `alpha` for which all coefficients are zero.
+
+        The dual norm of the gradient of the loss at zero (with the best intercepts there). Arguments as of `fit`; the
+        model itself stays as it is.
+        """
+        model = clone(self)
+        data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        loss = self._loss()
+        z = np.zeros(data.targets.shape)
+        if self.fit_intercept:
+            z = z + data.spread(optimal_intercept(data, loss, z))
+        gradient = loss.gradient(z, data.targets, data.effective_weights())
+        return self._penalty(1.0).polar(TaskOperator(data).adjoint(gradient))
+
+
+def _content(data: TaskData) -> str:
+    """Return a digest of everything in the data but the names of the tasks."""
+    X = data.X
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    arrays += [a for a in (data.targets, data.offsets, data.weights, data.observed) if a is not None]
+    digest = hashlib.sha1(repr([(a.shape, a.dtype.str) for a in arrays]).encode(), usedforsecurity=False)
+    for a in arrays:
+        digest.update(np.ascontiguousarray(a).view(np.uint8).data)
+    return digest.hexdigest()
