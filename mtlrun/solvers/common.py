@@ -107,3 +107,8 @@ def start_parts(start: SolverResult | np.ndarray | None, n_parts: int, shape: tu
     if parts.shape != (n_parts, *shape):
         raise ValueError(f"start has shape {parts.shape}, need {(n_parts, *shape)}")
     return parts
+
+
+def relative_changes(new: np.ndarray, old: np.ndarray) -> list[float]:
+    """Return ||new_k - old_k||_F / max(1, ||old_k||_F) for every part, equation (25) of Pan et al. (2015)."""
+    return [float(np.linalg.norm(a - b)) / max(1.0, float(np.linalg.norm(b))) for a, b in zip(new, old, strict=True)]

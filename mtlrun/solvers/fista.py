@@ -80,7 +80,7 @@ def solve_fista(
         parts[0] += first.sum(axis=0) - parts.sum(axis=0)
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     tracker = Tracker(tol, max_iter, callback, unavoidable=smooth.unavoidable)
-    run = _Run(smooth, [penalties[k] for k in needed], parts, b)
+    run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
     run.until(tracker)
     best_parts, at = tracker.best
     full = np.zeros((len(penalties), *shape))
@@ -88,23 +88,49 @@ def solve_fista(
     return tracker.result(full, smooth.intercept(at), needed=needed, restarts=run.restarts, curvature=run.curvature)
 
 
-class _Run:
-    """The iteration: `parts` and `at` (their sum) now, the same before, and the extrapolated point between."""
+class ProximalRun:
+    """The iteration: `parts` and `at` (their sum) now, the same one step before.
 
-    def __init__(self, smooth: SmoothLoss, penalties: list[Penalty], parts: np.ndarray, b: np.ndarray | None) -> None:
+    Parameters
+    ----------
+    smooth : SmoothLoss
+    penalties : sequence of Penalty
+    parts : ndarray of shape (n_parts, d, T)
+        First iterate.
+    b : ndarray of shape (T,), optional
+        First intercepts.
+    adaptive : bool, default True
+        Backtrack on a local curvature; False: always the step of the global bound.
+    restart : bool, default True
+        Forget the momentum when it points uphill.
+    """
+
+    def __init__(
+        self,
+        smooth: SmoothLoss,
+        penalties: Sequence[Penalty],
+        parts: np.ndarray,
+        b: np.ndarray | None = None,
+        *,
+        adaptive: bool = True,
+        restart: bool = True,
+    ) -> None:
         self.smooth = smooth
         self.penalties = penalties
         self.parts = self.parts_before = parts
         self.at = self.before = smooth.point(parts.sum(axis=0), b)
         # Every part, and b in its own units, sees the whole residual, so curvatures add up.
         blocks = len(penalties) + (1 if smooth.with_b else 0)
-        self.bound = max(blocks * smooth.curvature * (1.0 + 1e-12), np.finfo(np.float64).tiny)
+        self.bound = max(blocks * smooth.curvature, float(np.finfo(np.float64).tiny))
         self.b_units = smooth.curvature_b / smooth.curvature if smooth.curvature > 0 else 1.0
-        self.curvature = _FIRST * self.bound
+        self.curvature = _FIRST * self.bound if adaptive else self.bound
+        self.adaptive = adaptive
+        self.restart = restart
         self.restarts = 0
         self._t = 1.0
 
     def until(self, tracker: Tracker) -> None:
+        """Iterate until the tracker says stop; it is given (parts, point)."""
         for it in range(1, tracker.max_iter + 1):
             values = self.step()
             if not tracker.due(it):
@@ -118,19 +144,18 @@ class _Run:
         t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
         momentum = (self._t - 1.0) / t
         self._t = t
-        origin = self.parts + momentum * (self.parts - self.parts_before)
+        origin = self.parts + momentum * (self.parts - self.parts_before) if momentum else self.parts
         at = self.at.beyond(self.before, momentum)
         gradient = self.smooth.gradient(at)
-        self.curvature *= _SHRINK
+        if self.adaptive:
+            self.curvature *= _SHRINK
         while True:
             parts, new, values = self._proximal_step(origin, at, gradient)
-            moved = parts - origin
-            model = float(np.vdot(moved, moved)) + self.b_units * float(np.sum(np.square(new.b - at.b)))
-            excess = self.smooth.excess(at, gradient, new)
-            if self.curvature >= self.bound or excess <= 0.5 * self.curvature * model:
+            if self.curvature >= self.bound or self._descends(origin, at, gradient, parts, new):
                 break
             self.curvature = min(self.curvature * _GROW, self.bound)
-        self._restart_if_uphill(origin, at, parts, new)
+        if self.restart:
+            self._restart_if_uphill(origin, at, parts, new)
         self.parts_before, self.before = self.parts, self.at
         self.parts, self.at = parts, new
         return values
@@ -147,8 +172,13 @@ class _Run:
         b = at.b - gradient.b * (step / self.b_units) if self.smooth.with_b else at.b
         return parts, self.smooth.point(parts.sum(axis=0), b), values
 
+    def _descends(self, origin: np.ndarray, at: Point, gradient: Gradient, parts: np.ndarray, new: Point) -> bool:
+        """Whether the quadratic model with the present curvature is an upper bound at the new point."""
+        moved = parts - origin
+        square = float(np.vdot(moved, moved)) + self.b_units * float(np.sum(np.square(new.b - at.b)))
+        return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square
+
     def _restart_if_uphill(self, origin: np.ndarray, at: Point, parts: np.ndarray, new: Point) -> None:
-        """Forget the momentum where the last move and the momentum disagree."""
         slope = float(np.vdot(origin - parts, parts - self.parts))
         if self.smooth.with_b:
             slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))

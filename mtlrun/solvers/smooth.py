@@ -246,7 +246,7 @@ class GramLoss(SmoothLoss):
 
 
 def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False) -> SmoothLoss:
-    """Return the cheaper form of the loss on these data.
+    """Return the form of the loss that is cheaper on these data.
 
     Raises
     ------
