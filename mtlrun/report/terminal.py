@@ -26,7 +26,7 @@ STYLES = {
 }
 MAX_FAILURES = 10
 #: Columns that a narrow terminal goes without.
-DROP_FIRST = ("parallel", "n", "speedup")
+DROP_FIRST = ("parallel", "n")
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -48,9 +48,11 @@ def print_report(console: Console, report: Report) -> None:
 
 def print_tables(console: Console, report: Report) -> None:
     """Print one table per data set; method names are never wrapped."""
-    for dataset in report.run.datasets:
+    for place, dataset in enumerate(report.run.datasets):
         rows = [row for row in report.rows if row.dataset == dataset]
         if rows:
+            if place:
+                console.print()
             grid = reading_grid(report.run, rows, with_dataset=False)
             console.print(_fitting(console, report.run.title_of(dataset), grid, rows))
             note = task_note(report.run, rows)
@@ -86,7 +88,15 @@ def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table
 
 
 def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     texts = grid.texts()
     for column in grid.columns:
         # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.

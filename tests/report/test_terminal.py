@@ -38,6 +38,15 @@ def test_everything_on_one_line_at_80_columns(maker):
     assert row.split() == [DC, "0.7205", "±", "0.0007", "0.500", "0.200", "4.00x", "2", "ok"]
 
 
+def test_two_metrics_with_speedups_fit_into_80_columns(maker):
+    maker.config["metrics"] = ["auc", "accuracy"]
+    maker.fill()
+    for record in maker.records.values():
+        record.metrics["accuracy"] = record.metrics["auc"]
+    row = next(line for line in printed(maker, 80).splitlines() if DC in line)
+    assert row.split() == [DC, *["0.7205", "±", "0.0007"] * 2, "0.500", "4.00x", "2", "ok"]
+
+
 def test_plain_outside_a_terminal(maker):
     maker.fill()
     text = printed(maker)
