@@ -1,0 +1,97 @@
+"""``mtlrun init``: what it writes is valid, commented and not written over something else."""
+
+import json
+import os
+
+import pytest
+
+from mtlrun.cli.init import STRING_SOURCES, training_file
+from mtlrun.core.errors import DataError
+from mtlrun.core.resources import datasets_dir
+from mtlrun.data.cards import read_card
+from mtlrun.data.load import load_dataset
+from mtlrun.estimators.registry import METHODS
+from mtlrun.experiments.editor import config_schema
+from mtlrun.experiments.load import validate_file
+
+CARDS = sorted(datasets_dir().glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
+def test_every_data_set_gives_a_valid_file(tmp_path, path):
+    text = training_file(read_card(path), None, "a.yaml")
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    assert validate_file(tmp_path / "a.yaml")
+    assert sum(line.startswith("#") for line in text.splitlines()) > 8
+    assert max(len(line) for line in text.splitlines()) <= 160
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_a_valid_file(tmp_path, name):
+    text = training_file(read_card(datasets_dir() / "digits.yaml"), name, "a.yaml")
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    assert validate_file(tmp_path / "a.yaml")
+    assert METHODS[name].objective in text
+
+
+def test_a_written_file_can_be_trained(mtlrun):
+    result = mtlrun("init", "simulated-rmtl", "--method", "PooledRidge")
+    assert result.exit_code == 0, result.output
+    assert "written: simulated-rmtl.yaml\nnext: mtlrun train simulated-rmtl.yaml" in result.output
+    result = mtlrun("train", "simulated-rmtl.yaml", "-q")
+    assert result.exit_code == 0, result.output
+
+
+def test_an_estimator_of_ones_own(mtlrun):
+    result = mtlrun("init", "simulated-fetr", "-m", "sklearn.linear_model:Lasso", "-o", "-")
+    assert result.exit_code == 0, result.output
+    assert "  estimator: sklearn.linear_model:Lasso\n" in result.stdout
+
+
+def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
+    (tmp_path / "digits.yaml").write_text("mine")
+    result = mtlrun("init", "digits")
+    assert result.exit_code == 2
+    assert "digits.yaml exists" in result.output
+    assert (tmp_path / "digits.yaml").read_text() == "mine"
+    assert mtlrun("init", "digits", "--force").exit_code == 0
+    assert mtlrun("init", "digits", "-o", "other.yaml").exit_code == 0
+
+
+def test_schema_for_editors(mtlrun, tmp_path):
+    result = mtlrun("init", "--schema")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "config.schema.json").read_text()) == config_schema()
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["init"], "which data set?"),
+        (["init", "digist"], "Did you mean 'digits'"),
+        (["init", "digits", "-m", "RobustMLT"], "Did you mean 'RobustMTL'"),
+        (["init", "school", "-m", "IndependentSVC"], "IndependentSVC is a classifier, school has numbers as targets"),
+        (["init", "digits", "-o", "nowhere.yaml/a.yaml"], ""),
+    ],
+)
+def test_errors_end_with_2(mtlrun, tmp_path, args, text):
+    (tmp_path / "nowhere.yaml").touch()
+    result = mtlrun(*args)
+    assert result.exit_code == 2, result.output
+    assert text in result.output
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", [path for path in CARDS if not read_card(path).simulated], ids=lambda path: path.stem)
+def test_sources_of_strings_are_known(path):
+    card = read_card(path)
+    try:
+        dataset = load_dataset(card.id, data_dir=os.environ.get("MTLRUN_DATA"), sample=10)
+    except DataError as error:
+        pytest.skip(error.message)
+    assert dataset.strings == card.source.name.startswith(STRING_SOURCES)
+
+
+def test_simulated_strings_are_known():
+    assert load_dataset("simulated-splice", n=300).strings
+    assert read_card(datasets_dir() / "simulated-splice.yaml").source.name.startswith(STRING_SOURCES)

@@ -1,0 +1,140 @@
+"""``mtlrun predict``: files and data sets in, CSV out, equal to the library."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlrun.data import load_dataset
+from mtlrun.experiments.models import load_model
+
+SHARED = """\
+schema: 1
+kind: train
+id: train/shared
+dataset: {id: simulated-rmtl, n: 60, d: 5, m: 3}
+method: IndependentRidge
+split: {kind: random, train: 0.5}
+metrics: [auc]
+"""
+RAGGED = """\
+schema: 1
+kind: train
+id: train/ragged
+dataset: {id: simulated-splice, n: 400}
+features: one-hot
+method: IndependentLogistic
+split: {kind: random, train: 0.5}
+metrics: [accuracy]
+"""
+MODEL = "results/runs/train/shared"
+STRINGS = "results/runs/train/ragged"
+
+
+@pytest.fixture
+def trained(mtlrun, tmp_path):
+    for name, text in (("shared", SHARED), ("ragged", RAGGED)):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+        result = mtlrun("train", f"{name}.yaml", "-q")
+        assert result.exit_code == 0, result.output
+    return mtlrun
+
+
+def test_csv_of_new_rows(trained, tmp_path):
+    X = np.random.default_rng(0).standard_normal((4, 5)).round(4)
+    pd.DataFrame(X).to_csv("new.csv", index=False, header=False)
+    result = trained("predict", MODEL, "new.csv")
+    assert result.exit_code == 0, result.output
+    assert "4 rows predicted, written: new-predictions.csv" in result.output
+    table = pd.read_csv("new-predictions.csv")
+    model = load_model(tmp_path / MODEL)
+    assert list(table.columns) == ["row", *model.facts["tasks"]]
+    np.testing.assert_allclose(table.to_numpy()[:, 1:], model.scores(X), rtol=1e-6)
+
+
+def test_labels_and_the_terminal(trained, tmp_path):
+    X = np.random.default_rng(0).standard_normal((4, 5)).round(4)
+    np.savez("new.npz", X=X)
+    result = trained("predict", MODEL, "new.npz", "--labels", "-o", "-")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    labels = load_model(tmp_path / MODEL).labels(X)
+    assert [line.split(",")[1:] for line in lines[1:]] == [[f"{v:.8g}" for v in row] for row in labels]
+
+
+def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):
+    result = trained("predict", MODEL, "simulated-rmtl", "-q")
+    assert result.exit_code == 0, result.output
+    assert result.output == ""
+    data = load_dataset("simulated-rmtl", n=60, d=5, m=3)
+    table = pd.read_csv("simulated-rmtl-predictions.csv")
+    np.testing.assert_allclose(table.to_numpy()[:, 1:], load_model(tmp_path / MODEL).scores(data.X), rtol=1e-6)
+
+
+def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
+    data = load_dataset("simulated-splice", n=400)
+    model = load_model(tmp_path / STRINGS)
+    rows = np.arange(0, 400, 40)
+    text = [row.decode() for row in data.X[rows]]
+    names = [data.tasks[t] for t in data.task_id[rows]]
+    pd.DataFrame({"sequence": text, "organism": names}).to_csv("new.csv", index=False)
+    result = trained("predict", STRINGS, "new.csv", "--task-column", "organism")
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv("new-predictions.csv")
+    assert list(table.columns) == ["row", "task", "score", "label"]
+    assert table["task"].tolist() == names
+    np.testing.assert_allclose(table["score"], model.scores(data.X[rows], data.task_id[rows]), rtol=1e-6)
+    (tmp_path / "new.fa").write_text("".join(f">{i}\n{row}\n" for i, row in enumerate(text)))
+    result = trained("predict", STRINGS, "new.fa", "--task", data.tasks[1], "-o", "one.csv")
+    assert result.exit_code == 0, result.output
+    assert set(pd.read_csv("one.csv")["task"]) == {data.tasks[1]}
+    result = trained("predict", STRINGS, "simulated-splice", "-o", "all.csv")
+    assert result.exit_code == 0, result.output
+    assert len(pd.read_csv("all.csv")) == 400
+
+
+def test_errors_end_with_2(trained, tmp_path):
+    pd.DataFrame(np.ones((2, 4))).to_csv("narrow.csv", index=False, header=False)
+    (tmp_path / "new.fa").write_text(">1\n" + "ACGT" * 10 + "AC\n")
+    (tmp_path / "other.csv").write_text(f"sequence,task\n{'ACGT' * 10}AC,horse\n")
+    cases = [
+        (["predict", "nowhere", "narrow.csv"], "no model here"),
+        (["predict", MODEL, "absent.csv"], "no such file"),
+        (["predict", MODEL, "narrow.csv"], "4 columns, the model has 5 features"),
+        (["predict", MODEL, "simulated-rmlt"], "Did you mean 'simulated-rmtl'"),
+        (["predict", MODEL, "digits"], "data set digits has 64 features, the model 5"),
+        (["predict", STRINGS, "new.fa"], "say --task NAME"),
+        (["predict", STRINGS, "other.csv"], "unknown task of the model 'horse'"),
+        (["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"], "cannot be written"),
+    ]
+    for args, text in cases:
+        result = trained(*args)
+        assert result.exit_code == 2, (args, result.output)
+        assert text in result.output
+        assert "Traceback" not in result.output
+
+
+def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
+    folder = tmp_path / "data"
+    (folder / "cards").mkdir(parents=True)
+    (folder / "mine").mkdir()
+    table = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 3)), columns=["a", "b", "y"])
+    table.insert(0, "task", np.repeat(["n", "s"], 20))
+    table.to_csv(folder / "mine" / "a.csv", index=False)
+    (folder / "cards" / "mine.yaml").write_text(
+        "{schema: 1, id: mine, title: Mine, task_type: regression, design: ragged, folder: mine, licence: mine, "
+        "citation: mine, reader: {name: csv, options: {target: y, task: task}}, "
+        "files: [{name: a.csv, sha256: unknown}]}"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "schema: 1\nkind: train\nid: train/mine\ndataset: mine\nmethod: IndependentRidge\n"
+        "split: {kind: random, train: 0.5}\nmetrics: [mse]\n"
+    )
+    assert mtlrun("train", "mine.yaml", "-q", "--data-dir", str(folder)).exit_code == 0
+    shuffled = table[["y", "b", "task", "a"]]
+    shuffled.to_csv("new.csv", index=False)
+    result = mtlrun("predict", "results/runs/train/mine", "new.csv")
+    assert result.exit_code == 0, result.output
+    assert "ignored columns: y" in result.stderr
+    model = load_model(tmp_path / "results/runs/train/mine")
+    expected = model.scores(table[["a", "b"]].to_numpy(), np.repeat([0, 1], 20))
+    np.testing.assert_allclose(pd.read_csv("new-predictions.csv")["prediction"], expected, rtol=1e-6)
