@@ -170,6 +170,74 @@ class SquaredFrobenius(Penalty):
         return 0.5 * float(self._per_alpha(square))
 
 
+@dataclass(frozen=True)
+class SquaredTraceNorm(Penalty):
+    """alpha ||W||_*^2 + ridge/2 ||W||_F^2; prox and conjugate act on the singular values.
+
+    For singular values a_1 >= a_2 >= ... and c = alpha * step (no ridge) the prox has (a_i - 2cS)_+, where
+    S = sum_{i<=k} a_i / (1 + 2ck) is its trace norm and k the largest index with a_k > 2cS; the conjugate is
+    ||Z||_2^2 / (4 alpha).
+
+    Parameters
+    ----------
+    alpha : float
+        Non-negative strength.
+    ridge : float, default 0.0
+        Non-negative strength of the squared Frobenius norm.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` or `ridge` is negative or not finite.
+    """
+
+    ridge: float = 0.0
+
+    rotation_invariant: ClassVar[bool] = True
+    is_norm: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.ridge) and self.ridge >= 0):
+            raise ValueError(f"ridge must be non-negative and finite, got {self.ridge}")
+
+    @property
+    def is_zero(self) -> bool:
+        return self.alpha == 0 and self.ridge == 0
+
+    def value(self, W: np.ndarray) -> float:
+        return self._of(np.linalg.svd(W, compute_uv=False))
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return self.prox_value(W, step)[0]
+
+    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+        U, a, Vt = np.linalg.svd(W, full_matrices=False)
+        sigma = self._shrunk(a, step)
+        rank = int(np.count_nonzero(sigma))
+        return (U[:, :rank] * sigma[:rank]) @ Vt[:rank], self._of(sigma)
+
+    def conjugate(self, Z: np.ndarray) -> float:
+        if self.ridge == 0:
+            return float(self._per_alpha(np.asarray(0.25 * spectral_norm(Z) ** 2)))
+        z = np.linalg.svd(Z, compute_uv=False)
+        # The maximiser of <z, w> - value(w) is the prox, with step 1 / ridge, of alpha ||.||_*^2 alone at z / ridge.
+        w = SquaredTraceNorm(self.alpha)._shrunk(z / self.ridge, 1.0 / self.ridge)
+        return float(z @ w) - self._of(w)
+
+    def _of(self, sigma: np.ndarray) -> float:
+        return self.alpha * float(sigma.sum()) ** 2 + 0.5 * self.ridge * float(sigma @ sigma)
+
+    def _shrunk(self, a: np.ndarray, step: float) -> np.ndarray:
+        """Return the singular values of the prox of a matrix with singular values a, in descending order."""
+        scale = 1.0 / (1.0 + step * self.ridge)
+        a = scale * a
+        twice = 2.0 * scale * step * self.alpha
+        thresholds = twice * np.cumsum(a) / (1.0 + twice * np.arange(1, len(a) + 1))
+        kept = np.flatnonzero(a > thresholds)
+        return np.maximum(a - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(a)
+
+
 def _norms(W: np.ndarray, axis: int) -> np.ndarray:
     return np.sqrt(np.einsum("ij,ij->i" if axis == 1 else "ij,ij->j", W, W))
 

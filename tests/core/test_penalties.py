@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
 
 NORMS = [L1, L21, L12, TraceNorm]
-ALL = [*NORMS, SquaredFrobenius]
+ALL = [*NORMS, SquaredFrobenius, SquaredTraceNorm]
 W = np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0]])
 
 
@@ -94,3 +94,18 @@ def test_column_polars(penalty_class):
     else:
         with pytest.raises(TypeError, match="columns"):
             penalty.column_polar(Z)
+
+
+def test_squared_trace_norm_by_hand():
+    penalty = SquaredTraceNorm(2.0)
+    assert penalty.value(W) == pytest.approx(50)  # one singular value, 5
+    assert penalty.conjugate(W) == pytest.approx(25 / 8)
+    # c = 0.5: k = 1, S = 5 / (1 + 2c), so sigma = S
+    np.testing.assert_allclose(penalty.prox(W, 0.25), W / 2, atol=1e-15)
+    # Singular values 3 and 1, c = 0.25: S = 4 / 2, both are shrunk by 1.
+    np.testing.assert_allclose(penalty.prox(np.diag([3.0, 1.0]), 0.125), np.diag([2.0, 0.0]), atol=1e-15)
+    with_ridge = SquaredTraceNorm(2.0, ridge=1.0)
+    assert with_ridge.value(W) == pytest.approx(62.5)
+    assert not SquaredTraceNorm(0.0, ridge=1.0).is_zero
+    with pytest.raises(ValueError, match="ridge must be non-negative"):
+        SquaredTraceNorm(1.0, ridge=-1.0)

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
 
 common = settings(deadline=None, max_examples=60, derandomize=True)
 NORMS = [L1, L21, L12, TraceNorm]
-ALL = [*NORMS, SquaredFrobenius]
+ALL = [*NORMS, SquaredFrobenius, SquaredTraceNorm]
 
 entries = st.floats(-100, 100, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-6 else v)
 matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
@@ -101,3 +101,21 @@ def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(penal
     kept = Z.copy()
     np.testing.assert_allclose(penalty_class(alpha).prox(Z, step), penalty_class(step).prox(Z, alpha), atol=1e-11)
     np.testing.assert_array_equal(Z, kept)
+
+
+@common
+@given(Z=matrices, alpha=strengths, ridge=strengths, step=strengths, seed=seeds)
+def test_squared_trace_norm_with_ridge(Z, alpha, ridge, step, seed):
+    """Prox and conjugate of the sum: three-point inequality, dual pairs, Fenchel-Young."""
+    penalty, rng = SquaredTraceNorm(alpha, ridge), np.random.default_rng(seed)
+    P = penalty.prox(Z, step)
+    lowest = moreau(penalty, P, Z, step)
+    for size in (1e-3, 1.0, 100.0):
+        V = P + size * rng.normal(size=Z.shape)
+        bound = lowest + 0.5 * np.sum((V - P) ** 2)
+        assert moreau(penalty, V, Z, step) >= bound - 1e-9 * (1.0 + abs(bound))
+    G = (Z - P) / step
+    scale = 1.0 + np.linalg.norm(Z) ** 2 / step
+    assert penalty.value(P) + penalty.conjugate(G) == pytest.approx(np.vdot(P, G), abs=1e-9 * scale)
+    W = rng.normal(size=Z.shape)
+    assert penalty.value(W) + penalty.conjugate(Z) >= np.vdot(W, Z) - 1e-9 * (1.0 + penalty.conjugate(Z))
