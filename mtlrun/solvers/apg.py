@@ -118,7 +118,7 @@ def _until_paper_rule(run: ProximalRun, eps: float, max_iter: int, callback: Cal
         values = run.step()
         objective.append(smooth.value(run.at) + sum(values))
         change = max(relative_changes(run.parts, run.parts_before))
-        decrease = abs(objective[-1] - objective[-2]) / abs(objective[-2])
+        decrease = abs(objective[-1] - objective[-2]) / max(abs(objective[-2]), float(np.finfo(np.float64).tiny))
         rule, crit = ("25", change) if change <= eps else ("26", decrease) if decrease <= eps else (None, crit)
         if rule is not None:
             message = f"rule ({rule}): {crit:.2e} <= eps {eps:g}"

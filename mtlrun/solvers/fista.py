@@ -121,7 +121,7 @@ class ProximalRun:
         self.at = self.before = smooth.point(parts.sum(axis=0), b)
         # Every part, and b in its own units, sees the whole residual, so curvatures add up.
         blocks = len(penalties) + (1 if smooth.with_b else 0)
-        self.bound = max(blocks * smooth.curvature, float(np.finfo(np.float64).tiny))
+        self.bound = blocks * smooth.curvature or 1.0  # designs that are zero have no curvature: any step will do
         self.b_units = smooth.curvature_b / smooth.curvature if smooth.curvature > 0 else 1.0
         self.curvature = _FIRST * self.bound if adaptive else self.bound
         self.adaptive = adaptive
