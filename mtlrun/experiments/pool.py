@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -105,8 +106,9 @@ class Pool:
 
         try:
             n_jobs = effective_n_jobs(self.jobs)
-            parallel = Parallel(n_jobs, "generator_unordered", backend="threading", pre_dispatch=n_jobs)
-            yield from parallel(delayed(call)(tag, arguments) for tag, arguments in units)
+            parallel = Parallel(n_jobs, backend="threading", pre_dispatch=n_jobs, return_as="generator_unordered")
+            with _closing(parallel(delayed(call)(tag, arguments) for tag, arguments in units)) as results:
+                yield from results
         finally:
             for worker in made:
                 worker.stop()
@@ -130,7 +132,8 @@ class Pool:
             stack.enter_context(parallel_config(backend=self.backend or "loky", n_jobs=self.jobs, **local))
             while True:
                 try:
-                    with contextlib.closing(Parallel(return_as="generator_unordered")(tasks())) as results:
+                    parallel = Parallel(return_as="generator_unordered", batch_size=1)
+                    with _closing(parallel(tasks())) as results:
                         for tag, outcome in results:
                             flying.pop(tag, None)
                             yield tag, outcome
@@ -195,6 +198,17 @@ def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) 
 def _import_all() -> None:
     import mtlrun.experiments.evaluate
     import mtlrun.experiments.selection  # noqa: F401
+
+
+@contextlib.contextmanager
+def _closing(results: Any) -> Iterator[Any]:
+    """Stop the work when nobody waits for it any more, without joblib's warning that it was not used."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.close()
 
 
 @contextlib.contextmanager

@@ -237,7 +237,8 @@ def describe_problems(
         elif finding["type"] == "missing":
             yield path, True, f"missing key {rest[-1]!r}{_inside(path)}", ""
         elif path not in seen:  # one message per value, not one per alternative of a union
-            yield path, False, f"{_titled(path)} {_reworded(finding)}", ""
+            text = _reworded(finding)
+            yield path, False, f"{_titled(path)} {text}" if text.startswith("must") else text, ""
         seen.add(path)
 
 
@@ -286,7 +287,7 @@ def _reworded(finding: Any) -> str:
     text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix("Value error, ")
     text = text.replace("Input should be", "must be").replace("String should match", "must match")
     value = finding.get("input")
-    if not text.startswith("must be ") or isinstance(value, dict | list):
+    if not text.startswith("must be ") or ", not " in text or isinstance(value, dict | list):
         return text
     return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
 

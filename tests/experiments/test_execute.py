@@ -1,0 +1,329 @@
+"""Runs: failures as rows, resume, two processes, interruption, timing; numbered as the runner's acceptance list."""
+
+import io
+import json
+import signal
+import time
+
+import pytest
+
+from mtlrun.core.records import CellRecord
+from mtlrun.experiments.execute import run
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.plan import plan
+from mtlrun.experiments.progress import Plain
+
+FAILING = """\
+  - {label: broken, estimator: "lab.models:Broken"}
+  - {label: diverging, estimator: "lab.models:Diverging"}
+  - {label: lazy, estimator: "lab.models:Lazy"}
+  - {label: bad grid, estimator: "lab.models:Ridge", grid: {alpha: [-1, -2]}}
+"""
+
+RUN = """
+import sys
+from mtlrun.experiments.execute import run
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.plan import plan
+from mtlrun.experiments.progress import Plain
+
+if __name__ == "__main__":
+    summary = run(plan(load_experiment("tiny.yaml"), output="runs"), jobs=int(sys.argv[1]), progress=Plain(sys.stdout))
+    print("summary", summary.n_ok, summary.n_failed, summary.n_cached, summary.n_left, summary.exit_code)
+"""
+
+
+def records(lab, name="lab/tiny/full"):
+    folder = lab.output / name / "cells"
+    return {path.stem: CellRecord.from_json(path.read_text()) for path in folder.glob("*.json")}
+
+
+def evaluations(lab):
+    return {(r.method, r.split["trial"]): r for r in records(lab).values() if r.kind == "evaluation"}
+
+
+def counts(summary):
+    return summary.n_ok, summary.n_failed, summary.n_cached, summary.n_left
+
+
+def told(stream):
+    return [line for line in stream.getvalue().splitlines() if not line.startswith("[")]
+
+
+def test_a_finished_run(lab):
+    stream = io.StringIO()
+    summary = run(lab.plan(), progress=Plain(stream))
+    assert counts(summary) == (4, 0, 0, 0)
+    assert summary.exit_code == 0
+    assert summary.run_dir == lab.output / "lab/tiny/full"
+    assert {p.name for p in summary.run_dir.iterdir()} == {
+        "cells",
+        "run.json",
+        "config.resolved.yaml",
+        "provenance.json",
+    }
+    assert not list((summary.run_dir / "cells").glob("*.lock"))
+    assert told(stream) == ["lab/tiny: 4 cells and 2 selections to compute"]
+    record = evaluations(lab)["strong", 1]
+    assert (record.experiment, record.profile, record.dataset, record.status) == (
+        "lab/tiny",
+        "full",
+        "simulated-rmtl",
+        "ok",
+    )
+    assert 0 <= record.metrics["auc"] <= 1
+    assert len(record.per_task["auc"]) == 6
+    assert {"n_tasks": 6, "n_train": 30, "n_test": 30}.items() <= record.counts.items()
+    assert record.params["alpha"] == record.selection["chosen"]["alpha"]
+    assert records(lab)[record.selection["key"]].selection["chosen"] == record.selection["chosen"]
+    assert record.solver == {"converged": True, "n_iter": 1, "objective": 2.0}
+    assert record.seconds["fit"] in record.seconds["fit_all"]
+    assert record.environment["threads"] == 1
+    assert evaluations(lab)["weak", 0].selection == {}
+
+
+def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
+    stream = io.StringIO()
+    summary = run(lab.plan(lab.tiny + FAILING), progress=Plain(stream))
+    assert counts(summary) == (6, 6, 0, 0)
+    assert summary.exit_code == 1
+    rows = evaluations(lab)
+    assert {name: rows[name, 0].status for name in ("strong", "broken", "diverging", "lazy", "bad grid")} == {
+        "strong": "ok",
+        "broken": "failed",
+        "diverging": "diverged",
+        "lazy": "not_converged",
+        "bad grid": "failed",
+    }
+    assert rows["broken", 0].error == "RuntimeError: this solver never works"
+    assert "lab/models.py" in rows["broken", 0].log
+    assert str(lab.root) not in rows["broken", 0].log
+    assert rows["lazy", 0].solver["message"] == "stopped early"
+    assert rows["bad grid", 0].error.startswith("selection: no candidate has a score: fold 0: ValueError: alpha must")
+    assert [(f.name, f.status) for f in summary.failures[:1]] == [("simulated-rmtl/broken/trial 0", "failed")]
+    assert (summary.run_dir / summary.failures[0].file).exists()
+
+
+def test_failed_cells_are_tried_again_and_said_to_be(lab):
+    lab.run(lab.tiny + FAILING)
+    lab.models.write_text(
+        lab.models.read_text().replace(
+            "class Broken(Ridge):\n    def fit(self, X, y):\n        raise",
+            "class Broken(Ridge):\n    def fit(self, X, y):\n        return super().fit(X, y)\n        raise",
+        )
+    )
+    stream = io.StringIO()
+    made = lab.plan(lab.tiny + FAILING, only=["method=diverging"])
+    summary = run(made, progress=Plain(stream))
+    assert counts(summary) == (0, 2, 0, 0)
+    assert told(stream)[0].startswith("rerun simulated-rmtl/diverging/2 trials: code changed (lab/models.py)")
+
+
+def test_a_failure_is_retried_under_the_same_key(lab):
+    text = lab.tiny + FAILING
+    lab.run(text, only=["method=broken"])
+    stream = io.StringIO()
+    assert counts(lab.run(text, only=["method=broken"], progress=Plain(stream))) == (0, 2, 0, 0)
+    assert told(stream)[0] == "rerun simulated-rmtl/broken/2 trials: failed: RuntimeError: this solver never works"
+
+
+def test_item_2_a_finished_target_starts_no_solver(lab):
+    lab.run()
+    code = RUN + "    assert not {'sklearn', 'lab', 'mtlrun.experiments.evaluate', 'joblib'} & set(sys.modules)\n"
+    process = lab.python(code, "1")
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.splitlines() == ["all 4 cells up to date", "summary 0 0 4 0 0"]
+
+
+def test_an_up_to_date_run_leaves_all_files_alone(lab):
+    folder = lab.run().run_dir
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    assert counts(lab.run()) == (0, 0, 4, 0)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_force_computes_again(lab):
+    lab.run()
+    before = {key: record.seconds for key, record in records(lab).items()}
+    assert counts(lab.run(force=True, only=["method=strong"])) == (2, 0, 0, 0)
+    changed = {key for key, record in records(lab).items() if record.seconds != before[key]}
+    assert changed == {c.key for c in lab.plan(only=["method=strong"]).wanted} | {c.key for c in lab.plan().selections}
+
+
+SLOW = '  - {label: slow, estimator: "lab.models:Ridge", params: {slow: 0.2}}\n'
+
+
+def wait_for(condition, seconds=60):
+    end = time.time() + seconds
+    while not condition():
+        assert time.time() < end, "nothing happened"
+        time.sleep(0.02)
+
+
+def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
+    text = lab.tiny.replace("trials: 2", "trials: 5") + SLOW
+    lab.write(text)
+    process = lab.python(RUN, "1")
+    cells = lab.output / "lab/tiny/full/cells"
+    wait_for(lambda: len(list(cells.glob("*.json"))) >= 8)
+    process.kill()
+    process.communicate()
+    finished = records(lab)  # every file can be read
+    assert 8 <= len(finished) < 20
+    before = {key: (cells / f"{key}.json").read_text() for key in finished}
+    stream = io.StringIO()
+    summary = run(lab.plan(text), progress=Plain(stream))
+    done = sum(r.kind == "evaluation" for r in finished.values())
+    assert counts(summary) == (15 - done, 0, done, 0)
+    assert {key: (cells / f"{key}.json").read_text() for key in finished} == before
+    assert not list(cells.glob("*.lock"))
+    assert any("took over" in line and "is gone" in line for line in told(stream))
+
+
+def test_item_4_two_processes_compute_no_cell_twice(lab):
+    journal = lab.root / "journal"
+    text = lab.tiny.replace("trials: 2", "trials: 4").replace(
+        "params: {alpha: 0.001}", "params: {alpha: 0.001, slow: 0.1}"
+    )
+    lab.write(text)
+    processes = [lab.python(RUN, "1", LAB_JOURNAL=str(journal)) for _ in range(2)]
+    outputs = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    # strong: 4 trials x (2 folds x 2 candidates + 1), weak: 4 trials
+    assert len(journal.read_text().splitlines()) == 4 * (2 * 2 + 1) + 4
+    totals = [out.splitlines()[-1].split() for out, _ in outputs]
+    assert sum(int(t[1]) for t in totals) == 8
+    assert all(int(t[1]) + int(t[3]) == 8 for t in totals)
+    assert len(records(lab)) == 12
+
+
+def test_item_6_profiles_and_signs_do_not_mix(lab):
+    text = lab.tiny + "profiles: {smoke: {}}\n"
+    made = load_experiment(lab.write(text), profile="smoke")
+    run(plan(made, output=lab.output))
+    assert counts(lab.run(text, load={"profile": "full"})) == (4, 0, 0, 0)
+    assert len(records(lab, "lab/tiny/smoke")) == 6
+
+
+def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
+    class Impatient(Plain):
+        def cell(self, name, status, seconds, note):
+            super().cell(name, status, seconds, note)
+            if self.done == 4:
+                raise KeyboardInterrupt
+
+    summary = run(lab.plan(), progress=Impatient(io.StringIO()))
+    assert summary.interrupted
+    assert summary.exit_code == 130
+    assert counts(summary) == (2, 0, 0, 2)
+    assert not list((summary.run_dir / "cells").glob("*.lock"))
+    assert json.loads((summary.run_dir / "provenance.json").read_text())["runs"][0]["n_computed"] == 4
+    assert counts(lab.run()) == (2, 0, 2, 0)
+
+
+def test_item_14_a_signal_in_the_middle_of_a_fit(lab):
+    lab.write(lab.tiny.replace("[0.1, 10]}", "[0.1, 10], slow: [0.4]}").replace("trials: 2", "trials: 5"))
+    process = lab.python(RUN, "2")
+    cells = lab.output / "lab/tiny/full/cells"
+    wait_for(lambda: len(list(cells.glob("*.json"))) >= 1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert out.splitlines()[-1].split()[-1] == "130", (out, err)
+    assert "Traceback" not in err
+    assert records(lab)
+    assert not list(cells.glob("*.lock"))
+
+
+def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab):
+    text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
+    stream = io.StringIO()
+    run(lab.plan(text), jobs=2, progress=Plain(stream))
+    assert (
+        told(stream)[1] == "timed cells run one after the other whatever --jobs says: only selections run in parallel"
+    )
+    for record in evaluations(lab).values():
+        assert record.environment["serial"] is True
+        assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)
+        assert len(record.seconds["fit_all"]) == 3
+        assert record.seconds["fit"] == sorted(record.seconds["fit_all"])[1]
+    runs = json.loads((lab.output / "lab/tiny/full/provenance.json").read_text())["runs"]
+    assert (runs[0]["jobs"], runs[0]["threads"], runs[0]["n_computed"]) == (2, 1, 6)
+    assert runs[0]["blas"]
+
+
+def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
+    from mtlrun.experiments import timing
+
+    monkeypatch.setattr(timing, "_warm", set())
+    journal = tmp_path / "journal"
+    monkeypatch.setenv("LAB_JOURNAL", str(journal))
+    lab.run(lab.tiny + "timing: {repeats: 2}\n", only=["method=weak"])
+    assert len(journal.read_text().splitlines()) == 2 * 2 + 1
+
+
+def test_numbers_do_not_depend_on_jobs(lab):
+    text = lab.tiny.replace("[0.1, 10]", "[0.1, 1, 10]") + '  - {label: noisy, estimator: "lab.models:Noisy"}\n'
+    lab.run(text, jobs=1)
+    one = {k: (r.metrics, r.per_task, r.selection.get("candidates"), r.params) for k, r in records(lab).items()}
+    for path in (lab.output / "lab/tiny/full/cells").glob("*.json"):
+        path.unlink()
+    lab.run(text, jobs=2)
+    two = {k: (r.metrics, r.per_task, r.selection.get("candidates"), r.params) for k, r in records(lab).items()}
+    assert one == two
+
+
+def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
+    text = lab.tiny.replace("trials: 2", "trials: 1") + "limits: {seconds: 2}\n"
+    text = text.replace(
+        "  - label: weak", '  - {label: endless, estimator: "lab.models:Ridge", params: {slow: 100.0}}\n  - label: weak'
+    )
+    summary = lab.run(text)
+    assert counts(summary) == (2, 1, 0, 0)
+    assert [(f.name, f.status) for f in summary.failures] == [("simulated-rmtl/endless/trial 0", "timeout")]
+    assert evaluations(lab)["endless", 0].error == "stopped after 2 s (limits.seconds: 2)"
+
+
+def test_fail_fast_stops_and_leaves_the_rest(lab):
+    text = lab.tiny.replace("  - label: strong", FAILING.splitlines()[0] + "\n  - label: strong")
+    summary = lab.run(text, fail_fast=True)
+    assert summary.n_failed == 1
+    assert summary.n_left == 5
+    assert not list((summary.run_dir / "cells").glob("*.lock"))
+    assert counts(lab.run(text)) == (4, 2, 0, 0)
+
+
+def test_block_methods_report_their_blocks(lab):
+    text = (
+        lab.tiny
+        + '  - {label: blocks, estimator: "lab.models:Blocks", params: {base: {estimator: "lab.models:Ridge"}}}\n'
+    )
+    lab.run(text, only=["method=blocks"])
+    record = evaluations(lab)["blocks", 0]
+    assert (record.seconds["blocks_sum"], record.seconds["blocks_max"]) == (0.75, 0.5)
+    assert record.params["base"]["estimator"] == "lab.models:Ridge"
+
+
+def test_a_damaged_cell_file_is_computed_again(lab):
+    folder = lab.run().run_dir
+    cell = lab.plan().evaluations[0]
+    (folder / "cells" / f"{cell.key}.json").write_text('{"key": ')
+    made = lab.plan()
+    assert made.evaluations[0].reason == "its file cannot be read"
+    assert counts(run(made)) == (1, 0, 3, 0)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(lab):
+    lab.output.write_text("a file where the folder should be")
+    with pytest.raises(OSError):
+        lab.run()
+
+
+def test_ragged_data_need_estimators_that_know_tasks(lab):
+    text = lab.tiny.replace(lab.data, "{id: gauss2d, n: 60}").replace(
+        '"lab.models:Ridge"\n    params', "IndependentRidge\n    params"
+    )
+    summary = lab.run(text)
+    assert counts(summary) == (2, 2, 0, 0)
+    assert "task_id" in summary.failures[0].error
+    assert evaluations(lab)["weak", 0].counts["n_tasks"] == 2

@@ -1,0 +1,47 @@
+"""Seeds and keys."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlrun.experiments.keys import cell_key, derive_seed, explain
+
+
+def test_seeds_are_the_same_for_ever():
+    assert derive_seed(0, "enron", 0) == 2434440327
+    assert derive_seed(0, "enron", 1) == 2616842476
+    assert derive_seed(1, "enron", 0) == 4130836952
+
+
+@given(st.integers(0, 2**40), st.lists(st.text(max_size=6), max_size=3))
+def test_seeds_are_valid_for_numpy_and_scikit_learn(base, names):
+    assert 0 <= derive_seed(base, *names) < 2**32
+
+
+def test_seeds_keep_names_apart():
+    assert derive_seed(0, "ab", "c") != derive_seed(0, "a", "bc") != derive_seed(0, "abc")
+
+
+def test_keys_tell_values_apart_and_ignore_order():
+    assert cell_key({"args": [1, -2]}) != cell_key({"args": [1, 2]})
+    assert cell_key({"args": [0.5]}) != cell_key({"args": [0, 5]})
+    assert cell_key({"a": 1, "b": 2}) == cell_key({"b": 2, "a": 1})
+    assert cell_key({"a": None}) != cell_key({"a": "None"})
+    assert len(cell_key({})) == 64
+
+
+OLD = {
+    "profile": "quick",
+    "code": {"m/a.py": "1", "m/b.py": "1"},
+    "dataset": {"id": "x", "fingerprint": "1", "options": {}},
+    "estimator": {"estimator": "m:A", "params": {"tol": 0.1}},
+    "selection": "s1",
+}
+
+
+def test_reasons_name_the_file_the_data_and_the_value():
+    assert explain(OLD, OLD) == ""
+    assert explain(OLD, {**OLD, "code": {"m/a.py": "2", "m/b.py": "1"}}) == "code changed (m/a.py)"
+    assert explain(OLD, {**OLD, "dataset": {**OLD["dataset"], "fingerprint": "2"}}) == "data changed"
+    changed = {**OLD, "estimator": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}}
+    assert explain(OLD, changed) == "estimator.params.max_iter none -> 5; estimator.params.tol 0.1 -> 0.01"
+    assert explain(OLD, {**changed, "profile": "full", "seed": 1}, limit=2).endswith("; 2 more")

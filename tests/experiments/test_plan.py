@@ -1,0 +1,191 @@
+"""Plans: which cells there are, what they share, what makes them stale."""
+
+import json
+
+import pytest
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.experiments.execute import rerun_reasons, run
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.plan import plan
+
+SHARED = """\
+  - label: same search
+    estimator: "lab.models:Ridge"
+    params: {slow: 0.0}
+    grid: {alpha: [0.1, 10]}
+    select_with: {warm_start: false}
+  - label: same search again
+    estimator: "lab.models:Ridge"
+    params: {slow: 0.001}
+    grid: {alpha: [0.1, 10]}
+    select_with: {slow: 0.0, warm_start: false}
+"""
+
+
+def keys(made):
+    return {cell.name: cell.key for cell in made.cells}
+
+
+def test_cells_in_the_order_of_the_table(lab):
+    made = lab.plan()
+    assert [c.name for c in made.evaluations] == [
+        "simulated-rmtl/strong/trial 0",
+        "simulated-rmtl/strong/trial 1",
+        "simulated-rmtl/weak/trial 0",
+        "simulated-rmtl/weak/trial 1",
+    ]
+    assert [c.name for c in made.selections] == [
+        "simulated-rmtl/strong/trial 0 (selection)",
+        "simulated-rmtl/strong/trial 1 (selection)",
+    ]
+    assert {c.state for c in made.cells} == {"missing"}
+    assert made.evaluations[0].needs == made.selections[0].key
+    assert made.evaluations[2].needs is None
+
+
+def test_identical_searches_are_one_cell(lab):
+    made = lab.plan(lab.tiny + SHARED)
+    by_method = {c.method: c for c in made.evaluations if c.trial == 0}
+    assert by_method["same search"].needs == by_method["same search again"].needs
+    assert by_method["strong"].needs != by_method["same search"].needs
+    assert len(made.selections) == 4
+    assert by_method["same search"].key != by_method["same search again"].key
+
+
+def test_adding_a_method_or_a_data_set_changes_no_other_cell(lab):
+    before = keys(lab.plan())
+    more = lab.tiny.replace("datasets: [", "datasets: [{id: gauss2d, n: 40}, ") + (
+        '  - {label: third, estimator: "lab.models:Noisy"}\n'
+    )
+    assert before.items() <= keys(lab.plan(more)).items()
+
+
+def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
+    base = {c.trial: c.key for c in lab.plan().evaluations if c.method == "weak"}
+    renamed = {c.trial: c.key for c in lab.plan(lab.tiny.replace("weak", "frail")).evaluations if c.method == "frail"}
+    assert renamed == base
+    for old, new in (
+        ("alpha: 0.001", "alpha: 0.002"),
+        ("train: 0.5", "train: 0.4"),
+        ("metrics: [auc]", "metrics: [auc, f1]"),
+        ("metrics: [auc]", "metrics: [auc]\naverage: sample"),
+        ("metrics: [auc]", "metrics: [auc]\nseed: 1"),
+        ("metrics: [auc]", "metrics: [auc]\ntiming: {repeats: 1}"),
+        ("n: 60", "n: 61"),
+    ):
+        changed = [c.key for c in lab.plan(lab.tiny.replace(old, new)).evaluations if c.method == "weak"]
+        assert not set(changed) & set(base.values()), new
+
+
+def test_the_profile_is_part_of_the_key(lab):
+    text = lab.tiny + "profiles: {quick: {}}\n"
+    assert not set(keys(lab.plan(text)).values()) & set(keys(lab.plan(text, profile="full")).values())
+
+
+def test_limits_and_deviations_are_not_part_of_the_key(lab):
+    assert keys(lab.plan()) == keys(lab.plan(lab.tiny + "limits: {seconds: 5}\ndeviations: [some]\n"))
+
+
+def test_seeds_of_estimators_and_splits(lab):
+    text = lab.tiny + (
+        '  - {label: noisy, estimator: "lab.models:Noisy"}\n'
+        '  - {label: set, estimator: "lab.models:Noisy", params: {random_state: 5}}\n'
+    )
+    cells = [c.inputs for c in lab.plan(text).evaluations]
+    states = [c["estimator"]["params"].get("random_state") for c in cells]
+    assert states[:4] == [None] * 4
+    assert len(set(states[4:6])) == 2
+    assert states[6:] == [5, 5]
+    assert [c["split"]["seed"] for c in cells[:2]] == [c["split"]["seed"] for c in cells[2:4]]
+    folds = lab.plan(lab.tiny.replace("kind: random, train: 0.5, trials: 2", "kind: kfold, folds: 3")).evaluations
+    assert len({c.inputs["split"]["seed"] for c in folds}) == 1
+    assert [c.trial for c in folds] == [0, 1, 2, 0, 1, 2]
+
+
+def test_nested_estimators_are_resolved_and_their_sources_count(lab):
+    text = lab.tiny + (
+        '  - label: blocks\n    estimator: "lab.models:Blocks"\n'
+        "    params: {base: {estimator: SparseMTL, params: {fit_intercept: false}}}\n"
+        "    grid: {base__alpha: [1, 2]}\n    select_with: {base__tol: 0.1}\n"
+    )
+    made = lab.plan(text)
+    cell = next(c for c in made.evaluations if c.method == "blocks")
+    search = next(c for c in made.selections if c.key == cell.needs)
+    base = {"estimator": "mtlrun.estimators.catalogue:SparseMTL", "params": {"fit_intercept": False}}
+    assert cell.inputs["estimator"]["params"]["base"] == base
+    assert search.inputs["estimator"]["params"]["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
+    assert {"lab/models.py", "mtlrun/estimators/catalogue.py", "mtlrun/core/metrics.py"} <= set(cell.inputs["code"])
+
+
+def test_only(lab):
+    assert [c.name for c in lab.plan(only=["method=str*,trial=1"]).wanted] == ["simulated-rmtl/strong/trial 1"]
+    assert len(lab.plan(only={"method": ["weak", "strong"]}).wanted) == 4
+    assert len(lab.plan(only=["method=weak"]).evaluations) == 4
+    with pytest.raises(ConfigError, match=r"--only method=stron: matches no method\nDid you mean 'strong'\?"):
+        lab.plan(only=["method=stron"])
+    with pytest.raises(ConfigError, match="unknown key 'solver'"):
+        lab.plan(only=["solver=x"])
+    with pytest.raises(ConfigError, match="must be key=pattern"):
+        lab.plan(only=["weak"])
+
+
+def test_an_unknown_option_of_a_data_set_names_the_file(lab):
+    with pytest.raises(ConfigError, match=r"tiny\.yaml, line 5: unknown option of data set simulated-rmtl 'rows'"):
+        lab.plan(lab.tiny.replace("n: 60", "rows: 60"))
+
+
+def test_stale_cells_say_why(lab):
+    run(lab.plan())
+    reasons = {}
+    for name, text in {
+        "value": lab.tiny.replace("alpha: 0.001", "alpha: 0.002"),
+        "grid": lab.tiny.replace("[0.1, 10]", "[0.1, 20]"),
+        "data": lab.tiny.replace("n: 60", "n: 62"),
+    }.items():
+        made = lab.plan(text)
+        reasons[name] = rerun_reasons(made.todo()[1])
+    assert reasons["value"] == ["rerun simulated-rmtl/weak/2 trials: estimator.params.alpha 0.001 -> 0.002"]
+    assert reasons["grid"] == ["rerun simulated-rmtl/strong/2 trials: selection: grid.alpha [0.1, 10] -> [0.1, 20]"]
+    assert reasons["data"] == [
+        "rerun simulated-rmtl/strong/2 trials: data changed; dataset.options.n 60 -> 62",
+        "rerun simulated-rmtl/weak/2 trials: data changed; dataset.options.n 60 -> 62",
+    ]
+
+
+def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab):
+    run(lab.plan())
+    lab.helper.write_text("# why\n" + lab.helper.read_text())
+    assert lab.plan().todo() == ([], [])
+    lab.helper.write_text(lab.helper.read_text().replace("1.0 *", "1.5 *"))
+    sklearn = lab.tiny + '  - {label: other, estimator: "sklearn.linear_model:Ridge"}\n'
+    selections, evaluations = lab.plan(sklearn).todo()
+    assert len(selections) == 2
+    assert {(c.method, c.state) for c in evaluations} == {("strong", "stale"), ("weak", "stale"), ("other", "missing")}
+    assert rerun_reasons(evaluations)[0] == "rerun simulated-rmtl/strong/2 trials: code changed (lab/helper.py)"
+
+
+def test_run_json_lists_the_whole_plan(lab):
+    text = lab.tiny + "profiles: {quick: {split: {trials: 1}}}\n"
+    experiment = load_experiment(lab.write(text), overrides=["seed=4"])
+    facts = plan(experiment, output=lab.output, only=["method=weak"]).run_json()
+    assert json.loads(json.dumps(facts)) == facts
+    assert (facts["schema"], facts["id"], facts["profile"], facts["seed"]) == (1, "lab/tiny", "quick", 4)
+    assert facts["methods"] == ["strong", "weak"]
+    assert [(c["dataset"], c["method"], c["trial"]) for c in facts["cells"]] == [
+        ("simulated-rmtl", "strong", 0),
+        ("simulated-rmtl", "weak", 0),
+    ]
+    data = facts["datasets"]["simulated-rmtl"]
+    assert data["simulated"] is True
+    assert data["options"] == {"n": 60, "d": 8, "m": 6, "rank": 2}
+    assert len(data["fingerprint"]) == 64
+    assert facts["command"] == "mtlrun reproduce tiny.yaml --profile quick --set seed=4"
+    assert facts["paper_datasets"] == ["simulated-rmtl"]
+
+
+def test_two_data_sets_of_one_id_need_labels(lab):
+    text = lab.tiny.replace(f"[{lab.data}]", f"[{lab.data}, {{id: simulated-rmtl, label: larger, n: 80}}]")
+    assert {c.dataset for c in lab.plan(text).evaluations} == {"simulated-rmtl", "larger"}
+    with pytest.raises(ConfigError, match="two entries for data set 'simulated-rmtl'"):
+        lab.plan(text.replace("label: larger, ", ""))

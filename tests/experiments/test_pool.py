@@ -1,0 +1,113 @@
+"""Work spread over processes: same outcomes everywhere, limits kept, dead workers survived."""
+
+import os
+import time
+
+import pytest
+
+from mtlrun.core.errors import ConfigError, DataError
+from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
+from mtlrun.experiments.pool import Pool, attempt
+from mtlrun.experiments.trial import Diverged
+
+
+def work(kind, value):
+    if kind == "raise":
+        raise ValueError(f"no {value}\nsecond line")
+    if kind == "user":
+        raise DataError("file wrong", "mend it")
+    if kind == "diverge":
+        raise Diverged("all infinite")
+    if kind == "die":
+        os._exit(3)
+    if kind == "sleep":
+        time.sleep(value)
+    return value
+
+
+UNITS = [("a", ("return", 1)), ("b", ("raise", 2)), ("c", ("return", 3)), ("d", ("user", 4)), ("e", ("diverge", 5))]
+
+
+def results(pool, units=UNITS):
+    return {tag: (outcome.status, outcome.value, outcome.error) for tag, outcome in pool.run(work, iter(units))}
+
+
+EXPECTED = {
+    "a": (OK, 1, None),
+    "b": (FAILED, None, "ValueError: no 2 second line"),
+    "c": (OK, 3, None),
+    "d": (FAILED, None, "DataError: file wrong mend it"),
+    "e": (DIVERGED, None, "Diverged: all infinite"),
+}
+
+
+@pytest.mark.parametrize("pool", [Pool(), Pool(2), Pool(2, "threading"), Pool(seconds=60)], ids=str)
+def test_outcomes_are_the_same_everywhere(pool):
+    assert results(pool) == EXPECTED
+
+
+def test_units_are_taken_while_earlier_ones_run():
+    taken = []
+
+    def units():
+        for i in range(40):
+            taken.append(i)
+            yield i, ("sleep", 0.05)
+
+    run = Pool(2).run(work, units())
+    next(run)
+    assert len(taken) < 40
+    run.close()
+
+
+def test_work_over_the_limit_is_stopped_and_the_rest_goes_on():
+    found = results(Pool(seconds=0.5), [("slow", ("sleep", 60)), ("fast", ("return", 1))])
+    assert found["slow"][0] == TIMEOUT
+    assert "limits.seconds: 0.5" in found["slow"][2]
+    assert found["fast"] == (OK, 1, None)
+
+
+@pytest.mark.parametrize("pool", [Pool(2), Pool(seconds=60)], ids=str)
+def test_a_worker_that_dies_takes_no_other_work_with_it_for_good(pool):
+    units = [("dead", ("die", 0)), *((i, ("return", i)) for i in range(12))]
+    found = results(pool, units)
+    assert found["dead"][0] == FAILED
+    assert "died" in found["dead"][2]
+    assert set(found) == {"dead", *range(12)}
+    assert found[11] == (OK, 11, None)
+
+
+def test_the_log_has_the_traceback_without_folders_of_this_machine():
+    outcome = attempt(work, "raise", 1)
+    assert "Traceback" in outcome.log
+    assert "in work" in outcome.log
+    assert attempt(work, "return", 1).log is None
+
+
+def test_an_error_is_one_line_of_at_most_200_characters():
+    def long():
+        raise ValueError("x\n" * 500)
+
+    assert len(attempt(long).error) == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"jobs": 0}, "at least one job"),
+        ({"scheduler": "tcp://x"}, "--scheduler needs --backend dask"),
+        ({"backend": "dask", "seconds": 1.0}, "limits.seconds cannot be kept"),
+    ],
+)
+def test_contradictions(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Pool(**options)
+
+
+def test_dask_without_its_package_is_a_user_error():
+    pytest.importorskip("joblib")
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        with pytest.raises(ConfigError, match=r"pip install 'mtlrun\[distributed\]'"):
+            list(Pool(2, "dask").run(work, iter(UNITS)))
