@@ -99,7 +99,7 @@ class Layers:
                 self.problems.append(Problem(None, f"{path[i - 1]!r} is no mapping", where=origin.where))
                 return
             if i == len(path) - 1:
-                target[step] = value
+                target[step] = value  # type: ignore[index]
             elif isinstance(target, dict) and target.get(step) is None:
                 target[step] = {}
                 self.origins[path[: i + 1]] = origin
@@ -153,7 +153,7 @@ class Layers:
         value: Any = self.data
         for step in path:
             if isinstance(value, dict):
-                value = value.get(step)  # type: ignore[call-overload]
+                value = value.get(step)
             elif isinstance(value, list) and isinstance(step, int) and step < len(value):
                 value = value[step]
             else:

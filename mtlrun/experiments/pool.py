@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ class Pool:
         """Whether one piece of work runs after the other."""
         return self.jobs == 1 and self.backend is None
 
-    def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Iterator[Result]:
+    def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
 
         Parameters
@@ -92,7 +92,7 @@ class Pool:
         else:
             yield from self._parallel(function, units)
 
-    def _limited(self, function: Callable[..., Any], units: Iterable[Unit]) -> Iterator[Result]:
+    def _limited(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         from joblib import Parallel, delayed, effective_n_jobs
 
         workers = threading.local()
@@ -113,7 +113,7 @@ class Pool:
             for worker in made:
                 worker.stop()
 
-    def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Iterator[Result]:
+    def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         from joblib import Parallel, delayed, parallel_config
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -214,7 +214,7 @@ def _closing(results: Any) -> Iterator[Any]:
 @contextlib.contextmanager
 def _dask_client(scheduler: str | None) -> Iterator[None]:
     try:
-        from distributed import Client
+        from distributed import Client  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise ConfigError("--backend dask needs the package distributed", "pip install 'mtlrun[distributed]'") from None
     with Client(scheduler):

@@ -187,9 +187,9 @@ def _imports(tree: ast.AST, module: str, is_package: bool) -> list[tuple[str, st
 
 def _walk_runtime(node: ast.AST) -> Iterable[ast.AST]:
     """Walk a tree, leaving out what only a type checker sees."""
-    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-        for child in node.orelse:
-            yield from _walk_runtime(child)
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        for statement in node.orelse:
+            yield from _walk_runtime(statement)
         return
     yield node
     for child in ast.iter_child_nodes(node):

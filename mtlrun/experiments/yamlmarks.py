@@ -231,9 +231,9 @@ class _Builder:
         self.document.values[path] = _mark(node)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.build(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
-        return self._scalar(node)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        return [self.build(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
