@@ -348,12 +348,13 @@ def _final_gap(run: _Run, primal: float) -> float:
 
 def _stacked_square(operator: TaskOperator) -> float:
     """Return sigma_max^2 of the designs of all tasks below each other."""
-    gram = operator.gram()
-    if gram.ndim == 2:
-        gram = operator.data.n_tasks * gram
-    else:
-        gram = gram.sum(axis=0)
-    return float(scipy.linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1, len(gram) - 1])[0])
+    data = operator.data
+    if data.shared:
+        return data.n_tasks * operator.norm() ** 2
+    if operator.shift is None:
+        one_task = TaskData.from_stacked(data.X, data.targets, np.zeros(data.n_rows))
+        return TaskOperator(one_task).norm() ** 2
+    return float(np.linalg.eigvalsh(operator.gram().sum(axis=0))[-1])
 
 
 def _check_options(variant: str, objective: str, step: str, loss: Loss, fit_intercept: bool) -> None:

@@ -172,9 +172,11 @@ class SharedRotation(Rotation):
 
     @cached_property
     def basis(self) -> np.ndarray:
-        """V, shape (d, r), with orthonormal columns."""
+        """V, shape (d, r), with orthonormal columns (zero for a wide design of zeros)."""
         if not self._wide:
             return self._vectors
+        if not self.squares.any():
+            return np.zeros((self.data.n_features, self.rank))
         V = self._from_rows(self._vectors / self._roots.T)
         # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)

@@ -1,0 +1,67 @@
+"""Parts that are left out are not needed: the penalty of the other part is never larger."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mtlrun.core.losses import SquaredLoss
+from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.solvers.admm import solve_admm
+from mtlrun.solvers.presolve import needed_parts
+
+NORMS = [L1, L12, L21, TraceNorm]
+SHAPES = [(4, 4), (4, 3), (2, 5), (1, 4), (4, 1), (1, 1)]
+
+
+def test_the_three_regimes_of_robust_mtl():
+    shape = (10, 16)
+    assert needed_parts([TraceNorm(1.0), L12(1.0)], shape) == [0]
+    assert needed_parts([TraceNorm(1.0), L12(0.99)], shape) == [0, 1]
+    assert needed_parts([TraceNorm(1.0), L12(0.26)], shape) == [0, 1]
+    assert needed_parts([TraceNorm(1.0), L12(0.25)], shape) == [1]
+
+
+def least_alpha(p, q, shape):
+    """Return the smallest alpha for which p(alpha) is left out next to q(1), by bisection."""
+    low, high = 0.1, 100.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if 0 not in needed_parts([p(middle), q(1.0)], shape) else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("p", NORMS)
+@pytest.mark.parametrize("q", NORMS)
+def test_a_part_is_left_out_where_the_other_is_never_dearer(p, q, shape):
+    rng = np.random.default_rng(0)
+    d, T = shape
+    corner, row, column = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    corner[0, 0], row[0], column[:, 0] = 1.0, 1.0, 1.0
+    trials = [corner, row, column, np.ones(shape), np.eye(d, T), *rng.normal(size=(20, d, T))]
+    if shape == (4, 4):
+        trials.append(np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]))
+    worst = max(q(1.0).value(W) / p(1.0).value(W) for W in trials)
+    assert least_alpha(p, q, shape) >= worst * (1 - 1e-9)
+    if shape == (4, 4):  # and no later than necessary
+        assert least_alpha(p, q, shape) == pytest.approx(worst)
+
+
+def test_penalties_without_a_dual_norm_and_single_ones_are_kept():
+    assert needed_parts([SquaredFrobenius(5.0), L1(0.1)], (3, 3)) == [0, 1]
+    assert needed_parts([L12(1.0)], (3, 3)) == [0]
+    assert needed_parts([L12(1.0), L12(1.0)], (3, 3)) == [0]
+    assert needed_parts([L21(2.0), L21(1.0)], (3, 3)) == [1]
+
+
+@pytest.mark.parametrize("lam", [0.2, 1.0, 1.5])
+def test_the_optimum_is_the_same_with_and_without(small, lam):
+    data = small.make("shared")
+    loss, penalties = SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)]
+    with_, without = (solve_admm(data, loss, penalties, presolve=p, tol=1e-8) for p in (True, False))
+    assert len(with_.info["needed"]) == 1
+    assert without.info["needed"] == [0, 1]
+    assert with_.objective[-1] == pytest.approx(without.objective[-1], rel=1e-7)
+    unneeded = ({0, 1} - set(with_.info["needed"])).pop()
+    assert not with_.parts[unneeded].any()

@@ -1,0 +1,164 @@
+"""Eigenbases: they reproduce the designs, in every layout, sparse as dense, with weights and centring."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from mtlrun.core.taskdata import TaskData
+from mtlrun.solvers import rotation as module
+from mtlrun.solvers.rotation import SharedRotation, TaskRotation, prepare
+
+SHARED = ["shared", "wide", "sparse", "weighted"]
+LAYOUTS = [*SHARED, "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
+
+
+def designs(data, fit_intercept):
+    """Return the weighted, centred design and targets of every task, written out."""
+    out = []
+    for t in range(data.n_tasks):
+        X, y, w = data.task(t)
+        X = X.toarray() if sp.issparse(X) else X
+        w = np.ones(len(y)) if w is None else w
+        if fit_intercept:
+            X = X - np.average(X, axis=0, weights=w)
+            y = y - np.average(y, weights=w)
+        out.append((np.sqrt(w)[:, None] * X, np.sqrt(w) * y))
+    return out
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_squared_loss_is_diagonal_in_the_coordinates(small, layout, fit_intercept):
+    data = small.make(layout)
+    rotation = prepare(data, fit_intercept)
+    assert isinstance(rotation, SharedRotation if layout in SHARED else TaskRotation)
+    W = np.random.default_rng(1).normal(size=(data.n_features, data.n_tasks))
+    q = rotation.rotate(W)
+    fitted = (rotation.energy - 2 * (rotation.cross * q).sum(axis=0) + (rotation.squares * q**2).sum(axis=0)).tolist()
+    expected = [np.sum((y - X @ W[:, t]) ** 2) for t, (X, y) in enumerate(designs(data, fit_intercept))]
+    assert_allclose(fitted, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_lift_is_an_isometry_and_unexplained_is_the_least_squares_residual(small, layout, fit_intercept):
+    data = small.make(layout)
+    rotation = prepare(data, fit_intercept)
+    Q = np.random.default_rng(2).normal(size=(rotation.rank, data.n_tasks)) * (rotation.squares > 0)
+    lifted = rotation.lift(Q)
+    assert lifted.shape == (data.n_features, data.n_tasks)
+    assert_allclose(np.linalg.norm(lifted, axis=0), np.linalg.norm(Q, axis=0), rtol=1e-9)
+    assert_allclose(rotation.rotate(lifted), Q, atol=1e-9)
+    residual = 0.0
+    for X, y in designs(data, fit_intercept):
+        residual += np.sum((y - X @ np.linalg.lstsq(X, y, rcond=None)[0]) ** 2)
+    assert rotation.unexplained == pytest.approx(residual, rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "ragged", "short"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_scores_and_pull_are_adjoint_and_predict(small, layout, fit_intercept):
+    data = small.make(layout)
+    rotation = prepare(data, fit_intercept)
+    rng = np.random.default_rng(3)
+    Q, field = rng.normal(size=(rotation.rank, data.n_tasks)), rng.normal(size=data.targets.shape)
+    assert np.vdot(rotation.scores(Q), field) == pytest.approx(np.vdot(Q, rotation.pull(field)), rel=1e-9)
+    assert_allclose(rotation.scores(Q), rotation.operator.forward(rotation.lift(Q)), atol=1e-9)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_intercepts_are_optimal(small, layout):
+    data = small.make(layout)
+    W = np.random.default_rng(4).normal(size=(data.n_features, data.n_tasks))
+    b = prepare(data, fit_intercept=True).intercept(W)
+    for t in range(data.n_tasks):
+        X, y, w = data.task(t)
+        assert b[t] == pytest.approx(np.average(y - X @ W[:, t], weights=w), rel=1e-9)
+    assert_allclose(prepare(data).intercept(W), 0.0)
+
+
+def test_uncentred_intercepts_predict_the_same(small):
+    data = small.make("shared")
+    rotation = prepare(data, fit_intercept=True)
+    rng = np.random.default_rng(5)
+    W, b = rng.normal(size=(4, 3)), rng.normal(size=3)
+    plain = data.X @ W + rotation.uncentred(W, b)
+    assert_allclose(plain, rotation.operator.forward(W) + b, atol=1e-12)
+    assert_allclose(prepare(data).uncentred(W, b), b)
+
+
+@pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_equals_dense(shape, fit_intercept, weighted):
+    rng = np.random.default_rng(6)
+    X = np.where(rng.random(shape) < 0.3, rng.normal(size=shape), 0.0)
+    Y = rng.normal(size=(shape[0], 2))
+    w = rng.uniform(0.0, 2.0, shape[0]) if weighted else None
+    dense, sparse = (prepare(TaskData.from_matrix(A, Y, weights=w), fit_intercept) for A in (X, sp.csr_array(X)))
+    assert_allclose(sparse.squares, dense.squares, rtol=1e-8, atol=1e-12)
+    assert_allclose(np.abs(sparse.cross), np.abs(dense.cross), rtol=1e-6, atol=1e-9)
+    assert sparse.unexplained == pytest.approx(dense.unexplained, rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(12, 40), (40, 12)])
+def test_ill_conditioned_designs_keep_orthonormal_bases(shape):
+    rng = np.random.default_rng(7)
+    U, _ = np.linalg.qr(rng.normal(size=(shape[0], 12)))
+    V, _ = np.linalg.qr(rng.normal(size=(shape[1], 12)))
+    s = np.logspace(0, -5.5, 12)
+    data = TaskData.from_matrix((U * s) @ V.T, rng.normal(size=(shape[0], 2)))
+    rotation = prepare(data)
+    assert rotation.rank == 12
+    assert_allclose(rotation.basis.T @ rotation.basis, np.eye(12), atol=1e-12)
+    assert_allclose(np.sqrt(rotation.squares[::-1, 0]), s, rtol=1e-3)
+    Q = rng.normal(size=(12, 2))
+    assert_allclose(rotation.lift(Q), rotation.basis @ Q, atol=1e-12)
+
+
+def test_repeated_rows_lower_the_rank():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(6, 20))
+    data = TaskData.from_matrix(np.vstack([X, X]), rng.normal(size=(12, 3)))
+    assert prepare(data).rank == 6
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 4), (4, 1)])
+def test_a_design_of_zeros(shape):
+    Y = np.ones((shape[0], 2))
+    rotation = prepare(TaskData.from_matrix(np.zeros(shape), Y))
+    assert rotation.rank == 1
+    assert rotation.unexplained == pytest.approx(Y.size)
+    assert_allclose(rotation.rotate(np.ones((shape[1], 2))) * rotation.squares, 0.0)
+
+
+@pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_retarget_equals_a_fresh_rotation(small, layout, fit_intercept):
+    data = small.make(layout)
+    block = data.subset_tasks([2, 0])
+    reused, fresh = prepare(data, fit_intercept).retarget(block), prepare(block, fit_intercept)
+    W = np.random.default_rng(9).normal(size=(data.n_features, 2))
+    assert reused.data is block
+    assert_allclose(reused.squares, fresh.squares)
+    assert_allclose(reused.cross, fresh.cross, atol=1e-12)
+    assert_allclose(reused.explained, fresh.explained)
+    assert_allclose(reused.energy, fresh.energy)
+    assert_allclose(reused.intercept(W), fresh.intercept(W), atol=1e-12)
+
+
+def test_retarget_refuses_other_designs(small):
+    data = small.make("shared")
+    other = dataclasses.replace(data, X=data.X.copy())
+    with pytest.raises(ValueError, match="same X"):
+        prepare(data).retarget(other)
+
+
+def test_too_many_bytes_are_refused_with_the_remedy(small, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_BYTES", 100)
+    with pytest.raises(ValueError, match="use solve_fista"):
+        prepare(small.make("ragged"))
+    assert prepare(small.make("shared")).rank == 4
