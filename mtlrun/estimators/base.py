@@ -133,14 +133,18 @@ class BaseMTL(BaseEstimator, ABC):
         if not result.converged:
             warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
 
+    def _knob(self) -> str:
+        """Return the name of the parameter that the stopping criterion is compared with."""
+        return "tol"
+
     def _convergence_message(self, result: SolverResult) -> str:
-        reached = "" if self.stop_crit_ is None else f": stopping criterion {self.stop_crit_:.2g}"
-        if reached and getattr(self, "tol", None) is not None:
-            reached += f" against tol={self.tol:g}"
+        reached, knob = "", self._knob()
+        if self.stop_crit_ is not None:
+            reached = f": stopping criterion {self.stop_crit_:.2g} against {knob}={getattr(self, knob):g}"
         why = f" ({result.message})" if result.message else ""
         return (
             f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. "
-            "Increase max_iter, or accept a larger tol."
+            f"Increase max_iter, or accept a larger {knob}."
         )
 
     def _scores(self, X: Any, task_id: Any) -> Array:

@@ -6,10 +6,8 @@ from typing import ClassVar
 
 from mtlrun.core.penalties import L1, L21, Penalty, TraceNorm
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
-from mtlrun.estimators.convex import SinglePenaltyMTL
-from mtlrun.estimators.params import Rule, choice
-
-CLASS_LOSSES = choice("logistic", "squared_hinge", "squared")
+from mtlrun.estimators.convex import CLASS_LOSSES, SinglePenaltyMTL
+from mtlrun.estimators.params import Rule
 
 
 class _Regressor(RegressorMTL, SinglePenaltyMTL):

@@ -28,6 +28,8 @@ from mtlrun.solvers.split import solve_split
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+#: Losses that classifiers offer.
+CLASS_LOSSES = choice("logistic", "squared_hinge", "squared")
 #: Up to this size of the eigenbases "auto" is ADMM.
 MAX_ROTATION_BYTES = 2 << 30
 #: Classification with at most this many labels is a matter of milliseconds by any solver; there "auto" is FISTA, whose

@@ -1,0 +1,233 @@
+"""Table of the methods: facts that need none of their code. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtlrun.estimators.bibliography import BIBTEX
+
+ALL_DESIGNS = ("shared", "ragged", "masked")
+CLASS_LOSSES = ("logistic", "squared_hinge", "squared")
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """Facts about a method that need none of its code.
+
+    Attributes
+    ----------
+    name : str
+        Name in the registry, that of the class.
+    class_path : str
+        ``package.module:Class``.
+    summary : str
+        One line.
+    objective : str
+        What is minimised, in plain text; ``loss`` is the sum over all entries of the loss named.
+    losses : tuple of str
+        Those the method offers; more than one means a parameter `loss`.
+    kind : {"regressor", "classifier"}
+        Regressors accept labels -1/+1 as numbers; their predictions are then scores.
+    multitask : bool
+        False for the baselines that learn tasks alone or all tasks as one.
+    designs : tuple of str
+        Of shared, ragged, masked (a shared design with missing targets).
+    complexity : str
+        Main cost, for n rows (N: of all tasks), d features, T tasks.
+    source : str
+        Short citation.
+    bibtex_key : str
+        Key into `mtlrun.estimators.bibliography.BIBTEX`.
+    default_grid : dict of str to tuple
+        Values to search when a user names none.
+    default_params : dict
+        Parameters that `build` fills in when they are not named.
+    fast : dict
+        Parameters under which the same objective is solved fastest, for the selection of the others.
+    """
+
+    name: str
+    class_path: str
+    summary: str
+    objective: str
+    losses: tuple[str, ...]
+    source: str
+    bibtex_key: str
+    complexity: str
+    kind: str = "regressor"
+    multitask: bool = True
+    designs: tuple[str, ...] = ALL_DESIGNS
+    default_grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    default_params: dict[str, Any] = field(default_factory=dict)
+    fast: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def bibtex(self) -> str:
+        """BibTeX entry of the source."""
+        return BIBTEX[self.bibtex_key]
+
+
+_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+_SPECTRAL_COST = "per iteration one min(d, n) x T singular value thresholding; once an eigendecomposition of X"
+_SHRINK_COST = "O(N d) to O(d^2 T) per iteration"
+
+
+def _with_classifier(info: MethodInfo) -> list[MethodInfo]:
+    """Return a regressor and its twin for classification."""
+    twin = dataclasses.replace(
+        info,
+        name=f"{info.name}Classifier",
+        class_path=f"{info.class_path}Classifier",
+        kind="classifier",
+        losses=CLASS_LOSSES,
+        default_params={
+            key: {**value, "estimator": f"{value['estimator']}Classifier"} for key, value in info.default_params.items()
+        },
+    )
+    return [info, twin]
+
+
+def _baselines(info: MethodInfo) -> list[MethodInfo]:
+    """Return the Independent and the Pooled form of a single-task model given as `info`."""
+    pairs = (("Independent", "{}, every task alone"), ("Pooled", "{}, one model for the rows of all tasks"))
+    return [
+        dataclasses.replace(
+            info,
+            name=prefix + info.name,
+            class_path=f"mtlrun.estimators.independent:{prefix}{info.name}",
+            summary=text.format(info.summary),
+            multitask=False,
+        )
+        for prefix, text in pairs
+    ]
+
+
+_METHODS: list[MethodInfo] = [
+    *_baselines(
+        MethodInfo(
+            name="Ridge",
+            class_path="",
+            summary="Ridge regression",
+            objective="loss + alpha/2 ||W||_F^2, loss = 1/2 sum of squares",
+            losses=("squared",),
+            source="Hoerl and Kennard 1970",
+            bibtex_key="hoerl1970",
+            complexity="one Cholesky factorisation of min(n, d) per task, one for all tasks of a shared design",
+            default_grid={"alpha": _STRENGTHS},
+        )
+    ),
+    *_baselines(
+        MethodInfo(
+            name="Lasso",
+            class_path="",
+            summary="Lasso (scikit-learn's coordinate descent)",
+            objective="loss + alpha ||W||_1, loss = 1/2 sum of squares",
+            losses=("squared",),
+            source="Tibshirani 1996",
+            bibtex_key="tibshirani1996",
+            complexity="O(N d) per epoch",
+            default_grid={"alpha": _STRENGTHS},
+        )
+    ),
+    *_baselines(
+        MethodInfo(
+            name="Logistic",
+            class_path="",
+            summary="Logistic regression (scikit-learn's L-BFGS)",
+            objective="loss + alpha/2 ||W||_F^2, loss = sum of log-losses",
+            losses=("logistic",),
+            kind="classifier",
+            source="Cox 1958",
+            bibtex_key="cox1958",
+            complexity="O(N d) per iteration",
+            default_grid={"alpha": _STRENGTHS},
+        )
+    ),
+    *_baselines(
+        MethodInfo(
+            name="SVC",
+            class_path="",
+            summary="Linear support vector machine (LIBLINEAR through scikit-learn)",
+            objective="1/2 ||W||_F^2 + C sum of hinge losses",
+            losses=("hinge",),
+            kind="classifier",
+            source="Fan et al. 2008",
+            bibtex_key="fan2008",
+            complexity="O(N d) per epoch",
+            default_grid={"C": (0.01, 0.1, 1.0, 10.0, 100.0)},
+        )
+    ),
+    *_with_classifier(
+        MethodInfo(
+            name="SparseMTL",
+            class_path="mtlrun.estimators.catalogue:SparseMTL",
+            summary="Sparse coefficients, l1,1 norm (One Norm)",
+            objective="loss + alpha sum |W|",
+            losses=("squared",),
+            source="Tibshirani 1996",
+            bibtex_key="tibshirani1996",
+            complexity=_SHRINK_COST,
+            default_grid={"alpha": _STRENGTHS},
+        )
+    ),
+    *_with_classifier(
+        MethodInfo(
+            name="JointFeatureMTL",
+            class_path="mtlrun.estimators.catalogue:JointFeatureMTL",
+            summary="Features selected jointly by all tasks, l2,1 norm of the rows (features)",
+            objective="loss + alpha sum over features of ||W[feature, :]||_2",
+            losses=("squared",),
+            source="Obozinski, Taskar and Jordan 2010",
+            bibtex_key="obozinski2010",
+            complexity=_SHRINK_COST,
+            default_grid={"alpha": _STRENGTHS},
+        )
+    ),
+    *_with_classifier(
+        MethodInfo(
+            name="TraceNormMTL",
+            class_path="mtlrun.estimators.catalogue:TraceNormMTL",
+            summary="Coefficients of low rank, trace norm",
+            objective="loss + alpha ||W||_*",
+            losses=("squared",),
+            source="Ji and Ye 2009",
+            bibtex_key="ji2009",
+            complexity=_SPECTRAL_COST,
+            default_grid={"alpha": _STRENGTHS},
+        )
+    ),
+    *_with_classifier(
+        MethodInfo(
+            name="RobustMTL",
+            class_path="mtlrun.estimators.robust:RobustMTL",
+            summary="Low rank plus outlier tasks (RMTL)",
+            objective="||L||_* + lam sum over tasks of ||E[:, task]||_2 + beta sum of squares, W = L + E",
+            losses=("squared",),
+            source="Chen, Zhou and Ye 2011; Pan et al. 2015",
+            bibtex_key="chen2011",
+            complexity=_SPECTRAL_COST,
+            default_grid={"lam": (0.2, 0.3, 0.5, 0.7), "beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+            fast={"solver": "auto", "variant": "corrected"},
+        )
+    ),
+    *_with_classifier(
+        MethodInfo(
+            name="DivideAndConquerRMTL",
+            class_path="mtlrun.estimators.divide:DivideAndConquerRMTL",
+            summary="Robust MTL on blocks of tasks, low-rank part projected (DC-RMTL)",
+            objective="that of the base estimator on every block; then L <- U U'L, U of one block",
+            losses=("squared",),
+            source="Pan et al. 2015",
+            bibtex_key="pan2015",
+            complexity="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
+            default_params={"base": {"estimator": "RobustMTL"}},
+            default_grid={"base__lam": (0.3, 0.5, 0.7), "base__beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+            fast={"base__solver": "auto", "base__variant": "corrected"},
+        )
+    ),
+]
+
+#: All methods by name.
+METHODS: dict[str, MethodInfo] = {info.name: info for info in _METHODS}
