@@ -181,10 +181,11 @@ def plan(
     facts = {d.name: _dataset_facts(experiment, i, directory) for i, d in enumerate(experiment.spec.datasets)}
     evaluations: list[Cell] = []
     selections: dict[str, Cell] = {}
+    prints: dict[tuple[str, ...], dict[str, str]] = {}
     for dataset in experiment.spec.datasets:
         for method in experiment.spec.methods:
             for trial in range(experiment.spec.split.n_trials):
-                maker = _CellMaker(experiment, dataset, facts[dataset.name]["fingerprint"], method, trial)
+                maker = _CellMaker(experiment, dataset, facts[dataset.name]["fingerprint"], method, trial, prints)
                 selection = maker.selection()
                 if selection is not None:
                     selections.setdefault(selection.key, selection)
@@ -234,13 +235,14 @@ def rerun_command(experiment: Experiment) -> str:
 
 @dataclass(frozen=True)
 class _CellMaker:
-    """Builds the cells of one (data set, method, trial)."""
+    """Builds the cells of one (data set, method, trial); `prints` holds the code fingerprints found so far."""
 
     experiment: Experiment
     dataset: DatasetSpec
     fingerprint: str
     method: Method
     trial: int
+    prints: dict[tuple[str, ...], dict[str, str]]
 
     def selection(self) -> Cell | None:
         """Return the search for the parameters, None without a grid."""
@@ -270,6 +272,9 @@ class _CellMaker:
         spec = self.experiment.spec
         split = {k: v for k, v in spec.split.model_dump(exclude={"trials"}).items() if v is not None}
         estimator = resolved(self.method.estimator, params, self._seed("estimator"))
+        classes = tuple(class_paths(estimator))
+        if classes not in self.prints:
+            self.prints[classes] = code_fingerprint(classes, SHARED_MODULES)
         return {
             "schema": SCHEMA,
             "protocol": PROTOCOL,
@@ -279,7 +284,7 @@ class _CellMaker:
             "split": {**split, "trial": self.trial, "seed": self._split_seed()},
             "estimator": estimator,
             "average": spec.average,
-            "code": code_fingerprint(class_paths(estimator), SHARED_MODULES),
+            "code": self.prints[classes],
         }
 
     def _split_seed(self) -> int:

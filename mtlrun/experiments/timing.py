@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,11 +67,22 @@ def timed_fit(make: Callable[[], Any], fit: Callable[[Any], Any], *, repeats: in
     runs = []
     for _ in range(repeats):
         estimator = make()
-        gc.collect()
-        with noted_warnings() as texts:
+        with noted_warnings() as texts, _no_collection():
             started = time.perf_counter()
             estimator = fit(estimator)
             seconds = time.perf_counter() - started
         runs.append((seconds, estimator, texts))
     middle = sorted(range(repeats), key=lambda i: runs[i][0])[(repeats - 1) // 2]
     return TimedFit(runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2])
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python's garbage collector from running in between, as `timeit` does."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
