@@ -138,7 +138,7 @@ class _Run:
         """Go on from the end of another run."""
         self.rho, self.rho_field = state.rho, state.rho_field
         self.Z = [self._working(state.Z[k]) for k in needed]
-        self.U = [self._working(state.U[k]) for k in needed]
+        self.U = [np.array(self._working(state.U[k])) for k in needed]  # changed in place
         self.M, self.V = state.M.copy(), state.V.copy()
 
     def begin_at(self, parts: np.ndarray, needed: list[int]) -> None:
