@@ -192,7 +192,10 @@ class _Worker:
 
 
 def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
-    return tag, attempt(function, *arguments)
+    from joblib import parallel_config
+
+    with parallel_config(backend="sequential"):  # all processes are busy with other units: no parallel work inside
+        return tag, attempt(function, *arguments)
 
 
 def _import_all() -> None:
