@@ -129,3 +129,12 @@ def test_load_class_returns_the_class_itself():
     from mtlrun.estimators.independent import IndependentSVC
 
     assert load_class("IndependentSVC") is IndependentSVC
+
+
+def test_all_methods_come_from_the_package_without_loading_it_first():
+    code = (
+        "import sys, mtlrun.estimators as e; light = 'numpy' not in sys.modules; "
+        "from mtlrun.estimators import RobustMTL; "
+        "sys.exit(not (light and RobustMTL.__name__ in dir(e) and not hasattr(e, 'NoSuchModel')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
