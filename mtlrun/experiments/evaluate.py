@@ -14,7 +14,7 @@ from mtlrun.estimators.registry import build
 from mtlrun.experiments.methods import with_params
 from mtlrun.experiments.provenance import host_facts
 from mtlrun.experiments.timing import TimedFit, timed_fit
-from mtlrun.experiments.trial import NOT_CONVERGED_MARK, Part, load_trial
+from mtlrun.experiments.trial import NOT_CONVERGED_MARK, Part, Scores, load_trial
 
 
 def evaluate(
@@ -58,7 +58,7 @@ def measure(
     timing = inputs["timing"] or {"repeats": 1, "threads": 1, "warmup": False}
     name, fixed = inputs["estimator"]["estimator"], inputs["estimator"]["params"]
     params = with_params(fixed, chosen)
-    what = sha256_json([name, fixed, part.train.id, type(part.train.X).__name__])
+    what = sha256_json([name, _without_seeds(fixed), part.train.id, type(part.train.X).__name__])
     with threadpool_limits(limits=timing["threads"]):
         fitted = timed_fit(
             lambda: build({"estimator": name, "params": params}),
@@ -78,13 +78,7 @@ def measure(
         "params": params,
         "metrics": {metric: score.mean for metric, score in scores.items()},
         "per_task": {metric: score.per_task.tolist() for metric, score in scores.items()},
-        "counts": {
-            "n_tasks": part.train.n_tasks,
-            "n_train": part.train.n_samples,
-            "n_test": part.test.n_samples,
-            "one_class_train": int(part.one_class.sum()),
-            **{f"undefined_{metric}": score.undefined for metric, score in scores.items()},
-        },
+        "counts": _counts(part, scores),
         "seconds": {
             "fit": fitted.median,
             "fit_all": fitted.seconds,
@@ -96,6 +90,22 @@ def measure(
         "log": "\n".join(dict.fromkeys(fitted.warnings)) or None,
     }
     return fitted.estimator, fields
+
+
+def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters without random states: another seed runs the same code."""
+    kept = {name: value for name, value in params.items() if name != "random_state"}
+    return {name: _without_seeds(value) if isinstance(value, Mapping) else value for name, value in kept.items()}
+
+
+def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
+    return {
+        "n_tasks": part.train.n_tasks,
+        "n_train": part.train.n_samples,
+        "n_test": part.test.n_samples,
+        "one_class_train": int(part.one_class.sum()),
+        **{f"undefined_{metric}": score.undefined for metric, score in scores.items()},
+    }
 
 
 def _blocks(estimator: Any) -> dict[str, float]:

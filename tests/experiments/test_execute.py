@@ -258,8 +258,11 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "_warm", set())
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
-    lab.run(lab.tiny + "timing: {repeats: 2}\n", only=["method=weak"])
+    noisy = '  - {label: noisy, estimator: "lab.models:Noisy"}\ntiming: {repeats: 2}\n'
+    lab.run(lab.tiny + noisy, only=["method=weak"])
     assert len(journal.read_text().splitlines()) == 2 * 2 + 1
+    lab.run(lab.tiny + noisy, only=["method=noisy"])  # another seed in every trial, but the same code
+    assert len(journal.read_text().splitlines()) == 2 * (2 * 2 + 1)
 
 
 def test_numbers_do_not_depend_on_jobs(lab):

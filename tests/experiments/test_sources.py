@@ -101,7 +101,7 @@ def test_nothing_is_imported():
         "code_fingerprint(['mtlrun.estimators.independent:IndependentRidge'])\n"
         "assert not {'numpy', 'sklearn', 'mtlrun.estimators.independent'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_modules_are_found_without_importing_their_package():
