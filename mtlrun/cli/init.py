@@ -171,9 +171,12 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
 
 def _feature_lines(card: Card) -> list[str]:
     if card.source.name.startswith(STRING_SOURCES):
-        return ["# Strings of letters become one 0/1 column per position and letter.", "features: one-hot"]
+        return [
+            "# Strings become one 0/1 column per position and base; k-mers: {kind: weighted-degree, degree: 5}.",
+            "features: one-hot",
+        ]
     return [
-        "# What is done to X first, learned on the training rows: standardize, max-abs (keeps zeros) or one-hot.",
+        "# What is done to X first, learned on the training rows: standardize or max-abs (keeps zeros).",
         "# features: standardize",
     ]
 

@@ -17,7 +17,6 @@ from mtlrun.core.errors import ConfigError, DataError, UserError
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.onehot import OneHotStrings
 from mtlrun.estimators.pertask import takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
@@ -28,6 +27,7 @@ from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
 from mtlrun.experiments.trainspec import FeatureStep, Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
+from mtlrun.features import WeightedDegree
 
 PER_TASK = "mtlrun.estimators.pertask:PerTask"
 PREFIX = "estimator__"
@@ -207,23 +207,27 @@ def _with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]
     """Return the part with the feature step applied, learned on its training rows, and the step."""
     if features is None:
         return part, None
-    sparse = not isinstance(part.train.X, np.ndarray)
-    step = {
-        "standardize": lambda: StandardScaler(with_mean=not sparse),
-        "max-abs": MaxAbsScaler,
-        "one-hot": lambda: OneHotStrings(features.alphabet or "ACGT"),
-    }[features.kind]()
+    step = _step(features, sparse=not isinstance(part.train.X, np.ndarray))
     train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
     return Part(train, replace(part.test, X=step.transform(part.test.X), features=[]), part.one_class), step
 
 
+def _step(features: FeatureStep, sparse: bool) -> Any:
+    if features.kind == "standardize":
+        return StandardScaler(with_mean=not sparse)
+    if features.kind == "max-abs":
+        return MaxAbsScaler()
+    options = features.model_dump(exclude={"kind"}, exclude_none=True)
+    return WeightedDegree(degree=1) if features.kind == "one-hot" else WeightedDegree(**options)
+
+
 def _check_features(spec: TrainSpec, dataset: Dataset) -> None:
-    kind = spec.features.kind if spec.features else None
-    if dataset.strings and kind is None and ":" not in spec.method.estimator:
+    features, method = spec.features, spec.method
+    if features is None and dataset.strings and ":" not in method.estimator and "features" not in method.params:
         raise ConfigError(f"{spec.id}: {dataset.id} holds strings of letters", "Add the line: features: one-hot")
-    if dataset.strings != (kind == "one-hot") and kind is not None:
+    if features is not None and dataset.strings != features.strings:
         what = "strings of letters" if dataset.strings else "numbers"
-        raise ConfigError(f"{spec.id}: features: {kind} does not go with {dataset.id}, which holds {what}")
+        raise ConfigError(f"{spec.id}: features: {features.kind} does not go with {dataset.id}, which holds {what}")
 
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:

@@ -44,7 +44,7 @@ def test_all_shipped_files_pass(path):
         {"method": {"estimator": "package.module:Class", "params": {"a": 1}, "grid": {"b": [1, 2]}}},
         {"dataset": {"id": "school", "variant": "plain"}},
         {"features": "one-hot"},
-        {"features": {"kind": "one-hot", "alphabet": "AC"}},
+        {"features": {"kind": "weighted-degree", "degree": 3}},
         {"selection": {"folds": 3}},
     ],
 )

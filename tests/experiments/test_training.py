@@ -14,11 +14,11 @@ from mtlrun.core.metrics import auc_per_task, mse_per_task
 from mtlrun.data import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.independent import IndependentRidge
-from mtlrun.estimators.onehot import OneHotStrings
 from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.models import load_model
 from mtlrun.experiments.training import train
 from mtlrun.experiments.trainspec import load_training
+from mtlrun.features import WeightedDegree
 
 BASE = """\
 schema: 1
@@ -140,7 +140,8 @@ def test_strings_through_one_hot_features(run):
     outcome = run(*changes, "metrics=[auc, accuracy]")
     data = load_dataset("simulated-splice", n=200)
     model = load_model(outcome.folder)
-    assert isinstance(model.step, OneHotStrings)
+    assert isinstance(model.step, WeightedDegree)
+    assert model.step.degree == 1
     assert model.facts["design"] == "ragged"
     table = pd.read_csv(outcome.folder / "predictions.csv")
     assert list(table.columns) == ["row", "task", "target", "score", "label"]
@@ -153,6 +154,14 @@ def test_strings_through_one_hot_features(run):
     assert np.isfinite(ours).any()
     assert_allclose(ours[np.isfinite(ours)], aucs[np.isfinite(ours)], rtol=1e-6)
     assert outcome.result["counts"]["undefined_auc"] == np.isnan(ours).sum()
+
+
+def test_weighted_degree_features(run):
+    step = "features={kind: weighted-degree, degree: 3, normalize: true}"
+    outcome = run(STRINGS, step, "method={estimator: IndependentLogistic}", "metrics=[accuracy]")
+    model = load_model(outcome.folder)
+    assert (model.step.degree, model.step.normalize, model.step.hash_bits) == (3, True, None)
+    assert model.estimator.n_features_in_ == model.step.n_features_out_
 
 
 def test_refit_changes_the_model_and_not_the_numbers(run):
@@ -234,7 +243,7 @@ def test_ragged_data_with_a_scikit_learn_estimator(run):
     data = load_dataset("simulated-splice", n=200)
     train_rows = np.setdiff1d(np.arange(200), pd.read_csv(outcome.folder / "predictions.csv")["row"])
     rows = train_rows[data.task_id[train_rows] == 2]
-    features = OneHotStrings().fit_transform(data.X)
+    features = WeightedDegree(degree=1).fit_transform(data.X)
     by_hand = Ridge().fit(features[rows], data.y[rows]).predict(features[rows])
     assert_allclose(load_model(outcome.folder).scores(data.X[rows], data.task_id[rows]), by_hand)
 

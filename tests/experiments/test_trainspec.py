@@ -102,7 +102,7 @@ def test_all_problems_at_once_with_their_places(write):
         (("dataset: digits", "dataset: school"), "'auc' is for labels, school has numbers as targets"),
         (("split: {kind: random, train: 0.5}", "split: {kind: random, train: 0.5, trials: 3}"), "evaluates one split"),
         (("id: train/small", "id: small"), "must be <paper>/<artefact>"),
-        (("metrics: [auc]", "metrics: [auc]\nfeatures: {kind: standardize, alphabet: AC}"), "has no alphabet"),
+        (("metrics: [auc]", "metrics: [auc]\nfeatures: {kind: one-hot, degree: 2}"), "one-hot has no degree"),
         (("metrics: [auc]", "metrics: []"), "'metrics' must not be empty"),
         (("schema: 1", "schema: 2"), "'schema' must be 1"),
     ],
