@@ -1,10 +1,13 @@
-"""Features of inputs that are no matrices; `WeightedDegree` turns DNA strings into sparse k-mer indicators."""
+"""Transformers in front of linear models.
+
+`WeightedDegree` turns DNA strings into sparse k-mer indicators, `FourierFeatures` approximates the Gaussian kernel.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["WeightedDegree"]
+__all__ = ["FourierFeatures", "WeightedDegree"]
 
 
 def __getattr__(name: str) -> Any:
@@ -13,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from mtlrun.features.weighted_degree import WeightedDegree
 
         return WeightedDegree
+    if name == "FourierFeatures":
+        from mtlrun.features.fourier import FourierFeatures
+
+        return FourierFeatures
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

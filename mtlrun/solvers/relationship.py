@@ -76,8 +76,8 @@ def solve_alternating(
     decrease, converged, it = np.inf, False, 0
     for it in range(1, max_iter + 1):
         inverse = D.covariance
-        pair = (np.eye(d), inverse) if over == "tasks" else (inverse, np.eye(T))
-        W = solve_w(CoupledSystem(form.gram, form.cross, *pair, ridge, 2.0 * alpha), start=W, tol=1e-10).W
+        S1, S2 = (np.eye(d), inverse) if over == "tasks" else (inverse, np.eye(T))
+        W = solve_w(CoupledSystem(form.gram, form.cross, S1, S2, ridge, 2.0 * alpha), start=W, tol=1e-10).W
         D = root_covariance(W.T @ W if over == "tasks" else W @ W.T, eps)
         # tr(D^{-1} (moment + eps I)) at this D is the square of the trace of the root.
         trace = _root_trace(W, eps, size)

@@ -154,7 +154,7 @@ def test_the_closed_form_is_refused_with_its_memory():
 
 @pytest.mark.parametrize("method", [solve_sylvester, solve_eigen])
 def test_shared_solvers_refuse_designs_by_task(method):
-    with pytest.raises(ValueError, match="needs one design for all tasks.*there is no Sylvester equation"):
+    with pytest.raises(ValueError, match=r"needs one design for all tasks.*there is no Sylvester equation"):
         method(make_system("masked"))
 
 
