@@ -61,10 +61,10 @@ def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
     Z : ndarray of shape (d, T)
         X'theta.
     penalties : sequence of Penalty
-        Those that are no norms ask for nothing.
+        Those whose conjugate is finite everywhere ask for nothing.
     """
     scale = np.ones(Z.shape[1])
-    norms = [p for p in penalties if p.is_norm]
+    norms = [p for p in penalties if p.constrains_dual]
     for p in norms:
         if p.by_column:
             scale = np.minimum(scale, 1.0 / np.maximum(1.0, p.column_polar(Z)))

@@ -47,6 +47,11 @@ class Penalty(ABC):
         """Whether nothing is penalised, so that the dual demands X'theta = 0."""
         return self.alpha == 0
 
+    @property
+    def constrains_dual(self) -> bool:
+        """Whether the conjugate is inf for polar(Z) > 1, so that a dual point must be scaled."""
+        return self.is_norm
+
     @abstractmethod
     def value(self, W: np.ndarray) -> float:
         """Return the penalty of W."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mtlrun.core.penalties import L1, L12, L21, Penalty, TraceNorm
+from mtlrun.core.penalties_rowmax import L1Inf
 
 
 def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[int]:
@@ -29,6 +30,22 @@ def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[i
     return kept
 
 
+def mixture_range(first: type[Penalty], second: type[Penalty], shape: tuple[int, int]) -> tuple[float, float]:
+    """Return the interval of lam outside of which ``first(P) + lam second(W - P)`` needs one of its parts only.
+
+    Up to its lower end the first part is not needed, from its upper end on the second.
+
+    Raises
+    ------
+    ValueError
+        For a pair of penalties without known constants.
+    """
+    upper, lower = _dual_ratio(second, first, shape), _dual_ratio(first, second, shape)
+    if upper is None or lower is None:
+        raise ValueError(f"no constants are known between {first.__name__} and {second.__name__}")
+    return 1.0 / lower, upper
+
+
 def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
     """Whether q(W) <= p(W) for all W of this shape."""
     factor = _dual_ratio(type(p), type(q), shape)
@@ -36,9 +53,9 @@ def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
 
 
 def _dual_ratio(p: type[Penalty], q: type[Penalty], shape: tuple[int, int]) -> float | None:
-    """Return sup ||Z||_p* / ||Z||_q* (spectral, largest row, column, entry), None for penalties that are no norms."""
+    """Return sup ||Z||_p* / ||Z||_q* (spectral, largest row, column, entry), None where it is not known."""
     d, T = shape
-    if p is q and p in (TraceNorm, L21, L12, L1):
+    if p is q and p in (TraceNorm, L21, L12, L1, L1Inf):
         return 1.0
     ratios = {
         (L12, TraceNorm): 1.0,
@@ -53,5 +70,7 @@ def _dual_ratio(p: type[Penalty], q: type[Penalty], shape: tuple[int, int]) -> f
         (TraceNorm, L1): math.sqrt(d * T),
         (L12, L1): math.sqrt(d),
         (L21, L1): math.sqrt(T),
+        (L1Inf, L1): float(T),
+        (L1, L1Inf): 1.0,
     }
     return ratios.get((p, q))
