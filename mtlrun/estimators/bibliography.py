@@ -52,4 +52,28 @@ BIBTEX: dict[str, str] = {
   journal = {Journal of Machine Learning Research},
   volume = {9}, year = {2008}
 }""",
+    "zhao2017": """@article{zhao2017,
+  author = {Zhao, Han and Stretcu, Otilia and Smola, Alexander J. and Gordon, Geoffrey J.},
+  title = {Efficient Multitask Feature and Relationship Learning},
+  journal = {arXiv preprint arXiv:1702.04423},
+  year = {2017}
+}""",
+    "zhang2010sparse": """@inproceedings{zhang2010sparse,
+  author = {Zhang, Yi and Schneider, Jeff G.},
+  title = {Learning Multiple Tasks with a Sparse Matrix-Normal Penalty},
+  booktitle = {Advances in Neural Information Processing Systems},
+  pages = {2550--2558}, year = {2010}
+}""",
+    "evgeniou2007": """@inproceedings{evgeniou2007,
+  author = {Evgeniou, Theodoros and Pontil, Massimiliano},
+  title = {Multi-Task Feature Learning},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {19}, year = {2007}
+}""",
+    "zhang2010convex": """@inproceedings{zhang2010convex,
+  author = {Zhang, Yu and Yeung, Dit-Yan},
+  title = {A Convex Formulation for Learning Task Relationships in Multi-Task Learning},
+  booktitle = {Conference on Uncertainty in Artificial Intelligence},
+  year = {2010}
+}""",
 }
