@@ -1,6 +1,6 @@
 """Quadratic coupling of tasks, alone or together with a norm on the same coefficients.
 
-All have a symmetric positive semidefinite matrix M of the tasks and the term 1/2 tr(W M W') = 1/2 sum_st M_st <w_s, w_t>;
+All have a symmetric positive semidefinite (T, T) matrix M and the term 1/2 tr(W M W') = 1/2 sum_st M_st <w_s, w_t>;
 with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2.
 """
 

@@ -18,8 +18,8 @@ class FusedGroup(Penalty):
     """alpha sum_j ||w^j||_2 + sparsity sum |w_jt| + fusion sum_jt |w_j,t+1 - w_jt|, w^j the rows (features).
 
     Prox: total variation, then soft threshold, then row shrinkage, in this order (Zhou et al., Modeling disease
-    progression via fused sparse group lasso, KDD 2012). The dual norm of a row z is the largest <z, v> / value(v), found
-    by going from c to that ratio at v = prox of c * value at z.
+    progression via fused sparse group lasso, KDD 2012). The dual norm of a row z is the largest <z, v> / value(v),
+    found by going from c to that ratio at v = prox of c * value at z.
 
     Parameters
     ----------
@@ -101,8 +101,9 @@ def total_variation_prox(Z: np.ndarray, strength: float) -> np.ndarray:
 
 @compiled
 def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
-    d, T = Z.shape
-    out = np.empty((d, T))
+    d: int = Z.shape[0]
+    T: int = Z.shape[1]
+    out = np.empty_like(Z)
     # Knots of the derivative with what slope and offset change there; the first and last in use are `left`, `right`.
     knots, slopes, offsets = np.empty(2 * T), np.empty(2 * T), np.empty(2 * T)
     lower, upper = np.empty(T), np.empty(T)
@@ -117,15 +118,15 @@ def _smooth_rows(Z: np.ndarray, strength: float) -> np.ndarray:
                 offset += offsets[left]
                 left += 1
             lower[t] = (-strength - offset) / slope
-            new_slope, new_offset = slope, offset + strength
-            slope, offset = 1.0, -Z[j, t] + bound
+            slope_up, offset_up = slope, offset + strength
+            slope, offset = 1.0, bound - Z[j, t]
             while right >= left and slope * knots[right] + offset > strength:
                 slope -= slopes[right]
                 offset -= offsets[right]
                 right -= 1
             upper[t] = (strength - offset) / slope
             left -= 1
-            knots[left], slopes[left], offsets[left] = lower[t], new_slope, new_offset
+            knots[left], slopes[left], offsets[left] = lower[t], slope_up, offset_up
             right += 1
             knots[right], slopes[right], offsets[right] = upper[t], -slope, strength - offset
         slope, offset = 1.0, -Z[j, T - 1] - strength

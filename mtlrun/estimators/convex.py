@@ -130,20 +130,16 @@ class ConvexMTL(BaseMTL):
         return {key: value for key, value in state.items() if key != "_memory"}
 
 
-class SinglePenaltyMTL(ConvexMTL):
-    """loss + alpha * one norm; a subclass names the norm."""
+class StrengthMTL(ConvexMTL):
+    """loss + norms that a strength `alpha` multiplies (further terms may have weights of their own)."""
 
-    _penalty: ClassVar[type[Penalty]]
     _rules: ClassVar[dict[str, Rule]] = {**ConvexMTL._rules, "alpha": real(0)}
     alpha: float
 
-    def _penalties(self) -> list[Penalty]:
-        return [self._penalty(self.alpha)]
-
     def alpha_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
-        """Return the smallest `alpha` for which all coefficients are zero.
+        """Return the smallest `alpha` for which all coefficients are zero, the other parameters being as they are.
 
-        The dual norm of the gradient of the loss at zero (with the best intercepts there). Arguments as of `fit`; the
+        A dual norm of the gradient of the loss at zero (with the best intercepts there). Arguments as of `fit`; the
         model itself stays as it is.
         """
         model = clone(self)
@@ -153,7 +149,21 @@ class SinglePenaltyMTL(ConvexMTL):
         if self.fit_intercept:
             z = z + data.spread(optimal_intercept(data, loss, z))
         gradient = loss.gradient(z, data.targets, data.effective_weights())
-        return self._penalty(1.0).polar(TaskOperator(data).adjoint(gradient))
+        return model._edge(TaskOperator(data).adjoint(gradient))
+
+    def _edge(self, gradient: Array) -> float:
+        """Return `alpha_max` given the gradient (d, T) at zero; may change `alpha`, the model is a copy."""
+        self.alpha = 1.0
+        return max(p.polar(gradient) for p in self._penalties())
+
+
+class SinglePenaltyMTL(StrengthMTL):
+    """loss + alpha * one norm; a subclass names the norm."""
+
+    _penalty: ClassVar[type[Penalty]]
+
+    def _penalties(self) -> list[Penalty]:
+        return [self._penalty(self.alpha)]
 
 
 def _content(data: TaskData) -> str:
