@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
@@ -90,6 +91,13 @@ def _loss(loss, z, y, w):
         return 0.5 * loss.scale * cp.sum(cp.multiply(w, cp.square(hinge)))
     assert isinstance(loss, HingeLoss)
     return loss.scale * cp.sum(cp.multiply(w, hinge))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread():
+    """Small matrices: threads cost more than they bring, many times more when the machine is busy."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="session")

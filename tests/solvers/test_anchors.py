@@ -1,0 +1,135 @@
+"""Published and precomputed optima on the real Enron, Delicious and School data."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlrun.core.losses import SquaredHingeLoss, SquaredLoss
+from mtlrun.core.penalties import L12, TraceNorm
+from mtlrun.core.taskdata import TaskData
+from mtlrun.solvers.admm import solve_admm
+from mtlrun.solvers.apg import solve_apg
+from mtlrun.solvers.fista import solve_fista
+from mtlrun.solvers.rotation import prepare
+from mtlrun.solvers.split import solve_split
+
+pytestmark = pytest.mark.data
+
+# 40% of the rows, labels -1/+1, X as it is, no intercept; ||L||_* + lam ||E||_{1,2} + beta * sum of losses.
+ENRON = {
+    (1.0, 0.01): 75.2555,
+    (1.0, 0.1): 226.7194,
+    (0.5, 0.01): 65.81924,
+    (0.5, 0.1): 175.69880,
+    (0.3, 0.01): 57.70312,
+    (0.3, 0.1): 145.38159,
+}
+ENRON_HINGE = {(0.5, 0.01): 58.04646, (0.5, 0.1): 111.45491, (0.3, 0.01): 47.35707, (0.3, 0.1): 84.35946}
+SCHOOL = {(500.0, 300.0): (1544432.30783, 2), (500.0, 100.0): (1518668.19732, None)}
+
+
+def load(name):
+    folder = os.environ.get("MTLRUN_DATA")
+    if not folder or not (Path(folder) / name).is_dir():
+        pytest.skip(f"needs {name} below MTLRUN_DATA")
+    from mtlrun.data.load import load_dataset
+
+    return load_dataset(name)
+
+
+def forty_percent(name):
+    dataset = load(name)
+    n = len(dataset.y)
+    rows = np.random.default_rng(0).permutation(n)[: int(0.4 * n)]
+    return TaskData.from_matrix(dataset.X[rows], dataset.y[rows])
+
+
+@pytest.fixture(scope="module")
+def enron():
+    data = forty_percent("enron")
+    return data, prepare(data)
+
+
+@pytest.fixture(scope="module")
+def school():
+    dataset = load("school")
+    X = np.asarray(dataset.X, dtype=float)
+    if X.shape[1] == 27:  # the constant column is part of these optima
+        X = np.column_stack([X, np.ones(len(X))])
+    return TaskData.from_stacked(X, dataset.y, dataset.task_id)
+
+
+@pytest.mark.parametrize(("lam", "beta"), ENRON)
+@pytest.mark.parametrize("presolve", [True, False])
+def test_enron(enron, lam, beta, presolve):
+    data, rotation = enron
+    penalties = [TraceNorm(1.0), L12(lam)]
+    result = solve_admm(data, SquaredLoss(2 * beta), penalties, rotation=rotation, presolve=presolve)
+    assert result.converged
+    assert result.objective[-1] == pytest.approx(ENRON[lam, beta], rel=1e-4)
+    assert result.n_iter <= 400
+
+
+@pytest.mark.parametrize(("lam", "beta"), [(0.5, 0.01), (0.5, 0.1)])
+def test_enron_squared_hinge(enron, lam, beta):
+    data, rotation = enron
+    result = solve_split(data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
+    assert result.converged
+    assert result.objective[-1] == pytest.approx(ENRON_HINGE[lam, beta], rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lam", "beta"), [(0.3, 0.01), (0.3, 0.1)])
+def test_enron_squared_hinge_with_small_lam(enron, lam, beta):
+    data, rotation = enron
+    result = solve_split(data, SquaredHingeLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
+    assert result.objective[-1] == pytest.approx(ENRON_HINGE[lam, beta], rel=1e-4)
+
+
+def test_apg_stops_where_the_papers_rule_stops_it(enron):
+    data, _ = enron
+    result = solve_apg(data, SquaredLoss(0.02), [TraceNorm(1.0), L12(1.0)])
+    assert result.info["rule"] == "26"
+    assert result.n_iter == 440
+    assert result.objective[-1] == pytest.approx(75.350, abs=2e-3)
+
+
+@pytest.mark.slow
+def test_apg_stops_late_with_a_large_beta(enron):
+    data, _ = enron
+    result = solve_apg(data, SquaredLoss(0.2), [TraceNorm(1.0), L12(1.0)])
+    assert result.n_iter == pytest.approx(1858, abs=2)
+    assert result.objective[-1] == pytest.approx(227.68, abs=1e-2)
+
+
+def test_fista_agrees_on_enron(enron):
+    data, _ = enron
+    result = solve_fista(data, SquaredLoss(0.02), [TraceNorm(1.0), L12(0.5)])
+    assert result.objective[-1] == pytest.approx(ENRON[0.5, 0.01], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_delicious():
+    data = forty_percent("delicious")
+    rotation = prepare(data)
+    for lam, beta, expected in ((0.5, 0.01, 27243.2926), (1.0, 0.01, 27267.77), (0.5, 0.1, 269673.9219)):
+        result = solve_admm(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
+        assert result.converged
+        assert result.objective[-1] == pytest.approx(expected, rel=1e-4)
+    assert result.info["relative_reduced"] > result.gap  # most of the value is out of reach of any coefficients
+
+
+@pytest.mark.parametrize(("r1", "r2"), SCHOOL)
+def test_school(school, r1, r2):
+    penalties = [TraceNorm(r1), L12(r2)]
+    result = solve_admm(school, SquaredLoss(2.0), penalties)
+    best, outliers = SCHOOL[r1, r2]
+    assert school.X.shape == (15362, 28)
+    assert result.objective[-1] == pytest.approx(best, rel=1e-4)
+    assert result.n_iter <= 200
+    precise = solve_admm(school, SquaredLoss(2.0), penalties, start=result, tol=1e-8)
+    assert precise.objective[-1] == pytest.approx(best, rel=1e-7)
+    if outliers is not None:
+        assert np.count_nonzero(np.linalg.norm(precise.parts[1], axis=0)) == outliers

@@ -1,0 +1,120 @@
+"""APG-RMTL: the paper's iteration, step and stopping rules; the fast variant; the gap as a rule."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.core.penalties import L12, TraceNorm
+from mtlrun.core.taskdata import TaskData
+from mtlrun.solvers.admm import solve_admm
+from mtlrun.solvers.apg import solve_apg
+
+ROBUST = [TraceNorm(0.9), L12(0.7)]
+LOSSES = [SquaredLoss(0.7), SquaredHingeLoss(0.8), LogisticLoss(1.5)]
+
+
+def written_out(X, Y, beta, lam, steps):
+    """The method of Chen, Zhou & Ye (2011) for least squares, line by line."""
+    d, T = X.shape[1], Y.shape[1]
+    L = 4.0 * beta * np.linalg.norm(X, 2) ** 2
+    old = now = np.zeros((2, d, T))
+    t_old = 1.0
+    for _ in range(steps):
+        t = (1 + np.sqrt(1 + 4 * t_old**2)) / 2
+        look = now + (t_old - 1) / t * (now - old)
+        G = 2 * beta * X.T @ (X @ (look[0] + look[1]) - Y)
+        U, s, Vt = np.linalg.svd(look[0] - G / L, full_matrices=False)
+        E = look[1] - G / L
+        columns = np.maximum(0, 1 - lam / L / np.linalg.norm(E, axis=0))
+        old, now, t_old = now, np.stack([(U * np.maximum(s - 1 / L, 0)) @ Vt, E * columns]), t
+    return now
+
+
+@pytest.mark.parametrize("shape", [(30, 6), (5, 12)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_iterates_are_those_of_the_paper(shape, sparse):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random(shape) < 0.6, rng.normal(size=shape), 0.0)
+    Y = rng.normal(size=(shape[0], 4))
+    data = TaskData.from_matrix(sp.csr_array(X) if sparse else X, Y)
+    result = solve_apg(data, SquaredLoss(0.6), [TraceNorm(1.0), L12(0.6)], eps=0.0, max_iter=20)
+    assert_allclose(result.parts, written_out(X, Y, 0.3, 0.6, 20), atol=1e-10)
+    assert result.n_iter == 20
+    assert not result.converged
+    assert result.info["rule"] is None
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted", "ragged", "masked"])
+def test_both_variants_reach_the_optimum_by_the_gap(small, loss, layout):
+    data = small.make(layout, labels=loss.labels)
+    best = small.optimum(data, loss, ROBUST, False)
+    for variant in ("paper", "fast"):
+        result = solve_apg(data, loss, ROBUST, variant=variant, stop="gap", tol=1e-5)
+        assert result.converged
+        assert result.info["rule"] == "gap"
+        assert result.objective[-1] == pytest.approx(best, rel=2e-5)
+        assert result.gap <= 1e-5
+
+
+def test_intercepts_of_the_squared_loss(small):
+    data = small.make("shared")
+    ours = solve_apg(data, SquaredLoss(1.0), ROBUST, stop="gap", fit_intercept=True, tol=1e-7)
+    admm = solve_admm(data, SquaredLoss(1.0), ROBUST, fit_intercept=True, tol=1e-7)
+    assert_allclose(ours.intercept, admm.intercept, atol=1e-3)
+
+
+def test_rule_26_compares_objectives(small):
+    data, eps = small.make("shared"), 1e-3
+    result = solve_apg(data, SquaredLoss(1.0), ROBUST, eps=eps)
+    F = result.objective
+    changes = np.abs(np.diff(F)) / np.abs(F[:-1])
+    assert result.info["rule"] == "26"
+    assert changes[-1] <= eps
+    assert np.all(changes[:-1] > eps)
+    assert result.stop_crit == pytest.approx(changes[-1])
+    assert len(F) == result.n_iter + 1  # the value at the start comes first
+    assert result.gap == pytest.approx((F[-1] - result.gaps[-1][2]) / max(1.0, F[-1]))
+
+
+def test_rule_25_compares_every_part(small):
+    # A start at the optimum does not move: both rules hold, (25) is asked first.
+    data = small.make("shared")
+    best = solve_admm(data, SquaredLoss(1.0), ROBUST, tol=1e-12, max_iter=20000)
+    result = solve_apg(data, SquaredLoss(1.0), ROBUST, start=best)
+    assert result.info["rule"] == "25"
+    assert result.n_iter == 1
+    assert result.converged
+
+
+def test_the_papers_rules_stop_far_from_the_optimum_where_convergence_is_slow():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 20)) + 5.0  # not centred, hence badly conditioned
+    Y = X @ rng.normal(size=(20, 2)) @ rng.normal(size=(2, 10)) + rng.normal(size=(80, 10))
+    data, penalties = TaskData.from_matrix(X, Y), [TraceNorm(20.0), L12(12.0)]
+    stopped = solve_apg(data, SquaredLoss(1.0), penalties)
+    certified = solve_admm(data, SquaredLoss(1.0), penalties, tol=1e-6)
+    assert stopped.converged
+    assert stopped.gap > 1e-3
+    assert stopped.objective[-1] > certified.objective[-1] * (1 + 1e-4)
+
+
+def test_callbacks(small):
+    data, seen = small.make("shared"), []
+    result = solve_apg(data, SquaredLoss(1.0), ROBUST, callback=lambda *a: seen.append(a), max_iter=5, eps=0.0)
+    assert [a[:2] for a in seen] == list(enumerate(result.objective))[1:]
+    stopped = solve_apg(data, SquaredLoss(1.0), ROBUST, callback=lambda *a: True)
+    assert stopped.n_iter == 1
+    assert "callback" in stopped.message
+
+
+def test_what_does_not_fit_is_refused(small):
+    data = small.make("shared", labels=True)
+    with pytest.raises(ValueError, match="variant must be"):
+        solve_apg(data, SquaredLoss(), ROBUST, variant="quick")
+    with pytest.raises(ValueError, match="stop must be"):
+        solve_apg(data, SquaredLoss(), ROBUST, stop="26")
+    with pytest.raises(ValueError, match="not smooth"):
+        solve_apg(data, HingeLoss(), ROBUST)

@@ -1,0 +1,199 @@
+"""LADM-RMTL: what the printed algorithms do, and that the corrected ones reach the optimum."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.core.penalties import L12, TraceNorm
+from mtlrun.core.taskdata import TaskData
+from mtlrun.solvers.admm import solve_admm
+from mtlrun.solvers.ladm import solvable, solve_ladm
+from mtlrun.solvers.split import solve_split
+
+ROBUST = [TraceNorm(1.0), L12(0.7)]
+
+
+def problem(n, d=20, T=8, labels=False, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    Y = X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)) / 2 + 0.3 * rng.normal(size=(n, T))
+    Y[:, 0] += X @ rng.normal(size=d)
+    return TaskData.from_matrix(X, np.sign(Y) if labels else Y)
+
+
+# ---------------------------------------------------------------------- as printed
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(2.0), SquaredHingeLoss(2.0)], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("n", [10, 60])
+def test_as_printed_it_stops_at_once_with_zeros(loss, n):
+    data = problem(n, labels=loss.labels)
+    sigma = np.linalg.norm(data.X.T @ data.Y, 2)
+    assert 1e-6 * sigma < 1.0  # the condition; all columns: 1e-6 ||X'y_i|| < lam
+    assert 1e-6 * np.linalg.norm(data.X.T @ data.Y, axis=0).max() < 0.7
+    result = solve_ladm(data, loss, ROBUST, variant="paper")
+    assert result.n_iter == 1
+    assert result.converged
+    assert "rule (25)" in result.message
+    assert not result.W.any()
+
+
+def test_as_printed_it_moves_where_the_condition_fails():
+    data = problem(60)
+    sigma = np.linalg.norm(data.X.T @ data.Y, 2)
+    for mu, moves in ((0.9 / sigma, False), (1.1 / sigma, True)):
+        result = solve_ladm(data, SquaredLoss(1.0), [TraceNorm(1.0), L12(10.0)], variant="paper", mu=mu)
+        assert (result.n_iter > 1) == moves
+        assert result.W.any() == moves
+
+
+def test_with_more_rows_than_features_the_printed_one_is_least_squares_whatever_lam():
+    data = problem(60)
+    ols = np.linalg.lstsq(data.X, data.Y, rcond=None)[0]
+    for lam in (0.4, 0.7, 1.5):
+        result = solve_ladm(
+            data, SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)], variant="paper", mu=0.05, step="operator"
+        )
+        assert_allclose(result.W, ols, rtol=1e-3, atol=1e-3)
+        assert result.info["feasibility"] > 1e-2  # there is no solution
+        assert result.info["objective"] == "constrained"
+
+
+def test_the_stacked_step_is_the_number_of_tasks_too_small():
+    data = problem(10)
+    steps = [
+        solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", step=s).info["tau"] for s in ("stacked", "operator")
+    ]
+    assert steps[1] == pytest.approx(8 * steps[0])
+    assert steps[1] == pytest.approx(1 / (1.02 * np.linalg.norm(data.X, 2) ** 2))
+    slow, fast = (
+        solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", mu=1e-2, step=s) for s in ("stacked", "operator")
+    )
+    assert slow.n_iter > 3 * fast.n_iter
+    ragged = TaskData.from_list([data.X] * 8, list(data.Y.T))
+    assert solve_ladm(ragged, SquaredLoss(), ROBUST, variant="paper").info["tau"] == pytest.approx(steps[0])
+
+
+def test_the_printed_schedule_freezes_before_the_optimum():
+    data = problem(10)
+    best = solve_ladm(data, SquaredLoss(), ROBUST)
+    printed = solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", mu=1e-2, step="operator")
+    assert printed.info["feasibility"] < 1e-2
+    assert printed.objective[-1] > 1.01 * best.objective[-1]
+
+
+# ---------------------------------------------------------------------- corrected
+
+
+def constrained_optimum(data, lam):
+    L, E = cp.Variable((data.n_features, data.n_tasks)), cp.Variable((data.n_features, data.n_tasks))
+    value = cp.normNuc(L) + lam * cp.sum(cp.norm(E, 2, axis=0))
+    constraints = []
+    for t in range(data.n_tasks):
+        X, y, _ = data.task(t)
+        constraints.append(X @ (L[:, t] + E[:, t]) == y)
+    return cp.Problem(cp.Minimize(value), constraints).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
+def test_the_constrained_optimum(layout):
+    data = problem(4, d=8, T=4)
+    if layout == "ragged":
+        data = TaskData.from_list([data.X[: 2 + t % 3] for t in range(4)], [data.Y[: 2 + t % 3, t] for t in range(4)])
+    elif layout == "masked":
+        mask = np.ones((4, 4), dtype=bool)
+        mask[0, 1] = mask[3, 2] = False
+        data = TaskData.from_matrix(data.X, data.Y, mask=mask)
+    assert solvable(data)
+    result = solve_ladm(data, SquaredLoss(1.0), ROBUST, eps=1e-7, feasibility=1e-7)
+    assert result.converged
+    assert result.info["objective"] == "constrained"
+    assert result.gap is None
+    assert result.objective[-1] == pytest.approx(constrained_optimum(data, 0.7), rel=1e-3)
+    for t in range(4):
+        X, y, _ = data.task(t)
+        assert_allclose(X @ result.W[:, t], y, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_penalised_optimum_of_least_squares(small, layout, fit_intercept):
+    data, loss = small.make(layout), SquaredLoss(1.0)
+    assert not solvable(data, fit_intercept)
+    result = solve_ladm(data, loss, ROBUST, eps=1e-6, fit_intercept=fit_intercept)
+    best = solve_admm(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-7)
+    assert result.converged
+    assert result.info["objective"] == "penalised"
+    assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1e-3)
+    assert 0 <= result.gap < 0.02
+    assert (result.objective[-1] - best.objective[-1]) / max(1.0, best.objective[-1]) <= result.gap + 1e-7
+
+
+@pytest.mark.parametrize(
+    "loss", [SquaredHingeLoss(1.0), LogisticLoss(1.0), HingeLoss(0.5)], ids=lambda loss: type(loss).__name__
+)
+@pytest.mark.parametrize("layout", ["shared", "wide", "ragged", "masked"])
+def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
+    data = small.make(layout, labels=True)
+    for fit_intercept in (False, True):
+        if fit_intercept and layout == "wide":
+            continue
+        result = solve_ladm(data, loss, ROBUST, eps=1e-6, fit_intercept=fit_intercept)
+        best = solve_split(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-6)
+        assert result.converged
+        assert result.objective[-1] == pytest.approx(best.objective[-1], rel=2e-3)
+
+
+def test_solvable_means_full_row_rank(small):
+    assert solvable(problem(10))
+    assert not solvable(problem(30))
+    data = problem(10)
+    doubled = TaskData.from_matrix(np.vstack([data.X[:5], data.X[:5]]), data.Y)
+    assert not solvable(doubled)
+    assert solvable(problem(20))
+    assert solvable(problem(21), fit_intercept=True)
+    assert solvable(small.make("short"))
+    wide = TaskData.from_matrix(np.eye(3)[:2], np.ones((2, 1)))
+    assert solvable(wide, fit_intercept=True)
+    assert solvable(TaskData.from_matrix(np.ones((2, 1)) * [[1.0], [2.0]], np.ones((2, 1))), fit_intercept=True)
+    assert not solvable(TaskData.from_matrix(np.ones((2, 1)), np.ones((2, 1))), fit_intercept=True)
+
+
+def test_a_penalised_run_can_be_asked_for():
+    data = problem(10)
+    result = solve_ladm(data, SquaredLoss(2.0), ROBUST, objective="penalised", eps=1e-6)
+    best = solve_admm(data, SquaredLoss(2.0), ROBUST, tol=1e-6)
+    assert result.info["objective"] == "penalised"
+    assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1e-3)
+
+
+def test_warm_start_and_callback():
+    data, loss = problem(60), SquaredLoss(2.0)
+    cold = solve_ladm(data, loss, ROBUST)
+    warm = solve_ladm(data, loss, ROBUST, start=cold)
+    assert warm.n_iter < cold.n_iter
+    assert warm.objective[-1] == pytest.approx(cold.objective[-1], rel=1e-3)
+    from_parts = solve_ladm(data, loss, ROBUST, start=cold.parts)
+    assert from_parts.objective[-1] == pytest.approx(cold.objective[-1], rel=2e-3)
+    stopped = solve_ladm(data, loss, ROBUST, callback=lambda *a: True)
+    assert stopped.n_iter == 1
+    assert "callback" in stopped.message
+    assert solve_ladm(data, loss, ROBUST, max_iter=3).message.startswith("stopped after max_iter=3")
+
+
+def test_what_does_not_fit_is_refused():
+    data = problem(10, labels=True)
+    with pytest.raises(ValueError, match="variant must be one of"):
+        solve_ladm(data, SquaredLoss(), ROBUST, variant="printed")
+    with pytest.raises(ValueError, match="objective must be one of"):
+        solve_ladm(data, SquaredLoss(), ROBUST, objective="both")
+    with pytest.raises(ValueError, match="step must be one of"):
+        solve_ladm(data, SquaredLoss(), ROBUST, step="tight")
+    with pytest.raises(ValueError, match="not LogisticLoss"):
+        solve_ladm(data, LogisticLoss(), ROBUST, variant="paper")
+    with pytest.raises(ValueError, match="no intercept"):
+        solve_ladm(data, SquaredHingeLoss(), ROBUST, variant="paper", fit_intercept=True)
+    with pytest.raises(ValueError, match="only least squares"):
+        solve_ladm(data, SquaredHingeLoss(), ROBUST, objective="constrained")
