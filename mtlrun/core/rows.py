@@ -102,7 +102,7 @@ def empty_rows(kind: int, bias: float) -> Rows:
 
 @compiled
 def _letter(letters: np.ndarray, i: int, p: int) -> int:
-    return (np.int64(letters[i, p >> 2]) >> (2 * (p & 3))) & 3
+    return (int(letters[i, p >> 2]) >> (2 * (p & 3))) & 3
 
 
 @compiled
@@ -187,7 +187,7 @@ def bounds(kind: int, indptr: np.ndarray, i: int) -> tuple[int, int]:
     """Return where in the storage row i is; empty unless the design is CSR."""
     if kind == CSR:
         return indptr[i], indptr[i + 1]
-    return np.int64(0), np.int64(0)
+    return 0, 0
 
 
 @_summing

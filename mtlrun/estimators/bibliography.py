@@ -52,6 +52,18 @@ BIBTEX: dict[str, str] = {
   journal = {Journal of Machine Learning Research},
   volume = {9}, year = {2008}
 }""",
+    "widmer2012": """@inproceedings{widmer2012,
+  author = {Widmer, Christian and Kloft, Marius and G{\\"o}rnitz, Nico and R{\\"a}tsch, Gunnar},
+  title = {Efficient Training of Graph-Regularized Multitask {SVMs}},
+  booktitle = {European Conference on Machine Learning and Principles and Practice of Knowledge Discovery in Databases},
+  year = {2012}
+}""",
+    "evgeniou2005": """@article{evgeniou2005,
+  author = {Evgeniou, Theodoros and Micchelli, Charles A. and Pontil, Massimiliano},
+  title = {Learning Multiple Tasks with Kernel Methods},
+  journal = {Journal of Machine Learning Research},
+  volume = {6}, year = {2005}
+}""",
     "zhao2017": """@article{zhao2017,
   author = {Zhao, Han and Stretcu, Otilia and Smola, Alexander J. and Gordon, Geoffrey J.},
   title = {Efficient Multitask Feature and Relationship Learning},

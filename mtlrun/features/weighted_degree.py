@@ -80,6 +80,8 @@ class StringDesign:
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
         indptr, columns, values = _all_rows(self.rows(0.0))
+        if indptr[-1] <= np.iinfo(np.int32).max:  # scikit-learn takes no 64-bit indices
+            indptr = indptr.astype(np.int32)
         matrix = sp.csr_array((values, columns, indptr), shape=self.shape)
         matrix.sum_duplicates()
         return matrix

@@ -106,7 +106,7 @@ def solve_block_dcd(
 
 def _ascend(p: Problem, s: State, account: Account, sweep: Any, shrinking: bool) -> None:
     """Alternate sweeps and certificates until the account says stop."""
-    size = np.count_nonzero(p.cap)
+    size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
     eps, work = 1.0, 0.0
     primal, gap = certify(p, s, shrinking)
     while not account.note(int(np.ceil(work / size)), primal, gap):
@@ -115,8 +115,7 @@ def _ascend(p: Problem, s: State, account: Account, sweep: Any, shrinking: bool)
         spread, done, changes = sweep(p, s, eps, min(budget, account.max_iter * size - work))
         work += done
         primal, gap = certify(p, s, shrinking)
-        if changes == 0 and complete:
-            account.max_iter = 0  # nothing moves any more, at the accuracy of floats: the next note ends the run
+        account.exhausted = changes == 0 and complete
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
             eps *= min(0.5, max(0.1, account.tol / account.gap if account.gap > 0 else 0.1))

@@ -99,7 +99,7 @@ class State(NamedTuple):
 
 
 @compiled
-def random_below(random: np.ndarray, n: int) -> int:
+def random_below(random: np.ndarray, n: int) -> np.int64:
     """Return a random integer below n < 2^32 (xorshift)."""
     x = random[0]
     x ^= x << np.uint64(13)

@@ -66,6 +66,10 @@ def start_alpha(start: Any, cap: Array, loss: str) -> Array:
     return np.clip(alpha, 0.0, upper)
 
 
+#: A gap below the first that is not halved in so many notes will not get better.
+_FLOATS, _PATIENCE = 1e-13, 3
+
+
 class Account:
     """History of certificates; decides when a run is over.
 
@@ -82,6 +86,8 @@ class Account:
     gap : float
         Last relative gap.
     gaps : list of (iteration, primal, dual)
+    exhausted : bool
+        Set by a solver that cannot do better: the next note ends the run.
     seconds : list of float
         When each of them was known, since the account was opened; without the time of callbacks.
     """
@@ -93,7 +99,9 @@ class Account:
         self.gaps: list[tuple[int, float, float]] = []
         self.seconds: list[float] = []
         self.converged = False
+        self.exhausted = False
         self.message = ""
+        self._idle, self._least = 0, np.inf
         self._callback = callback
         self._began = time.perf_counter()
 
@@ -104,6 +112,8 @@ class Account:
         self.gap = gap / max(1.0, abs(primal), abs(dual)) if np.isfinite(gap) else np.inf
         self.gaps.append((iteration, primal, dual))
         self.converged = self.gap <= self.tol
+        self._idle = self._idle + 1 if self._least / 2 < self.gap <= _FLOATS else 0
+        self._least = min(self._least, self.gap)
         if self.converged:
             self.message = f"relative duality gap {self.gap:.2e} <= tol {self.tol:g}"
             return True
@@ -114,11 +124,19 @@ class Account:
             if wanted:
                 self.message = "stopped by the callback"
                 return True
+        if self.exhausted or self._idle == _PATIENCE:
+            self.message = "nothing improves any more, at the accuracy of floats"
+            return True
         if iteration >= self.max_iter:
-            at_limit = f"stopped after max_iter={self.max_iter} iterations"
-            self.message = at_limit if self.max_iter else "no variable moves any more, at the accuracy of floats"
+            self.message = f"stopped after max_iter={self.max_iter} iterations"
             return True
         return False
+
+    def settle(self, tol: float) -> None:
+        """Judge the end of a run that went for more than it had to."""
+        if not self.converged and self.gap <= tol:
+            self.converged = True
+            self.message = f"relative duality gap {self.gap:.2e} <= tol {tol:g}"
 
     def result(self, W: Array, fit_intercept: bool, alpha: Array, **info: Any) -> SolverResult:
         """Return the result; the last row of W (D, T) are the intercepts when there are any.

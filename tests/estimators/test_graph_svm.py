@@ -1,0 +1,366 @@
+"""GraphSVC and the multi-task kernel SVM: limits of the coupling, inputs, equivalences and messages."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mtlrun.core.graph import couple_tasks
+from mtlrun.estimators.graph_svm import GraphSVC
+from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC, augmented_features
+from mtlrun.features import WeightedDegree
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        GraphSVC(),
+        GraphSVC(loss="logistic", fit_intercept=True),
+        GraphSVC(loss="squared_hinge"),
+        GraphSVC(solver="dcd", tol=1e-15),
+        MultiTaskKernelSVC(tol=1e-8, max_iter=100000),
+        MultiTaskKernelSVC(tol=1e-8, max_iter=100000, gram="on_the_fly"),
+    ],
+    expected_failed_checks=lambda estimator: {},
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def tasks():
+    """Three tasks that have something in common, rows in random order, ids that are strings."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    ids = np.array(["b", "a", "c"])[rng.choice(3, size=90, p=[0.5, 0.3, 0.2])]
+    common = np.array([1.0, -1.0, 0.5, 0.0])
+    own = {name: common + 0.5 * rng.normal(size=4) for name in "abc"}
+    y = np.array([np.sign(x @ own[i] + 0.5 * rng.normal()) for x, i in zip(X, ids, strict=True)])
+    return X, y, ids
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("coupling", [0.0, 1e-9])
+def test_without_coupling_the_tasks_are_independent(tasks, loss, solver, coupling):
+    X, y, ids = tasks
+    model = GraphSVC(C=0.5, coupling=coupling, loss=loss, tol=1e-10, solver=solver).fit(X, y, task_id=ids)
+    for k, name in enumerate("abc"):
+        alone = LinearSVC(loss=loss, C=0.5, fit_intercept=False, tol=1e-9, max_iter=10**6, dual=True)
+        alone.fit(X[ids == name], y[ids == name])
+        assert_allclose(model.coef_[k], alone.coef_[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("graph", ["all", [[0, 1, 0], [1, 0, 2], [0, 2, 0]]])
+def test_a_strong_coupling_gives_one_pooled_svm(tasks, loss, solver, graph):
+    X, y, ids = tasks
+    model = GraphSVC(C=0.9, graph=graph, coupling=1e6, loss=loss, tol=1e-8, solver=solver, fit_intercept=True)
+    model.fit(X, y, task_id=ids)
+    pooled = LinearSVC(loss=loss, C=0.3, tol=1e-9, max_iter=10**6, dual=True).fit(X, y)
+    assert_allclose(model.coef_, np.repeat(pooled.coef_, 3, axis=0), atol=1e-3)
+    assert_allclose(model.intercept_, np.repeat(pooled.intercept_, 3), atol=1e-3)
+
+
+def test_coupling_and_graph_scale_alike(tasks):
+    X, y, ids = tasks
+    A = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0.0]])
+    first = GraphSVC(graph=A, coupling=0.5, tol=1e-10).fit(X, y, task_id=ids)
+    second = GraphSVC(graph=A / 2, coupling=1.0, tol=1e-10).fit(X, y, task_id=ids)
+    assert_allclose(first.coef_, second.coef_, atol=1e-6)
+
+
+def test_rows_of_the_graph_are_the_sorted_tasks(tasks):
+    X, y, ids = tasks
+    only_ab = np.array([[0, 1, 0], [1, 0, 1e-9], [0, 1e-9, 0]])
+    model = GraphSVC(graph=only_ab, coupling=1e4, tol=1e-9).fit(X, y, task_id=ids)
+    assert_allclose(model.coef_[0], model.coef_[1], atol=1e-2)
+    assert np.abs(model.coef_[2] - model.coef_[1]).max() > 0.1
+    frame = pd.DataFrame(only_ab, index=list("abc"), columns=list("abc")).loc[list("cab"), list("cab")]
+    again = GraphSVC(graph=frame, coupling=1e4, tol=1e-9).fit(X, y, task_id=ids)
+    assert_allclose(again.coef_, model.coef_)
+
+
+# ---------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("variant", ["block", "paper", "corrected", "block-printed"])
+def test_variants_and_solvers_agree(tasks, loss, variant):
+    X, y, ids = tasks
+    best = GraphSVC(C=2.0, loss=loss, solver="newton").fit(X, y, task_id=ids)
+    model = GraphSVC(C=2.0, loss=loss, variant=variant, solver="dcd", tol=1e-9).fit(X, y, task_id=ids)
+    assert_allclose(model.coef_, best.coef_, atol=1e-3)
+    assert model.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-8)
+    assert model.gap_ <= 1e-9
+    assert model.converged_
+
+
+def test_an_intercept_is_a_constant_feature(tasks):
+    X, y, ids = tasks
+    model = GraphSVC(fit_intercept=True, tol=1e-9).fit(X, y, task_id=ids)
+    explicit = GraphSVC(tol=1e-9).fit(np.column_stack([X, np.ones(90)]), y, task_id=ids)
+    assert_allclose(np.column_stack([model.coef_, model.intercept_]), explicit.coef_, atol=1e-6)
+    assert GraphSVC().fit(X, y, task_id=ids).intercept_.tolist() == [0, 0, 0]
+
+
+def test_dual_coefficients_are_in_the_order_of_the_rows(tasks):
+    X, y, ids = tasks
+    model = GraphSVC(C=0.7, tol=1e-9, solver="dcd").fit(X, y, task_id=ids)
+    v = np.stack([(model.dual_coef_ * y)[ids == name] @ X[ids == name] for name in "abc"])
+    M = couple_tasks(np.ones((3, 3))).matrix
+    assert_allclose(M @ v, model.coef_, atol=1e-10)
+    assert model.dual_coef_.min() >= 0
+    assert model.dual_coef_.max() <= 0.7
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_tasks_of_one_class_are_carried_by_the_graph(tasks, solver):
+    X, y, ids = tasks
+    y = np.where(ids == "b", 1.0, y)
+    y = np.where(ids == "c", -1.0, y)
+    model = GraphSVC(coupling=10.0, tol=1e-8, solver=solver).fit(X, y, task_id=ids)
+    assert model.n_one_class_ == 2
+    assert np.abs(model.coef_).min(axis=1).max() > 0
+    all_of_one = GraphSVC(solver=solver).fit(X, np.ones(90), task_id=ids)
+    assert all_of_one.n_one_class_ == 3
+    assert_array_equal(all_of_one.classes_, [1.0])
+    assert (all_of_one.predict(X, task_id=ids) == 1).all()
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton"])
+def test_shared_designs_with_missing_labels(tasks, solver):
+    X, y, _ = tasks
+    Y = np.column_stack([y, np.sign(X[:, 0])])
+    Y[::4, 1] = np.nan
+    model = GraphSVC(tol=1e-10, solver=solver).fit(X, Y)
+    kept = ~np.isnan(Y[:, 1])
+    stacked = GraphSVC(tol=1e-10, solver=solver).fit(
+        np.vstack([X, X[kept]]), np.concatenate([y, Y[kept, 1]]), task_id=np.repeat([0, 1], [90, kept.sum()])
+    )
+    assert_allclose(model.coef_, stacked.coef_, atol=1e-5)
+    assert model.dual_coef_.shape == (90, 2)
+    assert (model.dual_coef_[::4, 1] == 0).all()
+
+
+def test_sparse_input_gives_the_same(tasks):
+    X, y, ids = tasks
+    X = np.where(np.abs(X) < 0.5, 0, X)
+    for solver in ("dcd", "newton"):
+        dense = GraphSVC(tol=1e-10, solver=solver).fit(X, y, task_id=ids)
+        sparse = GraphSVC(tol=1e-10, solver=solver).fit(sp.csr_matrix(X), y, task_id=ids)
+        assert_allclose(sparse.coef_, dense.coef_, atol=1e-5)
+        assert_allclose(
+            sparse.decision_function(sp.coo_array(X), task_id=ids), dense.decision_function(X, task_id=ids), atol=1e-4
+        )
+
+
+def test_probabilities_come_with_the_logistic_loss(tasks):
+    X, y, ids = tasks
+    model = GraphSVC(loss="logistic").fit(X, y, task_id=ids)
+    scores = model.decision_function(X, task_id=ids)
+    assert_allclose(model.predict_proba(X, task_id=ids)[:, 1], 1 / (1 + np.exp(-scores)))
+    assert not hasattr(GraphSVC(), "predict_proba")
+
+
+def test_a_warm_start_continues_along_C(tasks):
+    X, y, ids = tasks
+    model = GraphSVC(C=1.0, tol=1e-6, solver="dcd", warm_start=True).fit(X, y, task_id=ids)
+    assert model.fit(X, y, task_id=ids).objective_ == [pytest.approx(model.objective_[-1])]
+    model.set_params(C=1.01).fit(X, y, task_id=ids)
+    cold = clone(model).fit(X, y, task_id=ids)
+    assert model.objective_[0] < cold.objective_[0] - 0.9 * (cold.objective_[0] - cold.objective_[-1])
+    assert_allclose(model.coef_, cold.coef_, atol=1e-2)
+    with pytest.raises(ValueError, match="warm_start=True needs the data of the last fit"):
+        model.fit(X[:50], y[:50], task_id=ids[:50])
+
+
+def test_search_over_coupling_with_a_task_column(tasks):
+    X, y, ids = tasks
+    frame = pd.DataFrame(X).assign(task=ids)
+    frame.columns = frame.columns.astype(str)
+    search = GridSearchCV(GraphSVC(task_column="task"), {"coupling": [0.0, 1.0, 100.0]}, cv=3).fit(frame, y)
+    assert search.best_score_ > 0.7
+
+
+def test_a_run_cut_short_says_so(tasks):
+    X, y, ids = tasks
+    with pytest.warns(ConvergenceWarning, match="GraphSVC did not converge: stopping criterion .* against tol=1e-12"):
+        model = GraphSVC(C=100, solver="dcd", tol=1e-12, max_iter=1).fit(X, y, task_id=ids)
+    assert not model.converged_
+
+
+# ---------------------------------------------------------------- strings
+
+
+@pytest.fixture
+def words():
+    rng = np.random.default_rng(3)
+    X = np.array(["".join(rng.choice(list("ACGT"), 8)) for _ in range(60)])
+    ids = rng.choice(["fly", "worm"], 60)
+    y = np.array([1 if (x[3] == "A") != (i == "fly" and x[4] == "C") else -1 for x, i in zip(X, ids, strict=True)])
+    return X.astype("S8"), y, ids
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"loss": "squared_hinge"}, {"variant": "paper"}])
+def test_strings_are_their_features(words, options):
+    X, y, ids = words
+    features = WeightedDegree(degree=3)
+    model = GraphSVC(features=features, tol=1e-10, **options).fit(X, y, task_id=ids)
+    matrix = features.fit_transform(X)
+    explicit = GraphSVC(solver="dcd", tol=1e-10, **options).fit(matrix, y, task_id=ids)
+    assert_allclose(model.coef_, explicit.coef_, atol=1e-4)
+    assert model.n_features_in_ == matrix.shape[1]
+    expected = explicit.decision_function(matrix, task_id=ids)
+    assert_allclose(model.decision_function(X, task_id=ids), expected, atol=1e-3)
+    assert model.score(X, y, task_id=ids) > 0.9
+
+
+def test_strings_in_all_layouts(words):
+    X, y, ids = words
+    features = WeightedDegree(degree=2, normalize=True)
+    shared = GraphSVC(features=features).fit(X, np.column_stack([y, -y]))
+    assert shared.predict(X).shape == (60, 2)
+    assert GraphSVC(features=features).fit(X, y).predict(X).shape == (60,)
+    frame = pd.DataFrame({"organism": ids, "site": X.astype(str)})
+    by_column = GraphSVC(features=features, task_column="organism").fit(frame, y)
+    by_id = GraphSVC(features=features).fit(X, y, task_id=ids)
+    assert_allclose(by_column.coef_, by_id.coef_)
+    assert_allclose(by_column.decision_function(frame), by_id.decision_function(X, task_id=ids))
+    assert cross_val_score(GraphSVC(features=features, task_column="organism"), frame, y, cv=3).shape == (3,)
+
+
+@pytest.mark.parametrize("estimator", [GraphSVC, MultiTaskKernelSVC])
+def test_strings_without_features_are_refused_with_the_remedy(words, estimator):
+    X, y, ids = words
+    for strings in (X, X.astype(str), X.astype(str).tolist()):
+        with pytest.raises(ValueError, match=r"X is an array of strings.*features=WeightedDegree"):
+            estimator().fit(strings, y, task_id=ids)
+
+
+@pytest.mark.parametrize("estimator", [GraphSVC, MultiTaskKernelSVC])
+def test_bad_strings_are_refused(words, estimator):
+    X, y, ids = words
+    model = estimator(features=WeightedDegree(degree=2))
+    with pytest.raises(ValueError, match="unequal length"):
+        model.fit([*X[:-1], b"ACG"], y, task_id=ids)
+    with pytest.raises(ValueError, match="string 59, position 2: 'J' is no IUPAC letter"):
+        model.fit([*X[:-1], b"AJGTACGT"], y, task_id=ids)
+    model.fit(X, y, task_id=ids)
+    with pytest.raises(ValueError, match="strings of 4 letters, fitted on strings of 8"):
+        model.predict(["ACGT"], task_id=["fly"])
+    with pytest.raises(ValueError, match="task_id must have one entry per row"):
+        model.fit(X, y, task_id=ids[:-1])
+
+
+# ---------------------------------------------------------------- the kernel machine
+
+
+@pytest.mark.parametrize("graph", ["all", [[0, 1, 0.2], [1, 0, 2], [0.2, 2, 0]]])
+@pytest.mark.parametrize("gram", ["precomputed", "on_the_fly"])
+def test_the_kernel_svm_is_libsvm_with_the_multi_task_kernel(tasks, gram, graph):
+    X, y, ids = tasks
+    model = MultiTaskKernelSVC(C=2.0, graph=graph, gram=gram, tol=1e-6).fit(X, y, task_id=ids)
+    A = np.ones((3, 3)) if isinstance(graph, str) else np.array(graph)
+    codes = np.searchsorted(list("abc"), ids)
+    K = couple_tasks(A).matrix[np.ix_(codes, codes)] * (X @ X.T)
+    oracle = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(K, y)
+    assert_allclose(model.decision_function(X, task_id=ids), oracle.decision_function(K), atol=1e-3)
+    assert_allclose(model.intercept_, np.repeat(oracle.intercept_, 3), atol=1e-4)
+    assert 0 <= model.gap_ <= 1e-4
+    assert_allclose(np.sort(model.dual_coef_[model.dual_coef_ > 0]), np.sort(np.abs(oracle.dual_coef_[0])), atol=1e-3)
+    assert model.objective_[0] <= GraphSVC(C=2.0, graph=graph).fit(X, y, task_id=ids).objective_[-1] * (1 + 1e-6)
+
+
+def test_features_of_the_kernel():
+    rng = np.random.default_rng(0)
+    designs = [rng.normal(size=(3, 2)), sp.csr_array(rng.normal(size=(2, 2)))]
+    dense = np.vstack([designs[0], designs[1].toarray()])
+    codes = np.repeat([0, 1], [3, 2])
+    for A in (np.ones((2, 2)), np.array([[0, 0.3], [0.3, 0]])):
+        coupling = couple_tasks(A, 2.0)
+        Z = augmented_features(designs, coupling)
+        expected = coupling.matrix[np.ix_(codes, codes)] * (dense @ dense.T)
+        assert_allclose((Z @ Z.T).toarray(), expected, atol=1e-12)
+
+
+def test_the_kernel_svm_on_shared_designs_weights_strings_and_one_class(tasks, words):
+    X, y, _ = tasks
+    Y = np.column_stack([y, -y])
+    Y[0, 1] = np.nan
+    weights = np.ones((90, 2))
+    weights[5, 0] = 0
+    model = MultiTaskKernelSVC().fit(X, Y, sample_weight=weights)
+    assert model.dual_coef_.shape == (90, 2)
+    assert model.dual_coef_[0, 1] == model.dual_coef_[5, 0] == 0
+    assert set(model.fit_seconds_) == {"gram", "libsvm"}
+    strings, labels, ids = words
+    assert MultiTaskKernelSVC(features=WeightedDegree(degree=3)).fit(strings, labels, task_id=ids).gap_ < 0.01
+    one = MultiTaskKernelSVC().fit(X, np.ones(90))
+    assert one.n_one_class_ == 1
+    assert (one.predict(X) == 1).all()
+    with pytest.warns(ConvergenceWarning, match="LIBSVM stopped after max_iter=2"):
+        MultiTaskKernelSVC(max_iter=2).fit(X, y)
+
+
+# ---------------------------------------------------------------- messages
+
+
+@pytest.mark.parametrize(
+    ("estimator", "change", "message"),
+    [
+        (GraphSVC, {"C": 0}, r"C must be a float in \(0, inf\), got 0"),
+        (GraphSVC, {"C": -1.0}, "C must be"),
+        (GraphSVC, {"coupling": -0.1}, r"coupling must be a float in \[0, inf\)"),
+        (GraphSVC, {"loss": "squared"}, "loss must be one of .*did you mean 'squared_hinge'"),
+        (GraphSVC, {"variant": "printed"}, "variant must be one of"),
+        (GraphSVC, {"solver": "liblinear"}, "solver must be one of"),
+        (GraphSVC, {"solver": "newton", "variant": "paper"}, "solver='newton' works neither on strings nor"),
+        (GraphSVC, {"tol": -1}, "tol must be"),
+        (GraphSVC, {"max_iter": 0}, "max_iter must be"),
+        (GraphSVC, {"features": "wd"}, "features must be a WeightedDegree or None"),
+        (GraphSVC, {"graph": "ring"}, "graph must be 'all' or"),
+        (GraphSVC, {"graph": np.ones((2, 2))}, "one row and one column per task"),
+        (GraphSVC, {"graph": np.triu(np.ones((3, 3)))}, "must be symmetric"),
+        (GraphSVC, {"graph": np.ones((3, 3)) - 3 * np.eye(3, k=1) - 3 * np.eye(3, k=-1)}, "must not be negative"),
+        (GraphSVC, {"graph": np.diag([1.0, 1, 1])}, "isolated tasks"),
+        (MultiTaskKernelSVC, {"graph": np.diag([1.0, 1, 1])}, "isolated tasks"),
+        (MultiTaskKernelSVC, {"max_iter": 0}, "max_iter must be -1 or"),
+        (MultiTaskKernelSVC, {"gram": "callable"}, "gram must be one of"),
+        (MultiTaskKernelSVC, {"C": 0.0}, "C must be"),
+    ],
+)
+def test_bad_parameters_are_refused(tasks, estimator, change, message):
+    X, y, ids = tasks
+    with pytest.raises(ValueError, match=message):
+        estimator(**change).fit(X, y, task_id=ids)
+
+
+@pytest.mark.parametrize("estimator", [GraphSVC(), MultiTaskKernelSVC()])
+def test_bad_data_are_refused(tasks, estimator):
+    X, y, ids = tasks
+    third = y.copy()
+    third[0] = 0
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes"):
+        estimator.fit(X, third, task_id=ids)
+    Y = np.column_stack([y, np.full(90, np.nan)])
+    with pytest.raises(ValueError, match="task 1 has no rows"):
+        estimator.fit(X, Y)
+    with pytest.raises(ValueError, match="task 'c' has no row of positive weight"):
+        estimator.fit(X, y, task_id=ids, sample_weight=(ids != "c").astype(float))
+    broken = X.copy()
+    broken[3, 2] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        estimator.fit(broken, y, task_id=ids)
+    with pytest.raises(ValueError, match="task\\(s\\) that the model has not seen: 'd'"):
+        estimator.fit(X, y, task_id=ids).predict(X[:1], task_id=["d"])
