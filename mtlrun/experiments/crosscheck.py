@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
-from mtlrun.experiments.methods import class_path, is_nested, parameter_names
+from mtlrun.experiments.methods import class_path, complete, is_nested, parameter_names
 from mtlrun.experiments.yamlmarks import KeyPath
 from mtlrun.report.checks import QUANTITIES, VERDICTS, as_list, check_problems
 
@@ -91,8 +91,8 @@ def _parameter(estimator: Any, params: dict[str, Any], name: str, path: KeyPath)
         near = suggest(first, known, 1)
         hint = f"did you mean {near[0]!r}?   " if near else ""
         yield path, True, f"{estimator} has no parameter {first!r}", f"{hint}it has: {', '.join(known)}"
-    elif rest and is_nested(params.get(first)):
-        inner = params[first]
+    elif rest and is_nested(complete(estimator, params).get(first)):
+        inner = complete(estimator, params)[first]
         yield from _parameter(inner["estimator"], _dict(inner.get("params")), rest, path)
     elif rest:
         yield path, True, f"{first!r} of {estimator} is no estimator here", f"give it as {first}: {{estimator: ...}}"

@@ -11,8 +11,14 @@ from mtlrun.core.records import sha256_json
 #: Version of what a cell does (splitting, selecting, fitting, scoring). Raise it when the numbers of a cell change
 #: for a reason that is in none of the hashed sources: every cell is then computed again.
 PROTOCOL = 1
-#: Modules whose sources count for every cell, beside those of its method.
-SHARED_MODULES = ("mtlrun.core.metrics", "mtlrun.data.splitters")
+#: Code that counts for every cell, beside that of its method and of its metrics.
+SHARED_CODE = (
+    "mtlrun.core.metrics:average",
+    "mtlrun.core.metrics:labels_from_scores",
+    "mtlrun.data.splitters:random_split",
+    "mtlrun.data.splitters:TaskShuffleSplit",
+    "mtlrun.data.splitters:TaskStratifiedKFold",
+)
 
 
 def derive_seed(base: int, *names: object) -> int:

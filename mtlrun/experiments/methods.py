@@ -45,6 +45,14 @@ def is_nested(value: Any) -> bool:
     )
 
 
+def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with those that the registry gives a method by default, such as the base of a meta-model."""
+    from mtlrun.estimators.registry import METHODS
+
+    defaults = METHODS[name].default_params if name in METHODS else {}
+    return {**copy.deepcopy(defaults), **params}
+
+
 def with_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of parameters with some replaced; ``base__alpha`` reaches into the estimator given as `base`."""
     result = copy.deepcopy(dict(params))
@@ -65,7 +73,7 @@ def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """
     inner = {
         key: resolved(value["estimator"], value.get("params") or {}, seed) if is_nested(value) else copy.deepcopy(value)
-        for key, value in params.items()
+        for key, value in complete(name, params).items()
     }
     if inner.get("random_state") is None and "random_state" in (parameter_names(name) or ()):
         inner["random_state"] = seed
@@ -78,6 +86,20 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
     for value in spec["params"].values():
         if is_nested(value):
             yield from class_paths(value)
+
+
+def metric_path(name: str) -> str:
+    """Return ``package.module:function`` of a metric.
+
+    Raises
+    ------
+    UnknownNameError
+        With the nearest names.
+    """
+    from mtlrun.core.metrics import get_metric
+
+    function = get_metric(name).function
+    return f"{function.__module__}:{function.__name__}"
 
 
 def _path_of(name: str) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.experiments.keys import PROTOCOL, SHARED_MODULES, cell_key, derive_seed, explain
+from mtlrun.experiments.fingerprint import code_fingerprint
+from mtlrun.experiments.keys import PROTOCOL, SHARED_CODE, cell_key, derive_seed, explain
 from mtlrun.experiments.load import Experiment
-from mtlrun.experiments.methods import class_paths, resolved, with_params
+from mtlrun.experiments.methods import class_paths, complete, metric_path, resolved, with_params
 from mtlrun.experiments.schema import DatasetSpec, Method
-from mtlrun.experiments.sources import code_fingerprint
 from mtlrun.experiments.store import Names, Store
 
 SCHEMA = 1
@@ -249,9 +249,10 @@ class _CellMaker:
         spec, method = self.experiment.spec, self.method
         if not method.grid or spec.selection is None:
             return None
+        params = with_params(complete(method.estimator, method.params), method.select_with)
         grid = {k: list(spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()}
         inputs = {
-            **self._common(SELECTION, with_params(method.params, method.select_with)),
+            **self._common(SELECTION, params, [spec.selection_metric]),
             "grid": grid,
             "search": {"folds": spec.selection.folds, "metric": spec.selection_metric, "seed": self._seed("selection")},
         }
@@ -261,20 +262,20 @@ class _CellMaker:
         """Return the cell that fits, times and scores."""
         spec, timing = self.experiment.spec, self.experiment.spec.timing
         inputs = {
-            **self._common(EVALUATION, self.method.params),
+            **self._common(EVALUATION, self.method.params, spec.metrics),
             "selection": needs,
             "metrics": list(spec.metrics),
             "timing": timing and {"repeats": timing.repeats, "threads": timing.threads, "warmup": timing.warmup},
         }
         return Cell(cell_key(inputs), EVALUATION, self.dataset.name, self.method.label, self.trial, inputs, needs)
 
-    def _common(self, kind: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _common(self, kind: str, params: Mapping[str, Any], metrics: list[str]) -> dict[str, Any]:
         spec = self.experiment.spec
         split = {k: v for k, v in spec.split.model_dump(exclude={"trials"}).items() if v is not None}
         estimator = resolved(self.method.estimator, params, self._seed("estimator"))
-        classes = tuple(class_paths(estimator))
-        if classes not in self.prints:
-            self.prints[classes] = code_fingerprint(classes, SHARED_MODULES)
+        code = (*class_paths(estimator), *(metric_path(name) for name in metrics), *SHARED_CODE)
+        if code not in self.prints:
+            self.prints[code] = code_fingerprint(code)
         return {
             "schema": SCHEMA,
             "protocol": PROTOCOL,
@@ -284,7 +285,7 @@ class _CellMaker:
             "split": {**split, "trial": self.trial, "seed": self._split_seed()},
             "estimator": estimator,
             "average": spec.average,
-            "code": self.prints[classes],
+            "code": self.prints[code],
         }
 
     def _split_seed(self) -> int:

@@ -21,7 +21,7 @@ from mtlrun.estimators.pertask import takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
 from mtlrun.experiments.keys import derive_seed
-from mtlrun.experiments.methods import resolved, with_params
+from mtlrun.experiments.methods import complete, resolved, with_params
 from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
@@ -129,7 +129,9 @@ class _Method:
         method = spec.method
         seed = derive_seed(spec.seed, spec.dataset.id, 0, "estimator")
         plain = resolved(method.estimator, method.params, seed)
-        select = resolved(method.estimator, with_params(method.params, method.select_with), seed)
+        select = resolved(
+            method.estimator, with_params(complete(method.estimator, method.params), method.select_with), seed
+        )
         estimator = build(plain)
         if dataset.task_type == "multiclass" and (takes_task_id(estimator) or not is_classifier(estimator)):
             raise ConfigError(
