@@ -47,7 +47,7 @@ class TaskCoupling:
         return np.column_stack([np.full(self.n_tasks, np.sqrt(b)), np.sqrt(a) * np.eye(self.n_tasks)])
 
 
-def check_similarity(graph: Any, tasks: np.ndarray) -> np.ndarray:
+def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -> np.ndarray:
     """Return a task similarity as a (T, T) array in the order of `tasks`.
 
     Parameters
@@ -57,12 +57,14 @@ def check_similarity(graph: Any, tasks: np.ndarray) -> np.ndarray:
         named by the tasks is put into their order.
     tasks : ndarray of shape (T,)
         Labels of the tasks.
+    isolated : bool, default False
+        Whether a task may have no similarity to any other.
 
     Raises
     ------
     ValueError
         If the shape is wrong, an entry is NaN, infinite or negative, the matrix is not symmetric, or a task has no
-        similarity to any other (which would be a problem of its own).
+        similarity to any other (which would be a problem of its own) though `isolated` is False.
     """
     n_tasks = len(tasks)
     if isinstance(graph, str):
@@ -87,7 +89,7 @@ def check_similarity(graph: Any, tasks: np.ndarray) -> np.ndarray:
             "(A + A.T) / 2 is"
         )
     degrees = A.sum(axis=1) - np.diag(A)
-    if n_tasks > 1 and np.any(degrees == 0):
+    if n_tasks > 1 and not isolated and np.any(degrees == 0):
         lonely = [names[t] for t in np.flatnonzero(degrees == 0)]
         raise ValueError(
             f"graph has isolated tasks, similar to no other: {lonely}. Give each a positive similarity to another "

@@ -6,7 +6,7 @@ with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from mtlrun.core.rows import compiled
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
 _MAX_STEPS = 100
 _MAX_SWEEPS = 2000
+_FEW_SWEEPS = 30
 _ACCURACY = 1e-12
 
 
@@ -147,7 +148,8 @@ class CoupledL1(_Coupled):
     """alpha sum |w| + 1/2 tr(W M W').
 
     The prox of a row is a Lasso with one coefficient per task, solved by coordinate descent; so is the conjugate, for
-    which any solution gives a safe upper bound: 1/2 tr(V M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha).
+    which any W gives a safe upper bound: 1/2 tr(V M^{-1} V') with V = Z - clip(Z - W M, -alpha, alpha). Both begin at
+    the last prox: where a solver converges, that is the maximiser of the conjugate.
 
     Parameters
     ----------
@@ -162,6 +164,8 @@ class CoupledL1(_Coupled):
         If `alpha` is out of range or M is no such matrix.
     """
 
+    _last: dict[str, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.is_definite:
@@ -171,13 +175,25 @@ class CoupledL1(_Coupled):
         return L1(self.alpha).value(W) + self._quadratic(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
-        return _row_lasso(np.eye(len(self.matrix)) + step * self.matrix, W, step * self.alpha)
+        V = self._row_lasso(np.eye(len(self.matrix)) + step * self.matrix, W, step * self.alpha, _MAX_SWEEPS)
+        self._last["prox"] = V
+        return V
 
     def conjugate(self, Z: np.ndarray) -> float:
-        W = _row_lasso(self.matrix, Z, self.alpha)
+        begun = "prox" in self._last and self._last["prox"].shape == Z.shape
+        W = self._row_lasso(self.matrix, Z, self.alpha, _FEW_SWEEPS if begun else _MAX_SWEEPS)
         V = Z - np.clip(Z - W @ self.matrix, -self.alpha, self.alpha)
         values, vectors = self._eigen
         return 0.5 * float(np.sum(np.square(V @ vectors) / values))
+
+    def _row_lasso(self, G: np.ndarray, Z: np.ndarray, threshold: float, sweeps: int) -> np.ndarray:
+        """Return, per row, argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1."""
+        start = self._last.get("prox")
+        if threshold <= 0 or start is None or start.shape != Z.shape:
+            start = np.linalg.solve(G, Z.T).T
+        if threshold <= 0:
+            return start
+        return _descend(G, np.ascontiguousarray(Z), np.array(start, order="C"), float(threshold), sweeps)
 
 
 def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
@@ -206,17 +222,8 @@ def _shortened(Z: np.ndarray, curvature: np.ndarray, threshold: float) -> np.nda
     return shortened
 
 
-def _row_lasso(G: np.ndarray, Z: np.ndarray, threshold: float) -> np.ndarray:
-    """Return, per row, argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1 for a positive definite G."""
-    start = np.linalg.solve(G, Z.T).T
-    if threshold <= 0:
-        return start
-    start[np.all(np.abs(Z) <= threshold, axis=1)] = 0.0
-    return _descend(np.ascontiguousarray(G), np.ascontiguousarray(Z), np.ascontiguousarray(start), float(threshold))
-
-
 @compiled
-def _descend(G: np.ndarray, Z: np.ndarray, V: np.ndarray, threshold: float) -> np.ndarray:
+def _descend(G: np.ndarray, Z: np.ndarray, V: np.ndarray, threshold: float, sweeps: int) -> np.ndarray:
     """Coordinate descent, row by row, in place of V."""
     d, T = V.shape
     for j in range(d):
@@ -226,7 +233,7 @@ def _descend(G: np.ndarray, Z: np.ndarray, V: np.ndarray, threshold: float) -> n
             largest = max(largest, abs(Z[j, t]))
             for s in range(T):
                 fitted[s] += G[t, s] * V[j, t]
-        for _ in range(_MAX_SWEEPS):
+        for _ in range(sweeps):
             worst = 0.0
             for t in range(T):
                 curve = G[t, t]
