@@ -154,11 +154,15 @@ class BaseMTL(BaseEstimator, ABC):
         if ids is None:
             if self._layout == "ragged" and len(self.tasks_) > 1:
                 raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
-            scores = np.asarray(X @ self.coef_.T) + self.intercept_
+            scores = self._scores_of_tasks(X)
             return scores if self._layout == "shared" else scores[:, 0]
         if self._layout == "single":
             raise ValueError("task_id was given, but the model was fitted on one task without ids")
         return self._scores_of_rows(X, task_codes(ids, self.tasks_, self.unseen))
+
+    def _scores_of_tasks(self, X: Any) -> Array:
+        """Return the scores of all rows by the models of all tasks, (n, T)."""
+        return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _scores_of_rows(self, X: Any, codes: Array) -> Array:
         """Return one score per row, each by the model of its own task; code -1 is the mean of all tasks."""
