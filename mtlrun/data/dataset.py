@@ -46,7 +46,11 @@ class Dataset:
         Published splits as pairs of row-index arrays.
     source : dict of str to ndarray
         For tasks made of classes: ``row`` and ``label`` of every row in the multi-class set. Rows of one source row are
-        the same example and belong into the same part of a split.
+        the same example and belong into the same part of a split. For tables of a user, as far as asked for: ``weight``
+        of every row, its ``group`` (stays on one side of a split) or its ``time`` (later rows are test rows).
+    categories : dict of str to list of str
+        Words of the features that hold words: X has the position of the word, NaN where the cell is empty. Numeric
+        features of such sets may be NaN as well; both need a feature step.
 
     Raises
     ------
@@ -69,6 +73,7 @@ class Dataset:
     truth: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
     source: dict[str, np.ndarray] = field(default_factory=dict)
+    categories: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

@@ -8,9 +8,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.model_selection import BaseCrossValidator, GroupShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
+
+from mtlrun.core.errors import DataError
+
+#: Names of the row facts in `Dataset.source` that splits and fits obey.
+GROUP, TIME, WEIGHT = "group", "time", "weight"
 
 
 def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +44,58 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
         raise ValueError(f"train={train} of n={n} rows leaves a part empty ({count} rows to train on)")
     order = np.random.default_rng(seed).permutation(n)
     return order[:count], order[count:]
+
+
+def group_split(groups: np.ndarray, train: float, n_splits: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Split rows at random so that no group is on both sides.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n,)
+    train : float
+        Part of the groups to train on.
+    n_splits, seed : int
+
+    Returns
+    -------
+    list of (train, test) row indices
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two groups.
+    """
+    if len(np.unique(groups)) < 2:
+        raise DataError("a split by groups needs at least two groups", "Choose another column with --split-group.")
+    splitter = GroupShuffleSplit(n_splits, train_size=train, random_state=seed)
+    return [(np.sort(a), np.sort(b)) for a, b in splitter.split(groups, groups=groups)]
+
+
+def time_split(time: np.ndarray, train: float) -> tuple[np.ndarray, np.ndarray]:
+    """Train on the earlier rows and test on the later ones; rows of one time stay together.
+
+    Raises
+    ------
+    DataError
+        If all rows have the same time.
+    """
+    border = np.sort(time)[min(int(train * len(time)), len(time) - 1)]
+    if border == time.min():
+        later = time[time > border]
+        if not later.size:
+            raise DataError("a split by time needs at least two times", "Choose another column with --time.")
+        border = later.min()
+    return np.flatnonzero(time < border), np.flatnonzero(time >= border)
+
+
+def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (train, test) rows: fold k is tested after training on all rows before it, as often as times allow."""
+    borders = np.unique(np.quantile(time, np.arange(1, folds + 1) / (folds + 1), method="higher"))
+    ends = [*borders[1:], np.inf]
+    for start, end in zip(borders, ends, strict=True):
+        train, test = np.flatnonzero(time < start), np.flatnonzero((time >= start) & (time < end))
+        if train.size and test.size:
+            yield train, test
 
 
 class _TaskSplitter(BaseCrossValidator):

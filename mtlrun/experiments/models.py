@@ -34,6 +34,8 @@ ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
 TRUSTED = frozenset(
     {info.class_path.replace(":", ".") for info in METHODS.values()}
     | {"mtlrun.estimators.pertask.PerTask", "mtlrun.features.weighted_degree.WeightedDegree"}
+    | {"mtlrun.features.table.TableFeatures"}
+    | {f"mtlrun.estimators.tabular.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
 )
 
 

@@ -28,6 +28,7 @@ from mtlrun.experiments.selection import combine, search_part
 from mtlrun.experiments.trainspec import FeatureStep, Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
 from mtlrun.features import WeightedDegree
+from mtlrun.features.table import TableFeatures
 
 PER_TASK = "mtlrun.estimators.pertask:PerTask"
 PREFIX = "estimator__"
@@ -87,31 +88,108 @@ def train(
     _check_folder(folder, training, force)
     dataset = load_dataset(spec.dataset.id, data_dir=data_dir, **spec.dataset.options)
     _check_features(spec, dataset)
+    return train_dataset(training, dataset, folder, say=say)
+
+
+def train_dataset(
+    training: Training, dataset: Dataset, folder: Path, *, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Train, evaluate and save a model on a data set that is at hand; see `train`.
+
+    Raises
+    ------
+    ConfigError
+        If the method cannot be made or fitted as the file says.
+    """
+    spec = training.spec
     rows = _split(spec, dataset)
-    part, step = _with_features(Part.of(dataset, *rows), spec.features)
     say(
         f"{spec.dataset.name}: {dataset.n_samples} rows ({len(rows[0])} for training, {len(rows[1])} for test), "
         f"{dataset.n_features} features, {dataset.n_tasks} tasks"
     )
     try:
-        method = _Method.of(spec, dataset)
-        found = _select(spec, method, dataset.subset(rows[0]), say)
-        chosen = found.get("chosen", {})
-        found = _outer_names(found)
-        say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in found.get("chosen", {}).items()))
-        estimator, fields = measure(method.inputs(spec), part, chosen, True)
-        predictions = _test_predictions(part, rows[1], estimator)
+        fitted = fit_split(spec, dataset, rows, say=say)
+        estimator, step = fitted.estimator, fitted.step
+        predictions = _test_predictions(fitted.part, rows[1], estimator)
         if spec.refit:
             say("fitting again on all rows")
-            whole, step = _with_features(Part.of(dataset, np.arange(dataset.n_samples), rows[1]), spec.features)
-            estimator = whole.fit(build(method.with_params(chosen)))
+            whole, step = with_features(Part.of(dataset, np.arange(dataset.n_samples), rows[1]), spec.features)
+            estimator = whole.fit(build(fitted.method.with_params(fitted.chosen)))
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
     result = {"schema": SCHEMA, "id": training.id, "dataset": spec.dataset.name, "method": spec.method.estimator}
-    result |= {**fields, "params": method.outer(fields["params"]), "selection": found, "refit": spec.refit}
-    facts = _facts(training, dataset, method, result)
+    result |= {**fitted.fields, "selection": fitted.selection, "refit": spec.refit}
+    facts = _facts(training, dataset, fitted.method, result)
     _save(folder, Model(estimator, step, facts), result, predictions)
     return Outcome(folder, result)
+
+
+@dataclass(frozen=True)
+class FittedSplit:
+    """What was learned on the training rows of one split.
+
+    Attributes
+    ----------
+    part : Part
+        With the feature step applied.
+    step : fitted transformer or None
+    estimator : fitted estimator
+    fields : dict
+        Metrics, seconds and solver facts, as of an evaluation cell; `params` as the file names them.
+    selection : dict
+        What the search found, {} without a grid.
+    chosen : dict
+        Parameters found, as the estimator names them.
+    method : _Method
+    """
+
+    part: Part
+    step: Any
+    estimator: Any
+    fields: dict[str, Any]
+    selection: dict[str, Any]
+    chosen: dict[str, Any]
+    method: _Method
+
+
+def fit_split(
+    spec: TrainSpec,
+    dataset: Dataset,
+    rows: tuple[np.ndarray, np.ndarray],
+    *,
+    trial: int = 0,
+    threads: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> FittedSplit:
+    """Choose parameters inside the training rows, fit on all of them, score the test rows.
+
+    Parameters
+    ----------
+    spec : TrainSpec
+    dataset : Dataset
+    rows : (train, test) row indices
+    trial : int, default 0
+        Number of the split; the seed of the search depends on it.
+    threads : int, optional
+        BLAS threads; as they are when None.
+    say : callable
+
+    Raises
+    ------
+    ConfigError
+        If the method does not go with the data, or no candidate has a score.
+    ValueError, TypeError, Diverged
+        What fitting raises.
+    """
+    part, step = with_features(Part.of(dataset, *rows), spec.features)
+    method = _Method.of(spec, dataset)
+    found = _select(spec, method, dataset.subset(rows[0]), trial, say)
+    chosen = found.get("chosen", {})
+    shown = _outer_names(found)
+    say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in shown.get("chosen", {}).items()))
+    estimator, fields = measure(method.inputs(spec, threads), part, chosen, True)
+    fields["params"] = method.outer(fields["params"])
+    return FittedSplit(part, step, estimator, fields, shown, chosen, method)
 
 
 @dataclass(frozen=True)
@@ -143,9 +221,9 @@ class _Method:
         grid = {f"{PREFIX}{name}": values for name, values in method.grid.items()}
         return cls(_wrap(plain), _wrap(select), grid, True)
 
-    def inputs(self, spec: TrainSpec) -> dict[str, Any]:
-        """Return the inputs of an evaluation; BLAS threads are left as they are."""
-        timing = {"repeats": 1, "threads": None, "warmup": False}
+    def inputs(self, spec: TrainSpec, threads: int | None) -> dict[str, Any]:
+        """Return the inputs of an evaluation; None leaves BLAS threads as they are."""
+        timing = {"repeats": 1, "threads": threads, "warmup": False}
         return {"estimator": self.spec, "metrics": spec.metrics, "average": spec.average, "timing": timing}
 
     def with_params(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,17 +257,19 @@ def _needs_wrapping(estimator: Any, dataset: Dataset) -> bool:
     return not (several and dataset.shared and not np.isnan(dataset.y).any())
 
 
-def _select(spec: TrainSpec, method: _Method, inside: Dataset, say: Callable[[str], None]) -> dict[str, Any]:
+def _select(
+    spec: TrainSpec, method: _Method, inside: Dataset, trial: int, say: Callable[[str], None]
+) -> dict[str, Any]:
     """Search the grid by cross-validation inside the training rows; {} without a grid."""
     if not method.grid or spec.selection is None:
         return {}
-    seed = derive_seed(spec.seed, spec.dataset.id, 0, "selection")
+    seed = derive_seed(spec.seed, spec.dataset.id, trial, "selection")
     search = {"folds": spec.selection.folds, "metric": spec.selection_metric, "seed": seed}
     inputs = {"estimator": method.select, "grid": method.grid, "search": search, "average": spec.average}
     folds = []
     for k, rows in enumerate(fold_rows(inside, spec.selection.folds, seed)):
         say(f"searching parameters: fold {k + 1} of {spec.selection.folds}")
-        folds.append(search_part(inputs, _with_features(Part.of(inside, *rows), spec.features)[0]))
+        folds.append(search_part(inputs, with_features(Part.of(inside, *rows), spec.features)[0]))
     found = combine(inputs, folds)
     if found["chosen"] is None:
         reasons = [text for row in found["candidates"] for text in row["errors"]] or ["the metric is undefined"]
@@ -205,16 +285,19 @@ def _split(spec: TrainSpec, dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
         raise ConfigError(f"{spec.id}: split: {error}") from None
 
 
-def _with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
+def with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
     """Return the part with the feature step applied, learned on its training rows, and the step."""
     if features is None:
         return part, None
-    step = _step(features, sparse=not isinstance(part.train.X, np.ndarray))
+    step = _step(features, part.train)
     train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
     return Part(train, replace(part.test, X=step.transform(part.test.X), features=[]), part.one_class), step
 
 
-def _step(features: FeatureStep, sparse: bool) -> Any:
+def _step(features: FeatureStep, dataset: Dataset) -> Any:
+    sparse = not isinstance(dataset.X, np.ndarray)
+    if features.kind == "table":
+        return TableFeatures({dataset.features.index(name): words for name, words in dataset.categories.items()})
     if features.kind == "standardize":
         return StandardScaler(with_mean=not sparse)
     if features.kind == "max-abs":
@@ -225,11 +308,18 @@ def _step(features: FeatureStep, sparse: bool) -> Any:
 
 def _check_features(spec: TrainSpec, dataset: Dataset) -> None:
     features, method = spec.features, spec.method
+    table = features is not None and features.kind == "table"
+    if (dataset.categories or (dataset.X.dtype.kind == "f" and _gaps(dataset.X))) and not table:
+        raise ConfigError(f"{spec.id}: {dataset.id} has words or empty cells", "Add the line: features: table")
     if features is None and dataset.strings and ":" not in method.estimator and "features" not in method.params:
         raise ConfigError(f"{spec.id}: {dataset.id} holds strings of letters", "Add the line: features: one-hot")
     if features is not None and dataset.strings != features.strings:
         what = "strings of letters" if dataset.strings else "numbers"
         raise ConfigError(f"{spec.id}: features: {features.kind} does not go with {dataset.id}, which holds {what}")
+
+
+def _gaps(X: Any) -> bool:
+    return bool(np.isnan(X if isinstance(X, np.ndarray) else X.data).any())
 
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:
@@ -254,7 +344,13 @@ def _facts(training: Training, dataset: Dataset, method: _Method, result: Mappin
         "task_type": dataset.task_type,
         "design": design,
         "tasks": dataset.tasks,
-        "input": {"n_features": dataset.n_features, "names": dataset.features, "strings": dataset.strings},
+        "input": {
+            "n_features": dataset.n_features,
+            "names": dataset.features,
+            "strings": dataset.strings,
+            "categories": dataset.categories,
+            "gaps": training.spec.features is not None and training.spec.features.kind == "table",
+        },
         "estimator": {
             "name": training.spec.method.estimator,
             "class": inner["estimator"],

@@ -45,10 +45,11 @@ class TrainMethod(Base):
 
 class FeatureStep(Base):
     """What is done to X first, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
-    scaled), `max-abs` (divide by the largest absolute value); DNA strings: `one-hot` (a 0/1 column per position and
+    scaled), `max-abs` (divide by the largest absolute value), `table` (fill gaps, standardise numbers, a 0/1 column per
+    word; see `mtlrun.features.table`); DNA strings: `one-hot` (a 0/1 column per position and
     base), `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
 
-    kind: Literal["standardize", "max-abs", "one-hot", "weighted-degree"]
+    kind: Literal["standardize", "max-abs", "table", "one-hot", "weighted-degree"]
     degree: Annotated[int, Field(ge=1, le=31)] | None = None
     normalize: bool | None = None
     hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None

@@ -14,12 +14,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold
 
 from mtlrun.core.errors import DataError, MtlrunError
 from mtlrun.core.metrics import Metric, average, get_metric, labels_from_scores
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.data.splitters import TaskShuffleSplit, TaskStratifiedKFold, random_split
+from mtlrun.data.splitters import (
+    GROUP,
+    TIME,
+    WEIGHT,
+    TaskShuffleSplit,
+    TaskStratifiedKFold,
+    random_split,
+    time_folds,
+)
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "average_precision")
@@ -70,7 +79,8 @@ class Part:
 
     def fit(self, estimator: Any) -> Any:
         """Fit on the training rows; estimators that know no tasks can only take shared designs."""
-        return estimator.fit(self.train.X, self.train.y, **_task_ids(self.train))
+        weights = {} if WEIGHT not in self.train.source else {"sample_weight": self.train.source[WEIGHT]}
+        return estimator.fit(self.train.X, self.train.y, **_task_ids(self.train), **weights)
 
     def predict(self, estimator: Any) -> np.ndarray:
         """Return the scores of the test rows: `decision_function`, else `predict`.
@@ -109,7 +119,7 @@ class Part:
                 estimator.predict(self.test.X, **_task_ids(self.test)) if classifier else labels_from_scores(scores)
             )
         layout = {} if self.test.task_id is None else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
-        per_task = metric(self.test.y, np.asarray(values), **layout)
+        per_task = metric(self.test.y, np.asarray(values), weights=self.test.source.get(WEIGHT), **layout)
         if metric.name in NEEDS_BOTH_CLASSES:
             per_task = np.where(self.one_class, np.nan, per_task)
         mean, undefined = average(per_task, _sizes(self.test), "sample" if how == "sample" else "task")
@@ -163,7 +173,18 @@ def split_rows(dataset: Dataset, split: Mapping[str, Any]) -> tuple[np.ndarray, 
 
 
 def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (train, test) rows of a k-fold partition, stratified by task and, for one label per row, by label."""
+    """Yield (train, test) rows of a k-fold partition, stratified by task and, for one label per row, by label.
+
+    Rows with a group stay together, rows with a time are tested after earlier ones (`Dataset.source`).
+    """
+    if GROUP in dataset.source:
+        groups = dataset.source[GROUP]
+        splitter = GroupKFold(min(folds, len(np.unique(groups))))
+        yield from splitter.split(groups, groups=groups)
+        return
+    if TIME in dataset.source:
+        yield from time_folds(dataset.source[TIME], folds)
+        return
     labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
     splitter = TaskStratifiedKFold(folds, labels=labels, random_state=seed)
     yield from splitter.split(dataset.X, dataset.y if labels else None, groups=dataset.task_id)

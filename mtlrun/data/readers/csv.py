@@ -218,6 +218,37 @@ def decode(content: bytes, name: str) -> str:
         ) from None
 
 
+def header_of(content: str, name: str, delimiter: str | None) -> tuple[list[str], int]:
+    """Return the names of the columns of a table with a header, and the number of lines before the first row.
+
+    Raises
+    ------
+    DataError
+        For an empty file and a header that repeats or lacks a name.
+    """
+    columns, start = _columns(content, name, delimiter, True, 0)
+    return [str(column) for column in columns], start
+
+
+def unequal_rows(content: str, name: str, delimiter: str, columns: Sequence[str], start: int) -> None:
+    """Refuse the first row below line `start` that has another number of cells than the header.
+
+    Raises
+    ------
+    DataError
+        With ``file:line:column``; returns when all rows have the same number of cells.
+    """
+    # The csv module counts cells of quoted line breaks correctly, where counting lines would not.
+    reader = _csv.reader(io.StringIO(content), delimiter=delimiter, skipinitialspace=True)
+    for cells in reader:
+        if reader.line_num <= start or not any(cell.strip() for cell in cells) or len(cells) == len(columns):
+            continue
+        raise DataError(
+            f"{name}:{reader.line_num}: {len(cells)} cells where the header names {len(columns)} columns",
+            "Every row needs the same number of cells; quote cells that contain the separator.",
+        )
+
+
 def _columns(content: str, name: str, delimiter: str | None, header: bool, skip: int) -> tuple[list[str | int], int]:
     """Return the columns' names and the number of lines before the first row."""
     first = skip

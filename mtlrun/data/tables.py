@@ -1,0 +1,278 @@
+"""Tables of the user's own, in any format, as named columns; `mtlrun.data.roles` makes a `Dataset` of them."""
+
+from __future__ import annotations
+
+import csv as _csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.files import DataFile
+from mtlrun.data.readers.arff import ArffTable, read_arff
+from mtlrun.data.readers.csv import MISSING, decode, header_of, unequal_rows
+from mtlrun.data.readers.mat import read_mat
+from mtlrun.data.readers.svmlight import read_svmlight
+
+CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
+#: Columns that formats without names get: the target and the task of svmlight files and MATLAB cells.
+TARGET, TASK = "target", "task"
+
+
+@dataclass
+class Table:
+    """Rows with named columns.
+
+    Attributes
+    ----------
+    name : str
+        The file, for messages.
+    frame : DataFrame
+        Numbers (float64) and words (object, None where missing); the columns of a sparse table that are no features.
+    features : csr_matrix or None
+        Features of a sparse table, beside the columns of `frame`.
+    feature_names : list of str
+        Their names.
+    default_targets : list of str
+        Targets that the format itself names.
+    default_task : str or None
+        Column of tasks that the format itself has.
+    where : callable
+        ``where(column, row)`` says where a cell is, for messages.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    features: Any = None
+    feature_names: list[str] = field(default_factory=list)
+    default_targets: list[str] = field(default_factory=list)
+    default_task: str | None = None
+    where: Callable[[int], str] = field(default=lambda row: f"row {row + 1}")
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns."""
+        return [*map(str, self.frame.columns), *self.feature_names]
+
+
+def data_file(path: Path) -> tuple[DataFile, str]:
+    """Return a file with its container (``.gz``, ``.bz2``, ``.xz``) and the suffix that tells its format.
+
+    Raises
+    ------
+    DataError
+        If there is no such file.
+    """
+    container = CONTAINERS.get(path.suffix.lower(), "plain")
+    suffix = Path(path.stem).suffix.lower() if container != "plain" else path.suffix.lower()
+    if not path.is_file():
+        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    return DataFile(path.name, path, container), suffix
+
+
+def read_user_table(path: Path, *, like: Table | None = None) -> Table:
+    """Read a table; the suffix of the file tells its format.
+
+    * ``.csv``, ``.tsv``, ``.txt``: comma, semicolon or tab separated, with a header; ``.parquet``.
+    * ``.arff``: dense or sparse; nominal values that are no numbers are words.
+    * ``.mat``: `X` and `Y`, cells with a matrix per task, or one matrix each.
+    * ``.svm``, ``.svmlight``, ``.libsvm``: the target, and one task per ``qid``.
+
+    Parameters
+    ----------
+    path : Path
+    like : Table, optional
+        The training table, when test rows are read: sparse files then have its number of columns.
+
+    Raises
+    ------
+    DataError
+        If the file is absent, damaged, empty, of another format or not in UTF-8; with line and column where known.
+    """
+    file, suffix = data_file(path)
+    return read_table_file(file, suffix, like)
+
+
+def read_table_file(file: DataFile, suffix: str, like: Table | None = None) -> Table:
+    """Read a table from a file whose format is known; see `read_user_table`."""
+    if suffix not in _READERS:
+        raise DataError(f"{file.where()}: no known format", f"Known suffixes: {', '.join(_READERS)}.")
+    return _READERS[suffix](file, like)
+
+
+def table_of_frame(frame: Any, name: str = "data frame") -> Table:
+    """Return a pandas DataFrame (or what its constructor takes) as a table.
+
+    Raises
+    ------
+    DataError
+        If it is empty, or two columns have the same name.
+    """
+    frame = pd.DataFrame(frame).reset_index(drop=True)
+    frame.columns = [str(c) for c in frame.columns]
+    if frame.empty:
+        raise DataError(f"{name}: no rows")
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise DataError(f"{name}: two columns are called {repeated[0]!r}", "Rename or drop one of the two columns.")
+    return Table(name, frame)
+
+
+def _text(file: DataFile, like: Table | None) -> Table:
+    name = file.where()
+    content = decode(file.read_bytes(), name)
+    first = next((line for line in content.splitlines() if line.strip()), "")
+    delimiter = max(",;\t", key=first.count)
+    columns, start = header_of(content, name, delimiter)
+    try:
+        frame = pd.read_csv(
+            io.BytesIO(content.encode()),
+            sep=delimiter,
+            header=None,
+            names=list(range(len(columns))),
+            skiprows=start,
+            keep_default_na=False,
+            na_values=list(MISSING),
+            skipinitialspace=True,
+            low_memory=False,
+        )
+    except (ValueError, pd.errors.ParserError) as error:
+        unequal_rows(content, name, delimiter, columns, start)
+        raise DataError(f"{name}: {error}") from None
+    if not isinstance(frame.index, pd.RangeIndex):
+        unequal_rows(content, name, delimiter, columns, start)
+    if frame.empty:
+        raise DataError(f"{name}: no rows below the header", "Check that the file was saved completely.")
+    frame.columns = pd.Index([str(c) for c in columns])
+    if frame.iloc[:, -1].isna().any():  # a short row looks like one whose last cells are missing
+        unequal_rows(content, name, delimiter, columns, start)
+    return Table(name, frame, where=lambda row: f"{name}:{_line_of(content, start, row)}")
+
+
+def _line_of(content: str, start: int, row: int) -> int:
+    """Return the line of a row, blank lines and line breaks inside quotes considered."""
+    reader = _csv.reader(io.StringIO(content))
+    seen = -1
+    for cells in reader:
+        if reader.line_num <= start or not any(cell.strip() for cell in cells):
+            continue
+        seen += 1
+        if seen == row:
+            return reader.line_num
+    return start + row + 1
+
+
+def _parquet(file: DataFile, like: Table | None) -> Table:
+    try:
+        import pyarrow  # noqa: F401, ICN001
+    except ImportError:
+        raise DataError(f"{file.where()}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+    try:
+        return table_of_frame(pd.read_parquet(io.BytesIO(file.read_bytes())), file.where())
+    except (ValueError, OSError) as error:
+        raise DataError(f"{file.where()}: not a readable parquet file ({error})") from None
+
+
+def _arff(file: DataFile, like: Table | None) -> Table:
+    table = read_arff(file, missing="nan")
+    names = [attribute.name for attribute in table.attributes]
+    if not table.X.shape[0]:
+        raise DataError(f"{file.where()}: no rows", "Check that the file was saved completely.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{file.where()}: two attributes are called {twice!r}", "Rename or drop one of the two.")
+    if sparse.issparse(table.X):
+        return Table(file.where(), pd.DataFrame(index=range(table.X.shape[0])), table.X.tocsr(), names)
+    return Table(file.where(), pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)}))
+
+
+def _arff_column(table: ArffTable, j: int) -> Any:
+    attribute, values = table.attributes[j], table.X[:, j]
+    if not attribute.textual:
+        return values
+    words = {code: word for word, code in (attribute.codes or {}).items()}
+    return pd.Series([words.get(float(v)) for v in values], dtype=object)
+
+
+def _mat(file: DataFile, like: Table | None) -> Table:
+    with file.open() as stream:
+        content = read_mat(stream, file.where(), ["X", "Y"])
+    X, Y = content["X"], content["Y"]
+    if isinstance(X, list) != isinstance(Y, list):
+        raise DataError(f"{file.where()}: X and Y must both be cells (one per task) or both be matrices")
+    if not isinstance(X, list):
+        if X.shape[0] != Y.shape[0]:
+            raise DataError(f"{file.where()}: X has {X.shape[0]} rows, Y has {Y.shape[0]}")
+        targets = [f"{TARGET} {t}" for t in range(Y.shape[1])]
+        frame = pd.DataFrame(np.hstack([_dense(X), _dense(Y)]), columns=[*_numbered(X.shape[1]), *targets])
+        return Table(file.where(), frame, default_targets=targets)
+    ys = [np.ravel(_dense(y)) for y in Y]
+    wrong = [t for t, (x, y) in enumerate(zip(X, ys, strict=False)) if len(x) != len(y)]
+    if len(X) != len(Y) or wrong or len({x.shape[1] for x in X}) != 1:
+        place = f"cell {wrong[0] + 1} has {len(X[wrong[0]])} and {len(ys[wrong[0]])} rows" if wrong else "sizes differ"
+        raise DataError(f"{file.where()}: the cells of X and Y do not fit together: {place}")
+    frame = pd.DataFrame(np.vstack([_dense(x) for x in X]), columns=_numbered(X[0].shape[1]))
+    frame[TARGET] = np.concatenate(ys)
+    frame[TASK] = np.repeat(np.arange(1, len(X) + 1), [len(y) for y in ys])
+    return Table(file.where(), frame, default_targets=[TARGET], default_task=TASK)
+
+
+def _svmlight(file: DataFile, like: Table | None) -> Table:
+    wide = None if like is None or like.features is None else like.features.shape[1]
+    X, y, qid = read_svmlight(file.read_bytes(), file.where(), n_features=wide)
+    frame = pd.DataFrame({TARGET: y, TASK: qid})
+    task = TASK if len(np.unique(qid)) > 1 or like is not None else None
+    if task is None:
+        frame = frame.drop(columns=TASK)
+    return Table(file.where(), frame, X, _numbered(X.shape[1]), default_targets=[TARGET], default_task=task)
+
+
+_READERS: dict[str, Callable[[DataFile, Table | None], Table]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), _text),
+    ".parquet": _parquet,
+    ".arff": _arff,
+    ".mat": _mat,
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _svmlight),
+}
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"x{j + 1}" for j in range(count)]
+
+
+def _dense(values: Any) -> np.ndarray:
+    return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=float)
+
+
+def stack_tables(first: Table, second: Table, needed: Sequence[str]) -> Table:
+    """Return the rows of two tables below each other; the second may lack columns that are not `needed`.
+
+    Raises
+    ------
+    DataError
+        If the second table lacks a needed column.
+    """
+    missing = [name for name in needed if name not in second.columns]
+    if missing:
+        raise DataError(
+            f"{second.name}: lacks {len(missing)} columns of {first.name}: {', '.join(missing[:5])}",
+            "Test rows need the columns of the training rows.",
+        )
+    features = None
+    if first.features is not None:
+        order = {name: j for j, name in enumerate(second.feature_names)}
+        columns = [order[name] for name in first.feature_names]
+        features = sparse.vstack([first.features, second.features[:, columns]], format="csr")
+    n = len(first.frame)
+    frame = pd.concat([first.frame, second.frame.reindex(columns=first.frame.columns)], ignore_index=True)
+
+    def where(row: int) -> str:
+        return first.where(row) if row < n else second.where(row - n)
+
+    return Table(first.name, frame, features, first.feature_names, first.default_targets, first.default_task, where)
