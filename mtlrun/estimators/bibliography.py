@@ -88,4 +88,52 @@ BIBTEX: dict[str, str] = {
   booktitle = {Conference on Uncertainty in Artificial Intelligence},
   year = {2010}
 }""",
+    "gong2012": """@inproceedings{gong2012,
+  author = {Gong, Pinghua and Ye, Jieping and Zhang, Changshui},
+  title = {Robust Multi-Task Feature Learning},
+  booktitle = {ACM SIGKDD International Conference on Knowledge Discovery and Data Mining},
+  year = {2012}
+}""",
+    "chen2010": """@inproceedings{chen2010,
+  author = {Chen, Jianhui and Liu, Ji and Ye, Jieping},
+  title = {Learning Incoherent Sparse and Low-Rank Patterns from Multiple Tasks},
+  booktitle = {ACM SIGKDD International Conference on Knowledge Discovery and Data Mining},
+  year = {2010}
+}""",
+    "jalali2010": """@inproceedings{jalali2010,
+  author = {Jalali, Ali and Ravikumar, Pradeep and Sanghavi, Sujay and Ruan, Chao},
+  title = {A Dirty Model for Multi-Task Learning},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2010}
+}""",
+    "evgeniou2004": """@inproceedings{evgeniou2004,
+  author = {Evgeniou, Theodoros and Pontil, Massimiliano},
+  title = {Regularized Multi-Task Learning},
+  booktitle = {ACM SIGKDD International Conference on Knowledge Discovery and Data Mining},
+  year = {2004}
+}""",
+    "zhou2011": """@inproceedings{zhou2011,
+  author = {Zhou, Jiayu and Yuan, Lei and Liu, Jun and Ye, Jieping},
+  title = {A Multi-Task Learning Formulation for Predicting Disease Progression},
+  booktitle = {ACM SIGKDD International Conference on Knowledge Discovery and Data Mining},
+  year = {2011}
+}""",
+    "zhou2012": """@inproceedings{zhou2012,
+  author = {Zhou, Jiayu and Liu, Jun and Narayan, Vaibhav A. and Ye, Jieping},
+  title = {Modeling Disease Progression via Fused Sparse Group Lasso},
+  booktitle = {ACM SIGKDD International Conference on Knowledge Discovery and Data Mining},
+  year = {2012}
+}""",
+    "zhou2011clustered": """@inproceedings{zhou2011clustered,
+  author = {Zhou, Jiayu and Chen, Jianhui and Ye, Jieping},
+  title = {Clustered Multi-Task Learning via Alternating Structure Optimization},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2011}
+}""",
+    "chen2009": """@inproceedings{chen2009,
+  author = {Chen, Jianhui and Tang, Lei and Liu, Jun and Ye, Jieping},
+  title = {A Convex Formulation for Learning Shared Structures from Multiple Tasks},
+  booktitle = {International Conference on Machine Learning},
+  year = {2009}
+}""",
 }

@@ -3,90 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
-from typing import Any
 
-from mtlrun.estimators.bibliography import BIBTEX
-
-ALL_DESIGNS = ("shared", "ragged", "masked")
-CLASS_LOSSES = ("logistic", "squared_hinge", "squared")
-
-
-@dataclass(frozen=True)
-class MethodInfo:
-    """Facts about a method that need none of its code.
-
-    Attributes
-    ----------
-    name : str
-        Name in the registry, that of the class.
-    class_path : str
-        ``package.module:Class``.
-    summary : str
-        One line.
-    objective : str
-        What is minimised, in plain text; ``loss`` is the sum over all entries of the loss named.
-    losses : tuple of str
-        Those the method offers; more than one means a parameter `loss`.
-    kind : {"regressor", "classifier"}
-        Regressors accept labels -1/+1 as numbers; their predictions are then scores.
-    multitask : bool
-        False for the baselines that learn tasks alone or all tasks as one.
-    designs : tuple of str
-        Of shared, ragged, masked (a shared design with missing targets).
-    complexity : str
-        Main cost, for n rows (N: of all tasks), d features, T tasks.
-    source : str
-        Short citation.
-    bibtex_key : str
-        Key into `mtlrun.estimators.bibliography.BIBTEX`.
-    default_grid : dict of str to tuple
-        Values to search when a user names none.
-    default_params : dict
-        Parameters that `build` fills in when they are not named.
-    fast : dict
-        Parameters under which the same objective is solved fastest, for the selection of the others.
-    """
-
-    name: str
-    class_path: str
-    summary: str
-    objective: str
-    losses: tuple[str, ...]
-    source: str
-    bibtex_key: str
-    complexity: str
-    kind: str = "regressor"
-    multitask: bool = True
-    designs: tuple[str, ...] = ALL_DESIGNS
-    default_grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    default_params: dict[str, Any] = field(default_factory=dict)
-    fast: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def bibtex(self) -> str:
-        """BibTeX entry of the source."""
-        return BIBTEX[self.bibtex_key]
-
-
-_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-_SPECTRAL_COST = "per iteration one min(d, n) x T singular value thresholding; once an eigendecomposition of X"
-_SHRINK_COST = "O(N d) to O(d^2 T) per iteration"
-
-
-def _with_classifier(info: MethodInfo) -> list[MethodInfo]:
-    """Return a regressor and its twin for classification."""
-    twin = dataclasses.replace(
-        info,
-        name=f"{info.name}Classifier",
-        class_path=f"{info.class_path}Classifier",
-        kind="classifier",
-        losses=CLASS_LOSSES,
-        default_params={
-            key: {**value, "estimator": f"{value['estimator']}Classifier"} for key, value in info.default_params.items()
-        },
-    )
-    return [info, twin]
+from mtlrun.estimators.methodinfo import SHRINK_COST, SPECTRAL_COST, STRENGTHS, MethodInfo, with_classifier
+from mtlrun.estimators.methods_composite import COMPOSITES
 
 
 def _baselines(info: MethodInfo) -> list[MethodInfo]:
@@ -115,7 +34,7 @@ _METHODS: list[MethodInfo] = [
             source="Hoerl and Kennard 1970",
             bibtex_key="hoerl1970",
             complexity="one Cholesky factorisation of min(n, d) per task, one for all tasks of a shared design",
-            default_grid={"alpha": _STRENGTHS},
+            default_grid={"alpha": STRENGTHS},
         )
     ),
     *_baselines(
@@ -128,7 +47,7 @@ _METHODS: list[MethodInfo] = [
             source="Tibshirani 1996",
             bibtex_key="tibshirani1996",
             complexity="O(N d) per epoch",
-            default_grid={"alpha": _STRENGTHS},
+            default_grid={"alpha": STRENGTHS},
         )
     ),
     *_baselines(
@@ -142,7 +61,7 @@ _METHODS: list[MethodInfo] = [
             source="Cox 1958",
             bibtex_key="cox1958",
             complexity="O(N d) per iteration",
-            default_grid={"alpha": _STRENGTHS},
+            default_grid={"alpha": STRENGTHS},
         )
     ),
     *_baselines(
@@ -159,7 +78,7 @@ _METHODS: list[MethodInfo] = [
             default_grid={"C": (0.01, 0.1, 1.0, 10.0, 100.0)},
         )
     ),
-    *_with_classifier(
+    *with_classifier(
         MethodInfo(
             name="SparseMTL",
             class_path="mtlrun.estimators.catalogue:SparseMTL",
@@ -168,11 +87,11 @@ _METHODS: list[MethodInfo] = [
             losses=("squared",),
             source="Tibshirani 1996",
             bibtex_key="tibshirani1996",
-            complexity=_SHRINK_COST,
-            default_grid={"alpha": _STRENGTHS},
+            complexity=SHRINK_COST,
+            default_grid={"alpha": STRENGTHS},
         )
     ),
-    *_with_classifier(
+    *with_classifier(
         MethodInfo(
             name="JointFeatureMTL",
             class_path="mtlrun.estimators.catalogue:JointFeatureMTL",
@@ -181,11 +100,11 @@ _METHODS: list[MethodInfo] = [
             losses=("squared",),
             source="Obozinski, Taskar and Jordan 2010",
             bibtex_key="obozinski2010",
-            complexity=_SHRINK_COST,
-            default_grid={"alpha": _STRENGTHS},
+            complexity=SHRINK_COST,
+            default_grid={"alpha": STRENGTHS},
         )
     ),
-    *_with_classifier(
+    *with_classifier(
         MethodInfo(
             name="TraceNormMTL",
             class_path="mtlrun.estimators.catalogue:TraceNormMTL",
@@ -194,11 +113,11 @@ _METHODS: list[MethodInfo] = [
             losses=("squared",),
             source="Ji and Ye 2009",
             bibtex_key="ji2009",
-            complexity=_SPECTRAL_COST,
-            default_grid={"alpha": _STRENGTHS},
+            complexity=SPECTRAL_COST,
+            default_grid={"alpha": STRENGTHS},
         )
     ),
-    *_with_classifier(
+    *with_classifier(
         MethodInfo(
             name="RobustMTL",
             class_path="mtlrun.estimators.robust:RobustMTL",
@@ -207,12 +126,12 @@ _METHODS: list[MethodInfo] = [
             losses=("squared",),
             source="Chen, Zhou and Ye 2011; Pan et al. 2015",
             bibtex_key="chen2011",
-            complexity=_SPECTRAL_COST,
+            complexity=SPECTRAL_COST,
             default_grid={"lam": (0.2, 0.3, 0.5, 0.7), "beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
             fast={"solver": "auto", "variant": "corrected"},
         )
     ),
-    *_with_classifier(
+    *with_classifier(
         MethodInfo(
             name="DivideAndConquerRMTL",
             class_path="mtlrun.estimators.divide:DivideAndConquerRMTL",
@@ -281,8 +200,8 @@ _METHODS: list[MethodInfo] = [
         losses=("squared",),
         source="Evgeniou and Pontil 2007",
         bibtex_key="evgeniou2007",
-        complexity=_SPECTRAL_COST,
-        default_grid={"gamma": _STRENGTHS},
+        complexity=SPECTRAL_COST,
+        default_grid={"gamma": STRENGTHS},
         fast={"variant": "corrected"},
     ),
     MethodInfo(
@@ -293,11 +212,11 @@ _METHODS: list[MethodInfo] = [
         losses=("squared",),
         source="Zhang and Yeung 2010",
         bibtex_key="zhang2010convex",
-        complexity=_SPECTRAL_COST,
-        default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": _STRENGTHS},
+        complexity=SPECTRAL_COST,
+        default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
         fast={"variant": "corrected"},
     ),
 ]
 
 #: All methods by name.
-METHODS: dict[str, MethodInfo] = {info.name: info for info in _METHODS}
+METHODS: dict[str, MethodInfo] = {info.name: info for info in [*_METHODS, *COMPOSITES]}

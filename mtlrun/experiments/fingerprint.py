@@ -27,7 +27,9 @@ NOT_NUMERICAL = frozenset(
         "mtlrun.core.records",
         "mtlrun.core.resources",
         "mtlrun.estimators.bibliography",
+        "mtlrun.estimators.methodinfo",
         "mtlrun.estimators.methods",
+        "mtlrun.estimators.methods_composite",
         "mtlrun.estimators.registry",
     }
 )
