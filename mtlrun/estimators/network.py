@@ -1,0 +1,243 @@
+"""Neural networks of several tasks: one per task, one with a shared body, and one with related outputs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mtlrun.core.intercept import centre
+from mtlrun.core.result import SolverResult
+from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL
+from mtlrun.estimators.inputs import task_codes
+from mtlrun.estimators.params import Rule, choice, instance, integer, real
+from mtlrun.solvers.covariance import check_box
+from mtlrun.solvers.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class MTNetwork(RegressorMTL, BaseMTL):
+    """Fully connected networks with rectifiers, squared error: MTN, STN and MTN-FETR. Needs PyTorch (extra ``nn``).
+
+    Minimises by Adam, with N observed entries in all and W (h, T) the weights of the last layer::
+
+        1/N [sum of squares + prior(W)] + weight_decay/2 * (sum of squares of all weights)
+
+    * "mtn": all layers but the last are shared by the tasks, no prior.
+    * "stn": a network for every task, no prior.
+    * "mtn-fetr": shared body, ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]`` as in `FETR`;
+      W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
+
+    Inside, every column of X (over the rows of all tasks) and the targets of every task have mean 0 and variance 1;
+    predictions are in the original units. No sample weights; targets of a 2-D `y` may be missing. Prediction needs no
+    PyTorch.
+
+    Parameters
+    ----------
+    variant : {"mtn", "stn", "mtn-fetr"}, default "mtn"
+    hidden : tuple of int, default (256, 100)
+        Units of the hidden layers, as in the paper.
+    eta, rho : float, default 1.0
+        Positive strengths of the prior ("mtn-fetr").
+    lower, upper : float, default 0.01 and 100.0
+        Box of the eigenvalues of S1 and S2.
+    weight_decay : float, default 0.0
+    learning_rate : float, default 1e-3
+        First step of Adam; it falls to zero along a half cosine.
+    batch_size : int, default 256
+    max_iter : int, default 100
+        Epochs; all of them are made.
+    random_state : int, RandomState or None, default 0
+    task_column : int or str, optional
+        Column of X (position, or name in a DataFrame) that holds the task ids and is no feature.
+    unseen : {"error", "mean"}, default "error"
+        What `predict` does with a task that was not in the training data: refuse, or average over all tasks.
+
+    Attributes
+    ----------
+    networks_ : list of list of (weights, biases)
+        One network with an output per task, or ("stn") one per task; for data in the original units.
+    tasks_ : ndarray of shape (n_tasks,)
+    feature_precision_, feature_covariance_ : ndarray of shape (h, h)
+        Of the last hidden units ("mtn-fetr").
+    task_precision_, task_covariance_ : ndarray of shape (n_tasks, n_tasks)
+        Of the tasks ("mtn-fetr").
+    objective_ : list of float
+        Mean over the batches of every epoch, summed over the networks.
+    n_iter_, converged_ (always True), gap_ (None), n_features_in_
+
+    References
+    ----------
+    Caruana, Multitask learning, Machine Learning 1997; Zhao, Stretcu, Smola and Gordon, Efficient multitask feature and
+    relationship learning, 2017.
+    """
+
+    _rules: ClassVar[dict[str, Rule]] = {
+        **COMMON_RULES,
+        "variant": choice("mtn", "stn", "mtn-fetr"),
+        "hidden": instance("a tuple of ints", tuple, list),
+        "eta": real(0, closed="neither"),
+        "rho": real(0, closed="neither"),
+        "lower": real(0, closed="neither"),
+        "upper": real(0, closed="neither"),
+        "weight_decay": real(0),
+        "learning_rate": real(0, closed="neither"),
+        "batch_size": integer(1),
+        "max_iter": integer(1),
+    }
+
+    def __init__(
+        self,
+        variant: str = "mtn",
+        *,
+        hidden: tuple[int, ...] = (256, 100),
+        eta: float = 1.0,
+        rho: float = 1.0,
+        lower: float = 0.01,
+        upper: float = 100.0,
+        weight_decay: float = 0.0,
+        learning_rate: float = 1e-3,
+        batch_size: int = 256,
+        max_iter: int = 100,
+        random_state: Any = 0,
+        task_column: int | str | None = None,
+        unseen: str = "error",
+    ) -> None:
+        self.variant = variant
+        self.hidden = hidden
+        self.eta = eta
+        self.rho = rho
+        self.lower = lower
+        self.upper = upper
+        self.weight_decay = weight_decay
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.task_column = task_column
+        self.unseen = unseen
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None) -> Self:  # type: ignore[override]  # no sample weights
+        """Train the network(s); arguments as of the other estimators, without sample weights.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+        task_id : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of range and what the other estimators refuse.
+        ConfigError
+            If PyTorch is not installed.
+        """
+        data = self._prepare(X, y, task_id=task_id, sample_weight=None)
+        check_box(self.lower, self.upper)
+        if not all(isinstance(h, int | np.integer) and not isinstance(h, bool) and h >= 1 for h in self.hidden):
+            raise ValueError(f"hidden must be a tuple of positive ints, got {self.hidden!r}")
+        load_torch()
+        self._publish(self._fit_data(data))
+        return self
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        scaling = _Scaling(data)
+        scaled = scaling.apply(data)
+        random = check_random_state(self.random_state)
+        if self.variant == "stn":
+            parts = [scaled.subset_tasks([t]) for t in range(data.n_tasks)]
+        else:
+            parts = [scaled]
+        trained = [self._train(part, int(random.randint(2**31 - 1))) for part in parts]
+        self.networks_ = [
+            scaling.undo(network.layers, slice(t, t + 1) if self.variant == "stn" else slice(None))
+            for t, network in enumerate(trained)
+        ]
+        self._publish_prior(trained[0])
+        objective = np.sum([network.objective for network in trained], axis=0).tolist()
+        W = np.hstack([layers[-1][0] for layers in self.networks_])
+        return SolverResult(W[np.newaxis], np.zeros(data.n_tasks), True, self.max_iter, objective)
+
+    def _train(self, data: TaskData, seed: int) -> TrainedNetwork:
+        prior = Prior(self.eta, self.rho, self.lower, self.upper) if self.variant == "mtn-fetr" else None
+        return train_network(
+            data,
+            tuple(self.hidden),
+            prior=prior,
+            weight_decay=self.weight_decay,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            epochs=self.max_iter,
+            seed=seed,
+        )
+
+    def _publish_prior(self, network: TrainedNetwork) -> None:
+        for name, precision in (("feature", network.feature), ("task", network.task)):
+            if precision is not None:
+                setattr(self, f"{name}_precision_", precision.matrix)
+                setattr(self, f"{name}_covariance_", precision.covariance)
+            else:  # left from an earlier fit with another variant
+                self.__dict__.pop(f"{name}_precision_", None)
+                self.__dict__.pop(f"{name}_covariance_", None)
+
+    def _publish(self, result: SolverResult) -> None:
+        self.n_iter_, self.converged_, self.objective_ = result.n_iter, result.converged, result.objective
+        self.gap_ = self.stop_crit_ = None
+
+    def _scores(self, X: Any, task_id: Any) -> Array:
+        check_is_fitted(self)
+        X, ids = self._read_X(X, task_id, reset=False)
+        scores = np.hstack([forward(layers, X) for layers in self.networks_])
+        if ids is None:
+            if self._layout == "ragged" and len(self.tasks_) > 1:
+                raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
+            return scores if self._layout == "shared" else scores[:, 0]
+        if self._layout == "single":
+            raise ValueError("task_id was given, but the model was fitted on one task without ids")
+        codes = task_codes(ids, self.tasks_, self.unseen)
+        picked = scores[np.arange(len(codes)), codes]
+        return np.where(codes < 0, scores.mean(axis=1), picked)
+
+
+class _Scaling:
+    """Mean 0 and variance 1 for the columns of X and the targets of every task; constant ones are only centred."""
+
+    def __init__(self, data: TaskData) -> None:
+        dense = data.X.toarray() if data.sparse else data.X
+        self._x_mean = dense.mean(axis=0)
+        self._x_scale = _unit(dense.std(axis=0), np.abs(dense).max(axis=0))
+        centred = centre(data)
+        self._y_mean = centred.y_mean
+        spread = np.sqrt(data.sum_by_task(np.square(centred.data.targets)) / data.sizes)
+        self._y_scale = _unit(spread, np.abs(self._y_mean))
+
+    def apply(self, data: TaskData) -> TaskData:
+        """Return the scaled data, with a dense X."""
+        dense = data.X.toarray() if data.sparse else data.X
+        targets = (data.targets - data.spread(self._y_mean)) / data.spread(self._y_scale)
+        if data.observed is not None:
+            targets = np.where(data.observed, targets, 0.0)
+        return data.with_design((dense - self._x_mean) / self._x_scale).with_targets(targets)
+
+    def undo(self, layers: list[Layer], tasks: slice) -> list[Layer]:
+        """Return the network of the scaled data as one of the original ones, for some of the tasks."""
+        weights, biases = layers[0]
+        weights = weights / self._x_scale[:, None]
+        layers = [(weights, biases - self._x_mean @ weights), *layers[1:]]
+        weights, biases = layers[-1]
+        scale = self._y_scale[tasks]
+        return [*layers[:-1], (weights * scale, biases * scale + self._y_mean[tasks])]
+
+
+def _unit(spread: Array, size: Array) -> Array:
+    """Return the spreads, 1 where they are rounding of constants of the given sizes."""
+    return np.where(spread > 1e-12 * size, spread, 1.0)
