@@ -53,6 +53,7 @@ from typing import Any
 import yaml
 
 from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.core.resources import datasets_dir
 from mtlrun.data.cardyaml import Problems, Section, plain, read_mapping
 
 SCHEMA = 1
@@ -156,10 +157,8 @@ class Card:
 
 def card_folders(data_dir: Path | None = None) -> list[Path]:
     """Return the folders that hold cards: the shipped ones (wheel or checkout), then ``<data-dir>/cards``."""
-    package = Path(__file__).resolve().parent.parent
-    shipped = package / "_datasets"
-    folders = [shipped if shipped.is_dir() else package.parent / "datasets"]
-    return folders if data_dir is None else [*folders, Path(data_dir) / "cards"]
+    shipped = [datasets_dir()]
+    return shipped if data_dir is None else [*shipped, Path(data_dir) / "cards"]
 
 
 def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
