@@ -99,8 +99,8 @@ def test_inside_there_is_no_warning():
     X, Y = problem()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        RobustMTL(0.34).fit(X, Y)
-        RobustMTL(0.99).fit(X, Y)
+        models = [RobustMTL(lam).fit(X, Y) for lam in (0.34, 0.99)]
+    assert all(model.converged_ for model in models)
 
 
 # ---------------------------------------------------------------- layouts and weights
