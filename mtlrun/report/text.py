@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -111,6 +113,23 @@ def markdown_grid(grid: Grid) -> str:
     widths = [max(3, *(len(row[i]) for row in [headers, *body])) for i in range(len(headers))]
     rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
     return "\n".join("| " + " | ".join(pad(row, widths, right)) + " |" for row in [headers, rule, *body])
+
+
+def markdown_section(section: Section) -> str:
+    """Return a section as Markdown: heading, sentences (or a list of bullets), tables."""
+    bullets = all(line.startswith("* ") for line in section.lines)
+    text = ("\n" if bullets else "\n\n").join(section.lines)
+    grids = [markdown_grid(grid) for grid in section.grids if grid.rows]
+    return "\n\n".join([f"## {section.title}", *[text] * bool(text), *grids])
+
+
+def csv_grid(grid: Grid) -> str:
+    """Return a table as CSV: raw numbers, empty where unknown."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([c.name for c in grid.columns])
+    writer.writerows([["" if v is None else exact(v) for v in row] for row in grid.rows])
+    return stream.getvalue()
 
 
 def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:

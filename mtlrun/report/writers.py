@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,17 @@ from mtlrun.core.errors import UnknownNameError
 from mtlrun.core.records import write_atomic
 from mtlrun.report.build import Report
 from mtlrun.report.table import reading_grid, result_grid, task_note
-from mtlrun.report.text import Column, Grid, Section, escape_tex, exact, markdown_grid, tex_grid
+from mtlrun.report.text import (
+    Column,
+    Grid,
+    Section,
+    csv_grid,
+    escape_tex,
+    exact,
+    markdown_grid,
+    markdown_section,
+    tex_grid,
+)
 
 SCHEMA = 1
 TOLERANCE_RULE = (
@@ -34,13 +42,15 @@ def markdown(report: Report) -> str:
     source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
     if source:
         lines += ["", ". ".join(source)]
-    blocks = ["\n".join(lines), _section(Section("Verdict", [f"* {line}" for line in report.summary]))]
+    blocks = ["\n".join(lines), markdown_section(Section("Verdict", [f"* {line}" for line in report.summary]))]
     if report.claims:
-        blocks.append(_section(Section("Claims", _claim_lines(report))))
-    blocks.append(_section(_results(report)))
+        blocks.append(markdown_section(Section("Claims", _claim_lines(report))))
+    blocks.append(markdown_section(_results(report)))
     if report.references:
-        blocks.append(_section(Section("Reference numbers", [TOLERANCE_RULE, markdown_grid(reference_grid(report))])))
-    blocks += [_section(section) for section in report.sections]
+        blocks.append(
+            markdown_section(Section("Reference numbers", [TOLERANCE_RULE, markdown_grid(reference_grid(report))]))
+        )
+    blocks += [markdown_section(section) for section in report.sections]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -51,12 +61,7 @@ def markdown_table(report: Report) -> str:
 
 def csv_table(report: Report) -> str:
     """Return table.csv: raw numbers, empty where unknown."""
-    grid = result_grid(report.run, report.rows)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([c.name for c in grid.columns])
-    writer.writerows([["" if v is None else exact(v) for v in row] for row in grid.rows])
-    return stream.getvalue()
+    return csv_grid(result_grid(report.run, report.rows))
 
 
 def json_report(report: Report) -> str:
@@ -161,13 +166,6 @@ def _results(report: Report) -> Section:
         if note:
             section.lines.append(f"{dataset}: {note}.")
     return section
-
-
-def _section(section: Section) -> str:
-    bullets = all(line.startswith("* ") for line in section.lines)
-    text = ("\n" if bullets else "\n\n").join(section.lines)
-    grids = [markdown_grid(grid) for grid in section.grids if grid.rows]
-    return "\n\n".join([f"## {section.title}", *[text] * bool(text), *grids])
 
 
 def _claim_lines(report: Report) -> list[str]:
