@@ -46,6 +46,8 @@ class MethodInfo:
         Parameters that `build` fills in when they are not named.
     fast : dict
         Parameters under which the same objective is solved fastest, for the selection of the others.
+    extra : str
+        Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
     """
 
     name: str
@@ -62,6 +64,7 @@ class MethodInfo:
     default_grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     default_params: dict[str, Any] = field(default_factory=dict)
     fast: dict[str, Any] = field(default_factory=dict)
+    extra: str = ""
 
     @property
     def bibtex(self) -> str:

@@ -216,6 +216,18 @@ _METHODS: list[MethodInfo] = [
         default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
         fast={"variant": "corrected"},
     ),
+    MethodInfo(
+        name="MTNetwork",
+        class_path="mtlrun.estimators.network:MTNetwork",
+        summary="Neural network with a shared body (MTN), one per task (STN), or with related outputs (MTN-FETR)",
+        objective="mean of squares, plus for MTN-FETR the prior of FETR on the last layer",
+        losses=("squared",),
+        source="Caruana 1997; Zhao, Stretcu, Smola and Gordon 2017",
+        bibtex_key="zhao2017",
+        complexity="O(N * weights) per epoch",
+        default_grid={"learning_rate": (0.001, 0.01), "weight_decay": (0.0, 0.001)},
+        extra="nn",
+    ),
 ]
 
 #: All methods by name.

@@ -77,16 +77,20 @@ class Solution:
 
     Attributes
     ----------
+    system : CoupledSystem
     W : ndarray of shape (d, T)
     n_iter : int
         1 for the direct solvers.
-    residual : float
-        ||cross - apply(W)||_F / ||cross||_F.
     """
 
+    system: CoupledSystem
     W: np.ndarray
     n_iter: int
-    residual: float
+
+    @cached_property
+    def residual(self) -> float:
+        """||cross - apply(W)||_F / ||cross||_F, computed when it is asked for."""
+        return self.system.relative(self.system.residual(self.W))
 
 
 def closed_form_bytes(d: int, n_tasks: int) -> int:
@@ -114,7 +118,7 @@ def solve_closed(system: CoupledSystem, *, max_bytes: int = MAX_CLOSED_BYTES) ->
     matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)
     right = system.cross.T.reshape(-1)
     vector = scipy.linalg.solve(matrix.reshape(d * T, d * T).T, right, assume_a="pos", overwrite_a=True)
-    return _direct(system, vector.reshape(T, d).T)
+    return Solution(system, vector.reshape(T, d).T, 1)
 
 
 def solve_gradient(
@@ -147,11 +151,10 @@ def solve_gradient(
     W = np.zeros_like(system.cross) if start is None else start.copy()
     for it in range(max_iter + 1):
         R = system.residual(W)
-        size = system.relative(R)
-        if size <= tol or it == max_iter:
+        if system.relative(R) <= tol or it == max_iter:
             break
         W += step * R
-    return Solution(W, it, size)
+    return Solution(system, W, it)
 
 
 def box_spectrum(system: CoupledSystem, lower: float, upper: float) -> tuple[float, float]:
@@ -189,8 +192,7 @@ def solve_cg(
     P = np.zeros_like(R)
     before = 1.0
     for it in range(max_iter + 1):
-        size = system.relative(R)
-        if size <= tol or it == max_iter:
+        if system.relative(R) <= tol or it == max_iter:
             break
         Z = R if inverse is None else inverse(R)
         product = float(np.vdot(R, Z))
@@ -201,7 +203,7 @@ def solve_cg(
         W += step * P
         # The recursion drifts from the true residual by rounding.
         R = system.residual(W) if it % 50 == 49 else R - step * image
-    return Solution(W, it, size)
+    return Solution(system, W, it)
 
 
 def solve_sylvester(system: CoupledSystem) -> Solution:
@@ -217,7 +219,8 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
     factor = scipy.linalg.cho_factor(system.feature_precision)
     left = scipy.linalg.cho_solve(factor, shifted)
     right = scipy.linalg.cho_solve(factor, system.cross)
-    return _direct(system, scipy.linalg.solve_sylvester(left, system.rho * system.task_precision, right))
+    W = scipy.linalg.solve_sylvester(left, system.rho * system.task_precision, right)
+    return Solution(system, W, 1)
 
 
 def solve_eigen(system: CoupledSystem) -> Solution:
@@ -232,7 +235,7 @@ def solve_eigen(system: CoupledSystem) -> Solution:
         If the tasks have Gram matrices of their own.
     """
     _require_shared(system, "eigen")
-    return _direct(system, _diagonal_inverse(system, system.gram)(system.cross))
+    return Solution(system, _diagonal_inverse(system, system.gram)(system.cross), 1)
 
 
 #: Names that estimators accept, "auto" aside; direct ones take no start.
@@ -276,10 +279,6 @@ def solve_w(
     if method not in ITERATIVE:
         raise ValueError(f"method must be one of {['auto', *DIRECT, *ITERATIVE]}, got {method!r}")
     return ITERATIVE[method](system, start=start, tol=tol, max_iter=max_iter)
-
-
-def _direct(system: CoupledSystem, W: np.ndarray) -> Solution:
-    return Solution(W, 1, system.relative(system.residual(W)))
 
 
 def _require_shared(system: CoupledSystem, method: str) -> None:
