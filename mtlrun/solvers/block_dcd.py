@@ -22,6 +22,7 @@ from mtlrun.solvers.dcd_kernels import (
     certify,
 )
 from mtlrun.solvers.svm import Account, check_problem, costs, start_alpha
+from mtlrun.solvers.svm_subspace import MAX_FREE, climb, free_variables, step_cost
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,6 +31,9 @@ _CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 _VISITS_PER_CHECK = 4
 #: and at least this part of all visits so far.
 _CHECK_SHARE = 0.1
+#: Exact steps may cost this part of the sweeps so far.
+_EXACT_SHARE = 0.5
+_NONE = np.empty(0, dtype=np.intp)
 
 
 def solve_block_dcd(
@@ -46,6 +50,7 @@ def solve_block_dcd(
     form: str = "block",
     step: str = "exact",
     shrinking: bool = True,
+    exact: bool | None = None,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
@@ -79,6 +84,9 @@ def solve_block_dcd(
         "printed" divides by ||x||^2 as equation 17 of the paper does, "exact" by M_tt ||x||^2.
     shrinking : bool, default True
         Leave out variables that are likely to stay at their bounds; each certificate looks at all of them again.
+    exact : bool, optional
+        Solve for the free support vectors together, across all tasks, where they are few and it is cheap compared with
+        the sweeps so far (not for the logistic loss). Default: in block form with the exact step.
     callback : callable, optional
         Called with (iteration, primal, dual); a true answer stops.
 
@@ -96,16 +104,17 @@ def solve_block_dcd(
     check_problem(data, coupling, loss, C, tol, max_iter)
     if form not in ("block", "example") or step not in ("exact", "printed"):
         raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
+    exact = (form, step) == ("block", "exact") if exact is None else exact
     account = Account(tol, max_iter, callback)
     problem, state = _prepare(data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed)
     sweep = block_sweeps if form == "block" else example_sweeps
-    _ascend(problem, state, account, sweep, shrinking)
+    _ascend(data.X, problem, state, account, sweep, shrinking, exact)
     alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
     return account.result((coupling.matrix @ state.V).T, fit_intercept, np.ascontiguousarray(alpha))
 
 
-def _ascend(p: Problem, s: State, account: Account, sweep: Any, shrinking: bool) -> None:
-    """Alternate sweeps and certificates until the account says stop."""
+def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinking: bool, exact: bool) -> None:
+    """Alternate sweeps and certificates until the account says stop; in between exact steps where they are cheap."""
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
     eps, work = 1.0, 0.0
     primal, gap = certify(p, s, shrinking)
@@ -116,6 +125,12 @@ def _ascend(p: Problem, s: State, account: Account, sweep: Any, shrinking: bool)
         work += done
         primal, gap = certify(p, s, shrinking)
         account.exhausted = changes == 0 and complete
+        free = free_variables(p, s) if exact else _NONE
+        cost = step_cost(p, len(free))
+        if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and account.max_iter * size > work + cost:
+            climb(X, p, s, free)
+            work += cost
+            primal, gap = certify(p, s, shrinking)
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
             eps *= min(0.5, max(0.1, account.tol / account.gap if account.gap > 0 else 0.1))

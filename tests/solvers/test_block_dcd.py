@@ -183,10 +183,39 @@ def test_all_variants_reach_the_same_optimum(form, step, shrinking):
     assert_allclose(result.W, best.W, atol=1e-3)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(loss, intercept):
+    data, coupling = ragged(sizes=(60, 40, 80)), graph()
+    options = {"loss": loss, "C": 10.0, "fit_intercept": intercept}
+    with_steps = solve_block_dcd(data, coupling, tol=1e-13, **options)
+    assert with_steps.converged
+    primal, dual = primal_and_dual(data, coupling, loss, 10.0, with_steps, intercept)
+    assert primal - dual <= 2e-12 * primal
+    without = solve_block_dcd(data, coupling, tol=1e-13, exact=False, **options)
+    assert with_steps.n_iter < without.n_iter
+    assert_allclose(with_steps.W, without.W, atol=1e-4)
+    sparse = solve_block_dcd(data.with_design(sp.csr_array(data.X)), coupling, tol=1e-13, **options)
+    assert_allclose(sparse.W, with_steps.W, atol=1e-5)
+
+
+def test_exact_steps_bear_equal_rows():
+    data = ragged(sizes=(30, 20))
+    double = TaskData.from_list(
+        [np.vstack([X, X, X]) for X in data.to_list()[0]], [np.tile(y, 3) for y in data.to_list()[1]]
+    )
+    result = solve_block_dcd(double, graph(2), C=1.0, tol=1e-12)
+    once = solve_block_dcd(data, graph(2), C=3.0, tol=1e-12)
+    assert result.converged
+    assert_allclose(result.W, once.W, atol=1e-5)
+
+
 def test_the_printed_step_is_shorter():
     data = ragged(sizes=(20,) * 10)
     coupling = couple_tasks(check_similarity("all", data.tasks))
-    work = {s: solve_block_dcd(data, coupling, C=10.0, tol=1e-4, step=s).n_iter for s in ("exact", "printed")}
+    work = {
+        s: solve_block_dcd(data, coupling, C=10.0, tol=1e-4, step=s, exact=False).n_iter for s in ("exact", "printed")
+    }
     assert work["printed"] > 2 * work["exact"]
 
 
@@ -363,8 +392,8 @@ for options in ({}, {"hash_bits": 5}):
     for X in (data.X, data.X.toarray(), transformer.design(words)):
         for loss in ("hinge", "squared_hinge", "logistic"):
             for form in ("block", "example"):
-                result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-2)
-                print(loss, form, result.n_iter, f"{result.objective[-1]:.9f}")
+                result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-11)
+                print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
 """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
