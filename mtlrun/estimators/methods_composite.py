@@ -92,7 +92,7 @@ COMPOSITES: list[MethodInfo] = [
     *with_classifier(
         MethodInfo(
             name="ClusteredMTL",
-            class_path="mtlrun.estimators.clustered:ClusteredMTL",
+            class_path="mtlrun.estimators.clustered_convex:ClusteredMTL",
             summary="Clusters of tasks, convex relaxation (CMTL)",
             objective="loss + alpha eta (1 + eta) min over M of tr(W (eta I + M)^-1 W'), 0 <= M <= I, "
             "tr(M) = n_clusters",
@@ -106,7 +106,7 @@ COMPOSITES: list[MethodInfo] = [
     *with_classifier(
         MethodInfo(
             name="ConvexASO",
-            class_path="mtlrun.estimators.clustered:ConvexASO",
+            class_path="mtlrun.estimators.clustered_convex:ConvexASO",
             summary="Tasks that share a subspace of the features, convex relaxation (cASO)",
             objective="loss + alpha eta (1 + eta) min over M of tr(W' (eta I + M)^-1 W), 0 <= M <= I, "
             "tr(M) = n_components",
