@@ -1,0 +1,385 @@
+"""The report of `mtlrun compare`: leaderboard, verdict on multi-task learning, tasks that it hurts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtlrun.core.statistics import PairedTest, average_ranks, holm, paired_test
+from mtlrun.report.table import mean, std
+from mtlrun.report.text import Column, Grid, Section, exact, markdown_section, show
+
+SCHEMA = 1
+#: Fewer tasks carry too little evidence for a test over tasks; splits are then tested.
+MIN_TASKS = 6
+LEVEL = 0.05
+#: Tasks named in the verdict, methods shown in tables per task.
+MAX_NAMED, MAX_COLUMNS = 8, 8
+MULTITASK, INDEPENDENT, TRIVIAL = "multi-task", "independent", "trivial"
+
+
+@dataclass
+class Entry:
+    """One method of a comparison.
+
+    Attributes
+    ----------
+    label, family : str
+    scores : dict of int to float
+        Mean over the tasks, by split.
+    tasks : dict of int to list of float or None
+        Value of every task, by split.
+    seconds : list of float
+        Search and fit, of every split.
+    fit_seconds : list of float
+        The last fit alone.
+    errors : list of str
+    chosen : dict of int to dict
+        Parameters found, by split.
+    notes : list of str
+        Not converged, grid made smaller, an end of the grid chosen ...
+    """
+
+    label: str
+    family: str
+    scores: dict[int, float] = field(default_factory=dict)
+    tasks: dict[int, list[float | None]] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    fit_seconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    chosen: dict[int, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> float | None:
+        """Mean over the splits, None without a number."""
+        known = [value for value in self.scores.values() if not math.isnan(value)]
+        return mean(known) if known else None
+
+    def task_means(self, splits: Sequence[int]) -> list[float | None]:
+        """Return the mean of every task over the splits where it is defined."""
+        rows = [self.tasks[s] for s in splits if s in self.tasks]
+        columns = zip(*rows, strict=True)
+        return [mean(known) if (known := [v for v in column if _is_number(v)]) else None for column in columns]
+
+
+@dataclass(frozen=True)
+class Versus:
+    """A method against independent learning: wins, ties and losses are tasks."""
+
+    wins: int
+    ties: int
+    losses: int
+    gain: float
+    pvalue: float | None
+    adjusted: float | None
+    unit: str
+
+
+@dataclass
+class Board:
+    """A finished comparison.
+
+    Attributes
+    ----------
+    title, metric : str
+    greater : bool
+        Whether greater values of the metric are better.
+    tasks : list of str
+    sizes : list of int
+        Rows of every task.
+    entries : list of Entry
+    n_splits : int
+    test_over_train : float
+        Of a split, for the corrected t test.
+    facts : list of str
+        Data, split, search and preprocessing in sentences.
+    left_out : list of str
+        What was not run, and why.
+    """
+
+    title: str
+    metric: str
+    greater: bool
+    tasks: list[str]
+    sizes: list[int]
+    entries: list[Entry]
+    n_splits: int
+    test_over_train: float
+    facts: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def ranked(self) -> list[Entry]:
+        """Return the methods that have a score, the best first; of equal ones the earlier in the list of methods."""
+        sign = -1.0 if self.greater else 1.0
+        return sorted((e for e in self.entries if e.score is not None), key=lambda e: sign * (e.score or 0.0))
+
+    def best(self, *families: str) -> Entry | None:
+        """Return the best method of some families (of all without any)."""
+        return next((e for e in self.ranked() if not families or e.family in families), None)
+
+    @property
+    def reference(self) -> Entry | None:
+        """Independent learning: the best of the methods that learn every task alone."""
+        return self.best(INDEPENDENT) or self.best(TRIVIAL)
+
+    def gains(self, entry: Entry, other: Entry) -> list[float | None]:
+        """Return how much better a method is than another, task by task; None where one of them is undefined."""
+        splits = sorted(set(entry.tasks) & set(other.tasks))
+        sign = 1.0 if self.greater else -1.0
+        pairs = zip(entry.task_means(splits), other.task_means(splits), strict=True)
+        return [None if a is None or b is None else sign * (a - b) for a, b in pairs]
+
+    def test(self, entry: Entry, other: Entry) -> tuple[PairedTest, str] | None:
+        """Test one method against another: signed ranks over tasks, with few tasks the corrected t over splits."""
+        gains = [gain for gain in self.gains(entry, other) if gain is not None]
+        if len(gains) >= MIN_TASKS:
+            return paired_test(gains, [0.0] * len(gains)), "tasks"
+        splits = sorted(set(entry.scores) & set(other.scores))
+        if len(splits) < 2:
+            return None
+        first, second = [entry.scores[s] for s in splits], [other.scores[s] for s in splits]
+        return paired_test(first, second, "corrected_t", test_over_train=self.test_over_train), "splits"
+
+    def against_reference(self) -> dict[str, Versus]:
+        """Return every method against independent learning; p-values also adjusted by Holm's method."""
+        base = self.reference
+        if base is None:
+            return {}
+        others = [e for e in self.ranked() if e is not base]
+        tests = {e.label: self.test(e, base) for e in others}
+        raw = [float("nan") if t is None or t[0].pvalue is None else t[0].pvalue for t in tests.values()]
+        found = {}
+        for entry, pvalue, adjusted in zip(others, raw, holm(raw), strict=True):
+            gains = [gain for gain in self.gains(entry, base) if gain is not None]
+            test = tests[entry.label]
+            found[entry.label] = Versus(
+                wins=sum(gain > 0 for gain in gains),
+                ties=sum(gain == 0 for gain in gains),
+                losses=sum(gain < 0 for gain in gains),
+                gain=mean(gains) if gains else float("nan"),
+                pvalue=None if math.isnan(pvalue) else pvalue,
+                adjusted=None if math.isnan(pvalue) else float(adjusted),
+                unit="" if test is None else test[1],
+            )
+        return found
+
+    def average_ranks(self) -> dict[str, float]:
+        """Return average ranks over splits of the methods that have a score in every split."""
+        whole = [
+            e for e in self.ranked() if len(e.scores) == self.n_splits and not any(map(math.isnan, e.scores.values()))
+        ]
+        if not whole:
+            return {}
+        table = [[e.scores[s] for e in whole] for s in range(self.n_splits)]
+        ranks = average_ranks(table, greater_is_better=self.greater)
+        return {e.label: float(rank) for e, rank in zip(whole, ranks, strict=True)}
+
+    def hurt(self, entry: Entry) -> list[tuple[str, float, bool]]:
+        """Return the tasks that a method makes worse than independent learning does, the worst first.
+
+        Each with its loss and whether it is worse in every split (of at least two).
+        """
+        base = self.reference
+        if base is None or entry is base:
+            return []
+        sign = 1.0 if self.greater else -1.0
+        splits = sorted(set(entry.tasks) & set(base.tasks))
+        found = []
+        for t, gain in enumerate(self.gains(entry, base)):
+            if gain is not None and gain < 0:
+                pairs = [(entry.tasks[s][t], base.tasks[s][t]) for s in splits]
+                always = [sign * (a - b) < 0 for a, b in pairs if a is not None and b is not None]
+                found.append((self.tasks[t], -gain, len(always) > 1 and all(always)))
+        return sorted(found, key=lambda item: -item[1])
+
+
+def verdict(board: Board) -> str:
+    """Say in one sentence whether multi-task learning helped, and which tasks it hurt."""
+    joint, base = board.best(MULTITASK), board.reference
+    if joint is None or base is None:
+        return "No multi-task method finished, so nothing can be said about multi-task learning here."
+    versus = board.against_reference()[joint.label]
+    numbers = (
+        f"{joint.label} has {board.metric} {show(joint.score, 'score')} against {show(base.score, 'score')} of "
+        f"{base.label}, better on {versus.wins} of {versus.wins + versus.ties + versus.losses} tasks"
+        f"{_evidence(versus)}"
+    )
+    better = versus.gain > 0
+    sure = versus.adjusted is not None and versus.adjusted <= LEVEL
+    rival = next(e for e in board.ranked() if e.family != MULTITASK)
+    beaten = board.ranked()[0].family == MULTITASK
+    if better and sure and beaten:
+        text = f"Multi-task learning helped: {numbers}."
+    elif better and sure:
+        text = (
+            f"Multi-task learning helped against independent learning ({numbers}), but {rival.label} "
+            f"({show(rival.score, 'score')}) does better without it."
+        )
+    elif sure:
+        text = f"Multi-task learning hurt: {numbers}."
+    else:
+        text = f"Multi-task learning made no clear difference: {numbers}."
+    return text + _hurt_text(board, joint, base)
+
+
+def _evidence(versus: Versus) -> str:
+    if versus.adjusted is None:
+        return " (one split: no test)"
+    return f" (p = {show(versus.adjusted, 'small')}, paired over {versus.unit}, Holm)"
+
+
+def _hurt_text(board: Board, joint: Entry, base: Entry) -> str:
+    hurt = board.hurt(joint)
+    if not hurt:
+        return f" It made no task worse than {base.label}."
+    always = [name for name, _, every in hurt if every]
+    count = len(hurt)
+    text = f" It hurt {count} task{'s' * (count != 1)}"
+    if board.n_splits > 1:
+        text += f", {len(always)} of them in every split" if len(always) != count else ", in every split"
+    names = (always or [name for name, *_ in hurt])[:MAX_NAMED]
+    more = ", ..." if count > len(names) else ""
+    return f"{text}: {', '.join(names)}{more}."
+
+
+def leaderboard_grid(board: Board) -> Grid:
+    """Return the leaderboard: one row per method, failed ones last."""
+    columns = [
+        Column("rank", "count"),
+        Column("method"),
+        Column("kind"),
+        Column(board.metric, "score"),
+        Column("std", "score"),
+        Column("avg rank", "seconds"),
+        Column("seconds", "seconds"),
+        Column("win-tie-loss"),
+        Column("p", "small"),
+        Column("p (Holm)", "small"),
+    ]
+    grid = Grid(columns)
+    versus, ranks = board.against_reference(), board.average_ranks()
+    for place, entry in enumerate(board.ranked(), start=1):
+        found = versus.get(entry.label)
+        wins = "reference" if found is None else f"{found.wins}-{found.ties}-{found.losses}"
+        grid.rows.append(
+            [
+                place,
+                entry.label,
+                entry.family,
+                entry.score,
+                _deviation(entry),
+                ranks.get(entry.label),
+                mean(entry.seconds),
+                wins,
+                found and found.pvalue,
+                found and found.adjusted,
+            ]
+        )
+    for entry in board.entries:
+        if entry.score is None:
+            grid.rows.append([None, entry.label, entry.family, *[None] * 4, "failed", None, None])
+    return grid
+
+
+def task_grid(board: Board, limit: int | None = None) -> Grid:
+    """Return the value of every task for every method, best methods first; at most `limit` methods."""
+    shown = board.ranked()[:limit]
+    columns = [Column("task"), Column("rows", "count"), *(Column(e.label, "score") for e in shown)]
+    means = [e.task_means(sorted(e.tasks)) for e in shown]
+    rows: list[list[Any]] = [
+        [name, size, *(values[t] for values in means)]
+        for t, (name, size) in enumerate(zip(board.tasks, board.sizes, strict=True))
+    ]
+    return Grid(columns, rows)
+
+
+def sections(board: Board) -> list[Section]:
+    """Return the sections of the report."""
+    base = board.reference
+    explanation = (
+        f"{board.metric}: mean over the tasks, then over {board.n_splits} split{'s' * (board.n_splits != 1)}; "
+        f"{'greater' if board.greater else 'smaller'} is better. Seconds: search and fit of one split. Wins, ties and "
+        f"losses: tasks against {base.label if base else 'nothing'}, the best of the independent methods; p: paired "
+        f"test of the same (signed ranks over tasks, with fewer than {MIN_TASKS} tasks the corrected t over splits)."
+    )
+    search = Grid([Column("method"), Column("chosen"), Column("notes")])
+    for entry in board.entries:
+        chosen = "; ".join(dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c))
+        search.rows.append([entry.label, chosen or "-", "; ".join([*entry.notes, *entry.errors]) or "-"])
+    many = len(board.ranked()) > MAX_COLUMNS
+    found = [
+        Section("Verdict", [verdict(board)]),
+        Section("Leaderboard", [explanation], [leaderboard_grid(board)]),
+        Section("What was done", [f"* {line}" for line in board.facts]),
+        Section("Left out", [f"* {line}" for line in board.left_out]),
+        Section("Parameters", ["Chosen in every split, by cross-validation inside its training part."], [search]),
+        Section(
+            "Tasks",
+            [f"The best {MAX_COLUMNS} methods; tasks.csv has all."] * many,
+            [task_grid(board, MAX_COLUMNS)],
+        ),
+    ]
+    return [section for section in found if not section.empty]
+
+
+def markdown(board: Board) -> str:
+    """Return leaderboard.md."""
+    blocks = [f"# {board.title}", *(markdown_section(section) for section in sections(board))]
+    return "\n\n".join(blocks) + "\n"
+
+
+def json_text(board: Board) -> str:
+    """Return leaderboard.json."""
+    versus, ranks, joint = board.against_reference(), board.average_ranks(), board.best(MULTITASK)
+    entries = []
+    for entry in [*board.ranked(), *(e for e in board.entries if e.score is None)]:
+        found = versus.get(entry.label)
+        entries.append(
+            {
+                "method": entry.label,
+                "kind": entry.family,
+                "score": entry.score,
+                "std": _deviation(entry),
+                "average_rank": ranks.get(entry.label),
+                "seconds": entry.seconds,
+                "fit_seconds": entry.fit_seconds,
+                "versus_independent": None if found is None else vars(found),
+                "scores": entry.scores,
+                "tasks": entry.tasks,
+                "chosen": entry.chosen,
+                "notes": entry.notes,
+                "errors": entry.errors,
+            }
+        )
+    content = {
+        "schema": SCHEMA,
+        "title": board.title,
+        "verdict": verdict(board),
+        "metric": board.metric,
+        "greater_is_better": board.greater,
+        "splits": board.n_splits,
+        "reference": board.reference.label if board.reference else None,
+        "hurt": [{"task": t, "loss": loss, "every_split": e} for t, loss, e in board.hurt(joint)] if joint else [],
+        "tasks": [{"task": t, "rows": n} for t, n in zip(board.tasks, board.sizes, strict=True)],
+        "facts": board.facts,
+        "left_out": board.left_out,
+        "methods": entries,
+    }
+    return json.dumps(exact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _params_text(params: dict[str, Any]) -> str:
+    shown = {name.replace("estimator__", ""): value for name, value in params.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _deviation(entry: Entry) -> float | None:
+    return std(value for value in entry.scores.values() if not math.isnan(value))
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and not math.isnan(value)
