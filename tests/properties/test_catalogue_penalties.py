@@ -15,7 +15,7 @@ from mtlrun.core.penalties_spectral import SpectralBox, fill_boxes
 from mtlrun.solvers.presolve import mixture_range
 
 cp = pytest.importorskip("cvxpy")
-common = settings(deadline=None, max_examples=40, derandomize=True)
+common = settings(deadline=None, max_examples=25, derandomize=True)
 
 entries = st.floats(-100, 100, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-6 else v)
 matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
