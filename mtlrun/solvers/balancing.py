@@ -26,7 +26,11 @@ def next_balance(iteration: int) -> int:
 
 
 def balance(
-    W: Sequence[np.ndarray], before: Sequence[np.ndarray], Z: Sequence[np.ndarray], U: Sequence[np.ndarray]
+    W: Sequence[np.ndarray],
+    before: Sequence[np.ndarray],
+    Z: Sequence[np.ndarray],
+    U: Sequence[np.ndarray],
+    bias: float = 1.0,
 ) -> float:
     """Return the factor for rho that brings the relative primal and dual residuals together (1.0: leave rho).
 
@@ -34,12 +38,14 @@ def balance(
     ----------
     W, before, Z, U : sequences of ndarray
         Data-step variables, prox copies before and after the iteration, scaled multipliers.
+    bias : float, default 1.0
+        Below one rho ends lower, where the primal residual is 1 / bias^2 times the dual one.
     """
     primal = _distance(W, Z) / max(_norm(W), _norm(Z), _TINY)
     dual = _distance(Z, before) / max(_norm(U), _TINY)
     if primal == dual:
         return 1.0
-    factor = float(np.sqrt(primal / max(dual, _TINY)))
+    factor = bias * float(np.sqrt(primal / max(dual, _TINY)))
     factor = min(max(factor, 1.0 / _LARGEST_CHANGE), _LARGEST_CHANGE)
     return 1.0 if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE else factor
 

@@ -19,6 +19,9 @@ from mtlrun.solvers.common import Callback, Tracker, start_parts
 from mtlrun.solvers.presolve import needed_parts
 from mtlrun.solvers.rotation import Rotation, prepare
 
+# Where the residuals of the predictions should balance; with 1 the number of iterations triples on hard problems.
+_FIELD_BIAS = 0.45
+
 
 @dataclasses.dataclass
 class SplitState:
@@ -233,7 +236,7 @@ class _Run:
         self.rho *= factor
         for u in self.U:
             u /= factor
-        factor = balance([z], [M], [self.M], [self.V])
+        factor = balance([z], [M], [self.M], [self.V], bias=_FIELD_BIAS)
         self.rho_field *= factor
         self.V /= factor
 

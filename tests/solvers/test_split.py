@@ -75,7 +75,7 @@ def test_warm_starts(small, layout):
     first = solve_split(data, loss, penalties, fit_intercept=True, tol=1e-6)
     kept = [a.copy() for a in (*first.info["state"].Z, *first.info["state"].U, first.info["state"].V)]
     again = solve_split(data, loss, penalties, start=first, fit_intercept=True, tol=1e-6)
-    assert again.n_iter <= 5
+    assert again.n_iter <= 15
     near = [TraceNorm(0.95), L12(0.72)]
     cold = solve_split(data, loss, near, fit_intercept=True, tol=1e-6)
     for start in (first, first.parts):
