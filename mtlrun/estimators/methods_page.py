@@ -96,7 +96,7 @@ def _values(values: tuple[object, ...]) -> str:
 def _conversions() -> str:
     text = (
         "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its "
-        "strengths by n. Its `Least_SparseTrace` bounds the trace norm instead of penalising it and has no counterpart.\n"
+        "strengths by n. Its `Least_SparseTrace` bounds the trace norm instead of penalising it: no counterpart.\n"
     )
     return _table(("There", "Here", "Strengths"), list(_CONVERSIONS)) + "\n" + text
 
