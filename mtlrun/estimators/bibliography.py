@@ -136,4 +136,40 @@ BIBTEX: dict[str, str] = {
   booktitle = {International Conference on Machine Learning},
   year = {2009}
 }""",
+    "yousefi2015": """@inproceedings{yousefi2015,
+  author = {Yousefi, Niloofar and Georgiopoulos, Michael and Anagnostopoulos, Georgios C.},
+  title = {Multi-Task Learning with Group-Specific Feature Space Sharing},
+  booktitle = {Machine Learning and Knowledge Discovery in Databases (ECML PKDD)},
+  year = {2015}
+}""",
+    "jacob2008": """@inproceedings{jacob2008,
+  author = {Jacob, Laurent and Bach, Francis and Vert, Jean-Philippe},
+  title = {Clustered Multi-Task Learning: A Convex Formulation},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2008}
+}""",
+    "kang2011": """@inproceedings{kang2011,
+  author = {Kang, Zhuoliang and Grauman, Kristen and Sha, Fei},
+  title = {Learning with Whom to Share in Multi-task Feature Learning},
+  booktitle = {International Conference on Machine Learning},
+  year = {2011}
+}""",
+    "zhong2012": """@inproceedings{zhong2012,
+  author = {Zhong, Leon Wenliang and Kwok, James T.},
+  title = {Convex Multitask Learning with Flexible Task Clusters},
+  booktitle = {International Conference on Machine Learning},
+  year = {2012}
+}""",
+    "xu2015": """@inproceedings{xu2015,
+  author = {Xu, Linli and Huang, Aiqing and Chen, Jianhui and Chen, Enhong},
+  title = {Exploiting Task-Feature Co-Clusters in Multi-Task Learning},
+  booktitle = {AAAI Conference on Artificial Intelligence},
+  year = {2015}
+}""",
+    "han2015": """@inproceedings{han2015,
+  author = {Han, Lei and Zhang, Yu},
+  title = {Learning Multi-Level Task Groups in Multi-Task Learning},
+  booktitle = {AAAI Conference on Artificial Intelligence},
+  year = {2015}
+}""",
 }

@@ -1,151 +1,180 @@
-"""Convex relaxations of clustered tasks and of a shared subspace: one spectral penalty, two readings."""
+"""Linear classifiers whose tasks form clusters, convex: in the space of tasks (CMTL), feature by feature (FlexClus)."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from mtlrun.core.penalties import Penalty
-from mtlrun.core.penalties_spectral import SpectralBox, fill_boxes
+from mtlrun.core.penalties import Penalty, SquaredFrobenius
+from mtlrun.core.penalties_clusters import ClusterNorm, FeatureClusters
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
-from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
+from mtlrun.estimators.base import ClassifierMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
-from mtlrun.estimators.params import Rule, integer, real
-from mtlrun.estimators.robust import DegenerateModelWarning
-from mtlrun.solvers.rotation import Rotation
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.estimators.params import NONE, Rule, integer, real
 
 
-class _Spectral(ConvexMTL):
-    """loss + SpectralBox(alpha, eta, k); a subclass names the parameter k."""
+def resolve_clusters(n_clusters: int | None, n_tasks: int) -> int:
+    """Return the number of clusters of tasks; None stands for half the tasks, at least one.
 
-    _k: ClassVar[str]
-    _rules: ClassVar[dict[str, Rule]] = {**ConvexMTL._rules, "alpha": real(0), "eta": real(0, closed="neither")}
-    alpha: float
-    eta: float
+    Raises
+    ------
+    ValueError
+        If there are more clusters than tasks.
+    """
+    if n_clusters is None:
+        return max(1, n_tasks // 2)
+    if n_clusters > n_tasks:
+        raise ValueError(
+            f"n_task_clusters={n_clusters}, but there are only {n_tasks} tasks; use at most {n_tasks}, "
+            "or None for half of them"
+        )
+    return int(n_clusters)
+
+
+class CMTL(ClassifierMTL, ConvexMTL):
+    """Clustered multi-task learning (Jacob, Bach and Vert): tasks near the centres of r clusters.
+
+    Minimises, with w_mean the mean of the tasks and D the deviations from it::
+
+        loss + alpha (mean * T ||w_mean||^2 + min_S tr(D S^{-1} D'))
+
+    S has eigenvalues between 1/within and 1/between and trace (r - 1)/between + (T - r)/within: the convex relaxation
+    of ``between * variance between clusters + within * variance within clusters``. The loss is a sum over all entries.
+    Convex; solved with the closed prox of the relaxation (no alternation) and certified by a duality gap.
+    (`ClusteredMTL` is another relaxation, without the mean part.)
+
+    ``between = within = mean`` is ridge regression of every task alone; one cluster with large `within` is one model
+    for all tasks. Our reading: the squared loss by default, and the weights `mean`, `between`, `within` (their eps_M,
+    eps_B, eps_W) fixed while `alpha` and the number of clusters are tuned; the source leaves them to the user.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+    n_task_clusters : int, optional
+        r; by default half the tasks.
+    mean, between, within : float, default 0.1, 1.0, 10.0
+        Positive, between <= within.
+    loss : {"squared", "logistic", "squared_hinge"}, default "squared"
+        1/2 (1 - m)^2, log(1 + exp(-m)) or 1/2 max(0, 1 - m)^2 of the margin m = y (x'w_t + b_t).
+    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
+        As of `SparseMTL`.
+
+    Attributes
+    ----------
+    n_task_clusters_ : int
+        Number of clusters used.
+    coef_, intercept_, tasks_, classes_, objective_, gap_, n_iter_, converged_, n_features_in_
+        As of `SparseMTLClassifier`.
+
+    References
+    ----------
+    Jacob, Bach and Vert, Clustered multi-task learning: a convex formulation, NIPS 2008.
+    """
+
+    _rules: ClassVar[dict[str, Rule]] = {
+        **ConvexMTL._rules,
+        "alpha": real(0),
+        "n_task_clusters": integer(1) | NONE,
+        "mean": real(0, closed="neither"),
+        "between": real(0, closed="neither"),
+        "within": real(0, closed="neither"),
+        "loss": CLASS_LOSSES,
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        n_task_clusters: int | None = None,
+        *,
+        mean: float = 0.1,
+        between: float = 1.0,
+        within: float = 10.0,
+        loss: str = "squared",
+        solver: str = "auto",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 5000,
+        warm_start: bool = False,
+        task_column: int | str | None = None,
+        unseen: str = "error",
+    ) -> None:
+        self.alpha = alpha
+        self.n_task_clusters = n_task_clusters
+        self.mean = mean
+        self.between = between
+        self.within = within
+        self.loss = loss
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.task_column = task_column
+        self.unseen = unseen
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
+        return super()._fit_data(data)
 
     def _penalties(self) -> list[Penalty]:
-        return [SpectralBox(self.alpha, self.eta, getattr(self, self._k))]
-
-    def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
-    ) -> SolverResult:
-        k, rank = getattr(self, self._k), min(data.n_features, data.n_tasks)
-        if k >= rank:
-            text = (
-                f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} features: the model is a ridge "
-                f"regression of every task with strength 2 * alpha * eta. Take {self._k} < {rank}."
-            )
-            warnings.warn(text, DegenerateModelWarning, stacklevel=4)
-        return super()._solve(data, start=start, rotation=rotation)
-
-    def _directions(self) -> tuple[Array, Array, Array]:
-        """Return singular vectors of `coef_` on the sides of tasks and features (columns), and their weights q."""
-        U, sigma, Vt = np.linalg.svd(self.coef_, full_matrices=False)
-        return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
+        return [ClusterNorm(self.alpha, self.n_task_clusters_, self.mean, self.between, self.within)]
 
 
-class _Clustered(_Spectral):
-    _k: ClassVar[str] = "n_clusters"
-    _rules: ClassVar[dict[str, Rule]] = {**_Spectral._rules, "n_clusters": integer(1)}
-    n_clusters: int
+class FlexClus(ClassifierMTL, ConvexMTL):
+    """Flexible clusters (Zhong and Kwok): in every feature the tasks may form other clusters.
 
-    def task_relation(self) -> Array:
-        """Return M (n_tasks, n_tasks) of the fitted model; tasks of one cluster have large entries together."""
-        tasks, _, q = self._directions()
-        return (tasks * q) @ tasks.T
+    Minimises over w_t = u_t + v_t::
 
+        loss + alpha sum_features sum_{s<t} |u_s - u_t| + ridge ||U||_F^2 + own ||V||_F^2
 
-class _SharedSubspace(_Spectral):
-    _k: ClassVar[str] = "n_components"
-    _rules: ClassVar[dict[str, Rule]] = {**_Spectral._rules, "n_components": integer(1)}
-    n_components: int
+    with the loss summed over all entries. Convex; the prox of a feature is an isotonic regression; certified by a
+    duality gap. Equal entries of a row of `shared_` are a cluster; `own_` holds what is left to the task.
 
-    def shared_subspace(self) -> tuple[Array, Array]:
-        """Return directions (r, n_features) of the features that tasks share, and their weights (r,) in (0, 1]."""
-        _, features, q = self._directions()
-        used = q > 0
-        return features.T[used], q[used]
-
-
-class ClusteredMTL(RegressorMTL, _Clustered):
-    """Clustered multi-task learning, convex relaxation (CMTL).
-
-    Minimises over W and a symmetric matrix M of the tasks::
-
-        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha eta (1 + eta) tr(W (eta I + M)^{-1} W')
-
-    subject to ``0 <= M <= I`` and ``tr(M) = n_clusters``, W with the tasks as columns. M relaxes the matrix that says
-    which tasks are in one cluster. For a given W the best M is known in closed form, which leaves a penalty on the
-    singular values of W (`SpectralBox`): the `n_clusters` leading directions cost alpha eta, the others
-    alpha (1 + eta), times the square. So nothing is alternated and the answer has a duality gap. For
-    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of every task, of which a
-    `DegenerateModelWarning` is given.
+    ``alpha = 0`` learns every task alone (ridge regression); large `alpha` and `own` give one model for all tasks.
+    Our reading: the squared loss by default, as in the source's experiments.
 
     Parameters
     ----------
     alpha : float, default 1.0
-        Strength.
-    eta : float, default 1.0
-        Positive; the smaller, the more the leading directions are preferred.
-    n_clusters : int, default 2
-        Number of clusters of tasks.
-    solver : {"auto", "admm", "fista"}, default "auto"
-        ADMM in eigenbases of the designs, or accelerated proximal gradient; "auto" is ADMM unless the bases would
-        take more than 2 GB (and FISTA for classification with at most 2000 labels).
-    fit_intercept : bool, default True
-        One intercept per task, not penalised.
-    tol : float, default 1e-4
-        Relative duality gap (P - D) / max(1, |P|, |D|) to stop at.
-    max_iter : int, default 5000
-    warm_start : bool, default False
-        Keep the decomposition of the data and the state of the solver; another `fit` on data of the same content
-        (a digest is compared) with other parameters goes on from there.
-    task_column : int or str, optional
-        Column of X (position, or name in a DataFrame) that holds the task ids and is no feature.
-    unseen : {"error", "mean"}, default "error"
-        What `predict` does with a task that was not in the training data: refuse, or use the mean of all tasks.
+        Strength of the clusters (their lambda_1).
+    ridge : float, default 0.1
+        Positive (lambda_2).
+    own : float, default 1.0
+        Positive (lambda_3).
+    loss : {"squared", "logistic", "squared_hinge"}, default "squared"
+        As of `CMTL`.
+    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
+        As of `SparseMTL`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_tasks, n_features)
-    intercept_ : ndarray of shape (n_tasks,)
-    tasks_ : ndarray of shape (n_tasks,)
-        Sorted task ids, or the columns of a 2-D `y`.
-    objective_ : list of float
-        Values along the iterations; the last one belongs to `coef_`.
-    gap_ : float
-        Relative duality gap reached; `stop_crit_` is the same here.
-    n_iter_ : int
-    converged_ : bool
-    n_features_in_ : int
-        Without the task column.
+    shared_, own_ : ndarray of shape (n_tasks, n_features)
+        U and V; `coef_` is their sum.
+    coef_, intercept_, tasks_, classes_, objective_, gap_, n_iter_, converged_, n_features_in_
+        As of `SparseMTLClassifier`.
 
     References
     ----------
-    Zhou, Chen and Ye, Clustered multi-task learning via alternating structure optimization, NIPS 2011.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mtlrun.estimators.clustered import ClusteredMTL
-    >>> X = np.random.default_rng(0).normal(size=(50, 4))
-    >>> W = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, -1], [0, 0, 1, -1]]).T
-    >>> model = ClusteredMTL(alpha=1.0, eta=0.1, n_clusters=2).fit(X, X @ W)
-    >>> (model.task_relation() > 0.25).astype(int).tolist()
-    [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    Zhong and Kwok, Convex multitask learning with flexible task clusters, ICML 2012.
     """
+
+    _rules: ClassVar[dict[str, Rule]] = {
+        **ConvexMTL._rules,
+        "alpha": real(0),
+        "ridge": real(0, closed="neither"),
+        "own": real(0, closed="neither"),
+        "loss": CLASS_LOSSES,
+    }
 
     def __init__(
         self,
         alpha: float = 1.0,
-        eta: float = 1.0,
-        n_clusters: int = 2,
         *,
+        ridge: float = 0.1,
+        own: float = 1.0,
+        loss: str = "squared",
         solver: str = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-4,
@@ -155,60 +184,8 @@ class ClusteredMTL(RegressorMTL, _Clustered):
         unseen: str = "error",
     ) -> None:
         self.alpha = alpha
-        self.eta = eta
-        self.n_clusters = n_clusters
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
-
-
-class ClusteredMTLClassifier(ClassifierMTL, _Clustered):
-    """Clustered multi-task classification, convex relaxation.
-
-    Minimises ``sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) min_M tr(W (eta I + M)^{-1} W')`` with M as
-    of `ClusteredMTL` and labels -1/+1 inside.
-
-    Parameters
-    ----------
-    alpha, eta, n_clusters
-        As of `ClusteredMTL`.
-    loss : {"logistic", "squared_hinge", "squared"}, default "logistic"
-        l(m) = log(1 + exp(-m)), 1/2 max(0, 1 - m)^2, or 1/2 (1 - m)^2.
-    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `ClusteredMTL`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The same two for all tasks; a positive score means the second.
-    coef_, intercept_, tasks_, objective_, gap_, n_iter_, converged_, n_features_in_
-        As of `ClusteredMTL`.
-    """
-
-    _rules: ClassVar[dict[str, Rule]] = {**_Clustered._rules, "loss": CLASS_LOSSES}
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        eta: float = 1.0,
-        n_clusters: int = 2,
-        *,
-        loss: str = "logistic",
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.eta = eta
-        self.n_clusters = n_clusters
+        self.ridge = ridge
+        self.own = own
         self.loss = loss
         self.solver = solver
         self.fit_intercept = fit_intercept
@@ -218,113 +195,10 @@ class ClusteredMTLClassifier(ClassifierMTL, _Clustered):
         self.task_column = task_column
         self.unseen = unseen
 
+    def _penalties(self) -> list[Penalty]:
+        return [FeatureClusters(self.alpha, self.ridge), SquaredFrobenius(2.0 * self.own)]
 
-class ConvexASO(RegressorMTL, _SharedSubspace):
-    """Alternating structure optimisation, convex relaxation (cASO): tasks that share a subspace of the features.
-
-    Minimises over W and a symmetric matrix M of the features::
-
-        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha eta (1 + eta) tr(W' (eta I + M)^{-1} W)
-
-    subject to ``0 <= M <= I`` and ``tr(M) = n_components``. M relaxes the projection on the shared subspace, returned
-    by `shared_subspace`. The penalty depends on the singular values of W alone and is the one of `ClusteredMTL` with
-    ``n_clusters = n_components``: the two models are the same, seen from the features or from the tasks. For
-    ``n_components >= min(n_tasks, n_features)`` it is a ridge regression of every task, of which a
-    `DegenerateModelWarning` is given.
-
-    Parameters
-    ----------
-    alpha : float, default 1.0
-    eta : float, default 1.0
-    n_components : int, default 2
-        Dimension of the shared subspace.
-    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `ClusteredMTL`.
-
-    Attributes
-    ----------
-    coef_, intercept_, tasks_, objective_, gap_, n_iter_, converged_, n_features_in_
-        As of `ClusteredMTL`.
-
-    References
-    ----------
-    Chen, Tang, Liu and Ye, A convex formulation for learning shared structures from multiple tasks, ICML 2009.
-    """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        eta: float = 1.0,
-        n_components: int = 2,
-        *,
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.eta = eta
-        self.n_components = n_components
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
-
-
-class ConvexASOClassifier(ClassifierMTL, _SharedSubspace):
-    """Convex alternating structure optimisation for classification.
-
-    Minimises ``sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) min_M tr(W' (eta I + M)^{-1} W)`` with M as
-    of `ConvexASO` and labels -1/+1 inside.
-
-    Parameters
-    ----------
-    alpha, eta, n_components
-        As of `ConvexASO`.
-    loss : {"logistic", "squared_hinge", "squared"}, default "logistic"
-        l(m) = log(1 + exp(-m)), 1/2 max(0, 1 - m)^2, or 1/2 (1 - m)^2.
-    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `ClusteredMTL`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (2,)
-        The same two for all tasks; a positive score means the second.
-    coef_, intercept_, tasks_, objective_, gap_, n_iter_, converged_, n_features_in_
-        As of `ClusteredMTL`.
-    """
-
-    _rules: ClassVar[dict[str, Rule]] = {**_SharedSubspace._rules, "loss": CLASS_LOSSES}
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        eta: float = 1.0,
-        n_components: int = 2,
-        *,
-        loss: str = "logistic",
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.eta = eta
-        self.n_components = n_components
-        self.loss = loss
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    def _publish(self, result: SolverResult) -> None:
+        super()._publish(result)
+        self.shared_ = np.ascontiguousarray(result.parts[0].T)
+        self.own_ = np.ascontiguousarray(result.parts[1].T)

@@ -6,6 +6,7 @@ import dataclasses
 
 from mtlrun.estimators.methodinfo import SHRINK_COST, SPECTRAL_COST, STRENGTHS, MethodInfo, with_classifier
 from mtlrun.estimators.methods_composite import COMPOSITES
+from mtlrun.estimators.methods_groups import GROUPS
 
 
 def _baselines(info: MethodInfo) -> list[MethodInfo]:
@@ -231,4 +232,4 @@ _METHODS: list[MethodInfo] = [
 ]
 
 #: All methods by name.
-METHODS: dict[str, MethodInfo] = {info.name: info for info in [*_METHODS, *COMPOSITES]}
+METHODS: dict[str, MethodInfo] = {info.name: info for info in [*_METHODS, *COMPOSITES, *GROUPS]}

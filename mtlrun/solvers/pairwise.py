@@ -83,6 +83,12 @@ class Flows:
         self.n_tasks = n_tasks
         self.values = np.zeros((n_tasks * (n_tasks - 1) // 2, n_features))
 
+    def copy(self) -> Flows:
+        """Return an independent copy."""
+        other = Flows(self.n_tasks, 0)
+        other.values = self.values.copy()
+        return other
+
     def divergence(self) -> np.ndarray:
         """Return sum_s p_ts for every task t, shape (T, d)."""
         out = np.zeros((self.n_tasks, self.values.shape[1]))

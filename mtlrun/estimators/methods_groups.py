@@ -1,0 +1,111 @@
+"""Entries of the registry: multiple kernel learning with groups of tasks, and its rivals. Standard library only."""
+
+from __future__ import annotations
+
+from mtlrun.estimators.methodinfo import CLASS_LOSSES, MethodInfo
+
+_MACHINES = "T SVMs per iteration, each from O(n_t^2) to O(n_t^3); kernel matrices once"
+_POWERS = (0.01, 0.1, 1.0, 10.0, 100.0)
+
+GROUPS: list[MethodInfo] = [
+    MethodInfo(
+        name="GroupMKLClassifier",
+        class_path="mtlrun.estimators.group_mkl:GroupMKLClassifier",
+        summary="SVMs with kernel weights per task that are pulled together in pairs (MT-MKL)",
+        objective="sum ||w_t^m||^2 / (2 theta_t^m) + C sum of hinge losses "
+        "+ lam sum over pairs ||theta_s - theta_t||_2, theta_t >= 0, sum(theta_t) <= 1",
+        losses=("hinge",),
+        kind="classifier",
+        source="Yousefi, Georgiopoulos and Anagnostopoulos 2015",
+        bibtex_key="yousefi2015",
+        complexity=_MACHINES + "; O(T^2 M) per iteration of the theta-step",
+        default_grid={"C": _POWERS, "lam": _POWERS},
+        fast={"variant": "corrected"},
+    ),
+    MethodInfo(
+        name="IndependentMKLClassifier",
+        class_path="mtlrun.estimators.group_mkl:IndependentMKLClassifier",
+        summary="Multiple kernel learning, every task alone",
+        objective="that of GroupMKLClassifier with lam = 0",
+        losses=("hinge",),
+        kind="classifier",
+        multitask=False,
+        source="Yousefi, Georgiopoulos and Anagnostopoulos 2015",
+        bibtex_key="yousefi2015",
+        complexity=_MACHINES,
+        default_grid={"C": _POWERS},
+    ),
+    MethodInfo(
+        name="SharedMKLClassifier",
+        class_path="mtlrun.estimators.group_mkl:SharedMKLClassifier",
+        summary="Multiple kernel learning, one vector of kernel weights for all tasks",
+        objective="that of GroupMKLClassifier with lam = infinity",
+        losses=("hinge",),
+        kind="classifier",
+        source="Yousefi, Georgiopoulos and Anagnostopoulos 2015",
+        bibtex_key="yousefi2015",
+        complexity=_MACHINES,
+        default_grid={"C": _POWERS},
+    ),
+    MethodInfo(
+        name="CMTL",
+        class_path="mtlrun.estimators.clustered:CMTL",
+        summary="Tasks near the centres of clusters, relaxed to a spectral penalty of the deviations from the mean",
+        objective="loss + alpha (mean T ||w_mean||^2 + min over S of tr(D S^-1 D')), D = W - w_mean 1', "
+        "1/within <= S <= 1/between, tr(S) = (r - 1)/between + (T - r)/within",
+        losses=CLASS_LOSSES,
+        kind="classifier",
+        source="Jacob, Bach and Vert 2008",
+        bibtex_key="jacob2008",
+        complexity="per iteration one eigendecomposition of min(d, T); once one of X",
+        default_grid={"alpha": _POWERS},
+    ),
+    MethodInfo(
+        name="Whom",
+        class_path="mtlrun.estimators.whom:Whom",
+        summary="Groups of tasks that share a subspace each (learning with whom to share)",
+        objective="loss + alpha sum over groups of ||W_group||_*^2, minimised over the groups too",
+        losses=CLASS_LOSSES,
+        kind="classifier",
+        source="Kang, Grauman and Sha 2011",
+        bibtex_key="kang2011",
+        complexity="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
+        default_grid={"alpha": _POWERS},
+    ),
+    MethodInfo(
+        name="FlexClus",
+        class_path="mtlrun.estimators.clustered:FlexClus",
+        summary="Clusters of tasks that may differ from feature to feature",
+        objective="loss + alpha sum over features and pairs |u_s - u_t| + ridge ||U||_F^2 + own ||V||_F^2, W = U + V",
+        losses=CLASS_LOSSES,
+        kind="classifier",
+        source="Zhong and Kwok 2012",
+        bibtex_key="zhong2012",
+        complexity="O(N d + d T log T) per iteration",
+        default_grid={"alpha": _POWERS, "own": _POWERS},
+    ),
+    MethodInfo(
+        name="CoClus",
+        class_path="mtlrun.estimators.coclus:CoClus",
+        summary="A part near the mean of the tasks plus a part near rank k (task-feature co-clusters), not convex",
+        objective="loss + shared sum ||p_t - p_mean||^2 + low_rank sum over i > k of sigma_i(Q)^2, W = P + Q",
+        losses=CLASS_LOSSES,
+        kind="classifier",
+        source="Xu, Huang, Chen and Chen 2015",
+        bibtex_key="xu2015",
+        complexity="O(N d) and one eigendecomposition of min(d, T) per iteration",
+        default_grid={"shared": _POWERS, "low_rank": _POWERS},
+    ),
+    MethodInfo(
+        name="MeTaG",
+        class_path="mtlrun.estimators.metag:MeTaG",
+        summary="Groups of tasks with equal coefficients, by pairwise differences",
+        objective="loss + alpha sum over pairs ||w_s - w_t||_2, loss = 1/2 sum of squares",
+        losses=("squared",),
+        kind="classifier",
+        source="Han and Zhang 2015",
+        bibtex_key="han2015",
+        complexity="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
+        default_grid={"alpha": _POWERS},
+    ),
+]

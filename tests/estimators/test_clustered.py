@@ -1,0 +1,248 @@
+"""CMTL, FlexClus, Whom, CoClus, MeTaG: planted structure is found, limits are known models, gaps are closed."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from mtlrun.estimators.clustered import CMTL, FlexClus
+from mtlrun.estimators.coclus import CoClus
+from mtlrun.estimators.independent import IndependentRidge, PooledRidge
+from mtlrun.estimators.metag import MeTaG
+from mtlrun.estimators.whom import Whom
+from mtlrun.solvers.task_groups import merge_tasks, move_tasks
+
+RIVALS = [CMTL(), FlexClus(), Whom(), CoClus(), MeTaG()]
+CONVEX = [
+    CMTL(),
+    CMTL(loss="logistic"),
+    FlexClus(),
+    FlexClus(loss="squared_hinge"),
+    Whom(),
+    Whom(loss="squared"),
+    MeTaG(),
+]
+
+
+def planted(W, n=40, noise=0.3, seed=0):
+    """Return X, labels and ids of tasks whose labels are the signs of X w_t + noise."""
+    rng = np.random.default_rng(seed)
+    d, T = W.shape
+    X = rng.normal(size=(n * T, d))
+    ids = np.repeat(np.arange(T), n)
+    z = np.einsum("ij,ij->i", X, W.T[ids])
+    return X, np.sign(z + noise * rng.normal(size=n * T)), ids
+
+
+def clusters(seed=1, d=8):
+    """Six tasks in two clusters of three."""
+    centres = np.random.default_rng(seed).normal(size=(d, 2))
+    return centres[:, [0, 0, 0, 1, 1, 1]]
+
+
+def distances(coef):
+    unit = coef / np.linalg.norm(coef, axis=1, keepdims=True)
+    return np.linalg.norm(unit[:, None] - unit[None], axis=2)
+
+
+def found_clusters(model):
+    """Largest distance within the two planted clusters and smallest between them."""
+    D = distances(model.coef_)
+    return max(D[:3, :3].max(), D[3:, 3:].max()), D[:3, 3:].min()
+
+
+def signed(y):
+    return np.where(y > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{number}")
+        for model in RIVALS
+        for number, (estimator, check) in enumerate(estimator_checks_generator(model, mark="skip"))
+    ],
+)
+def test_scikit_learns_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize("model", CONVEX, ids=repr)
+def test_convex_models_are_certified(model):
+    X, y, ids = planted(clusters())
+    model.fit(X, y, task_id=ids)
+    assert model.converged_
+    assert 0 <= model.gap_ <= 1e-4
+    assert np.all(np.diff(model.objective_) <= 1e-9 * abs(model.objective_[0]))
+
+
+# ---------------------------------------------------------------- planted structure
+
+
+@pytest.mark.parametrize(
+    ("model", "W", "n"),
+    [
+        (CMTL(10.0, 2, within=100.0), clusters(), 30),
+        (MeTaG(8.0), clusters()[:, :1] * np.array([1, 1, 1, -1, -1, -1]), 100),
+    ],
+    ids=["CMTL", "MeTaG"],
+)
+def test_clusters_of_tasks_are_found(model, W, n):
+    X, y, ids = planted(W, n=n)
+    within, between = found_clusters(model.fit(X, y, task_id=ids))
+    assert within < 0.25
+    assert between > 0.8
+    alone = IndependentRidge(1.0).fit(X, signed(y), task_id=ids)
+    assert within < 0.4 * found_clusters(alone)[0]
+    X_test, y_test, ids_test = planted(W, n=300, seed=9)
+    accuracy = np.mean(np.sign(alone.predict(X_test, task_id=ids_test)) == y_test)
+    assert model.score(X_test, y_test, task_id=ids_test) > accuracy
+
+
+def test_clusters_may_differ_by_feature():
+    """Two features: tasks 0-2 agree with each other in the first, tasks 0, 3 in the second."""
+    W = np.array([[2.0, 2.0, 2.0, -2.0, -2.0, -2.0], [1.5, -1.5, -1.5, 1.5, -1.5, -1.5]])
+    X, y, ids = planted(W, n=150, noise=0.5)
+    model = FlexClus(3.0, ridge=1e-3, own=1e3).fit(X, y, task_id=ids)
+    first, second = model.shared_.T
+    assert max(np.ptp(first[:3]), np.ptp(first[3:])) < 0.05 * (first[:3].mean() - first[3:].mean())
+    assert max(np.ptp(second[[0, 3]]), np.ptp(second[[1, 2, 4, 5]])) < 0.05 * (second[0] - second[1])
+    assert np.abs(model.own_).max() < 1e-2
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_tasks_that_share_a_subspace_are_grouped(loss):
+    rng = np.random.default_rng(2)
+    bases = [rng.normal(size=(16, 2)) for _ in range(2)]
+    W = np.hstack([basis @ rng.normal(size=(2, 4)) for basis in bases])
+    X, y, ids = planted(W, n=60, noise=0.1)
+    model = Whom(1.0, 2, loss=loss).fit(X, y, task_id=ids)
+    assert model.groups_ == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    one = Whom(1.0, 1, loss=loss).fit(X, y, task_id=ids)
+    assert model.objective_[-1] < one.objective_[-1]
+
+
+def test_groups_are_repaired_by_moves():
+    rng = np.random.default_rng(3)
+    W = np.hstack([rng.normal(size=(12, 1)) @ rng.normal(size=(1, 4)) for _ in range(3)])
+    right = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert merge_tasks(W, 3) == right
+    assert move_tasks(W, [[0, 1, 2, 4], [3, 5, 6, 7], [8, 9, 10, 11]]) == right
+
+
+def test_a_common_model_and_a_part_of_low_rank_are_told_apart():
+    rng = np.random.default_rng(4)
+    common, part = rng.normal(size=(10, 1)), 1.5 * rng.normal(size=(10, 1)) @ rng.choice([-1.0, 1.0], size=(1, 8))
+    X, y, ids = planted(common + part, n=80)
+    model = CoClus(1e4, 1e4, 1).fit(X, y, task_id=ids)
+    assert np.ptp(model.shared_, axis=0).max() < 0.05 * np.abs(model.shared_).max()
+    singular = np.linalg.svd(model.own_, compute_uv=False)
+    assert singular[1] < 0.1 * singular[0]
+    truth = (common + part).T
+    assert distances(np.vstack([model.coef_[3], truth[3]]))[0, 1] < 0.3
+    assert np.all(np.diff(model.objective_) <= 1e-9 * model.objective_[0])
+    assert model.gap_ is None
+    assert model.stop_crit_ <= 1e-4
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(clusters(), n=40)
+
+
+def test_equal_prices_are_ridge_regression_of_every_task(data):
+    X, y, ids = data
+    alone = IndependentRidge(2 * 3.0 * 0.5).fit(X, signed(y), task_id=ids)
+    options = {"tol": 1e-9}
+    models = [
+        CMTL(3.0, 2, mean=0.5, between=0.5, within=0.5, **options),
+        Whom(1.5, 6, loss="squared", **options),
+        FlexClus(0.0, ridge=3.0, own=3.0, **options),  # two equal halves: 1/(1/3 + 1/3) of ridge
+    ]
+    for model in models:
+        assert_allclose(model.fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
+
+
+def test_strong_pulls_are_one_model_for_all_tasks():
+    X, y, _ = planted(clusters(), n=40)
+    Y = np.column_stack([y, np.roll(y, 1), np.sign(X[:, 0])])
+    pooled = PooledRidge(2 * 3 * 0.5, fit_intercept=True).fit(X, Y)
+    strong = CMTL(1.0, 1, mean=0.5, between=1.0, within=1e6, tol=1e-8).fit(X, Y)
+    assert_allclose(strong.coef_, pooled.coef_, atol=1e-4)
+    clustered = FlexClus(1e3, ridge=0.5, own=1e6, tol=1e-8).fit(X, Y)
+    assert_allclose(clustered.coef_, pooled.coef_, atol=1e-4)
+    least_squares = PooledRidge(0.0).fit(X, Y)
+    assert_allclose(MeTaG(1e4, tol=1e-9).fit(X, Y).coef_, least_squares.coef_, atol=1e-5)
+
+
+def test_no_pull_is_least_squares_of_every_task(data):
+    X, y, ids = data
+    alone = IndependentRidge(0.0).fit(X, signed(y), task_id=ids)
+    assert_allclose(MeTaG(0.0).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-8)
+    assert_allclose(CoClus(0.0, 1.0, 1, tol=1e-8).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
+    assert_allclose(CoClus(1.0, 0.0, 1, tol=1e-8).fit(X, y, task_id=ids).coef_, alone.coef_, atol=1e-4)
+
+
+def test_levels_of_the_same_seminorm_are_one_level(data):
+    """MeTaG with H = 3 levels of strengths 4, 2, 1 is H = 1 with strength 1."""
+    X, y, ids = planted(clusters(d=3), n=15)
+    levels = [cp.Variable((3, 6)) for _ in range(3)]
+    b, W = cp.Variable(6), sum(levels)
+    value = 0.5 * sum(cp.sum_squares(y[ids == t] - X[ids == t] @ W[:, t] - b[t]) for t in range(6))
+    for level, strength in zip(levels, (4.0, 2.0, 1.0), strict=True):
+        value += strength * sum(cp.norm(level[:, s] - level[:, t]) for s in range(6) for t in range(s))
+    oracle = cp.Problem(cp.Minimize(value))
+    oracle.solve(solver="CLARABEL")
+    model = MeTaG(1.0, tol=1e-8, max_iter=50000).fit(X, y, task_id=ids)
+    assert model.objective_[-1] == pytest.approx(oracle.value, rel=1e-6)
+    assert_allclose(model.coef_, W.value.T, atol=1e-3)
+
+
+def test_metag_takes_more_features_than_rows_and_weights():
+    rng = np.random.default_rng(5)
+    X, ids = rng.normal(size=(40, 30)), np.repeat(np.arange(4), 10)
+    y = np.sign(X[:, 0] + 0.1 * rng.normal(size=40))
+    model = MeTaG(0.5).fit(X, y, task_id=ids)
+    assert model.gap_ <= 1e-4
+    weights = rng.integers(1, 3, size=40)
+    weighted = MeTaG(0.5, tol=1e-7).fit(X, y, task_id=ids, sample_weight=weights)
+    rows = np.repeat(np.arange(40), weights)
+    repeated = MeTaG(0.5, tol=1e-7).fit(X[rows], y[rows], task_id=ids[rows])
+    assert weighted.objective_[-1] == pytest.approx(repeated.objective_[-1], rel=1e-6)
+
+
+# ---------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize("rival", [CMTL, Whom, CoClus])
+def test_more_clusters_than_tasks_are_refused(rival, data):
+    X, y, ids = data
+    with pytest.raises(ValueError, match="n_task_clusters=7, but there are only 6 tasks; use at most 6"):
+        rival(n_task_clusters=7).fit(X, y, task_id=ids)
+    assert rival().fit(X, y, task_id=ids).n_task_clusters_ == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (CMTL(within=0.5), "between <= within"),
+        (CMTL(alpha=-1.0), r"alpha must be a float in \[0, inf\)"),
+        (CMTL(n_task_clusters=0), "n_task_clusters must be an int"),
+        (FlexClus(own=0.0), r"own must be a float in \(0, inf\)"),
+        (Whom(loss="hinge"), "loss must be one of"),
+        (CoClus(low_rank=-1.0), "low_rank must be a float"),
+        (MeTaG(tol=0.0), r"tol must be a float in \(0, inf\)"),
+    ],
+)
+def test_wrong_parameters_are_refused(model, message, data):
+    X, y, ids = data
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, task_id=ids)
