@@ -16,7 +16,7 @@ from mtlrun.core.errors import MtlrunError, UserError
 #: or a Typer called `app` (a group).
 COMMANDS = {
     "Experiments": ("reproduce", "status", "report", "show", "validate", "list", "clean"),
-    "Your own data": ("init", "train", "predict"),
+    "Your own data": ("compare", "init", "train", "predict"),
     "Data sets and machine": ("data", "env"),
 }
 #: Commands whose names Python has taken.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as _csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from scipy import sparse
 from mtlrun.core.errors import DataError
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.arff import ArffTable, read_arff
-from mtlrun.data.readers.csv import MISSING, decode, header_of, unequal_rows
+from mtlrun.data.readers.csv import EXACT, MISSING, decode, header_of, unequal_rows
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.svmlight import read_svmlight
 
@@ -141,6 +142,7 @@ def _text(file: DataFile, like: Table | None) -> Table:
             na_values=list(MISSING),
             skipinitialspace=True,
             low_memory=False,
+            **EXACT,
         )
     except (ValueError, pd.errors.ParserError) as error:
         unequal_rows(content, name, delimiter, columns, start)
@@ -187,9 +189,20 @@ def _arff(file: DataFile, like: Table | None) -> Table:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{file.where()}: two attributes are called {twice!r}", "Rename or drop one of the two.")
+    targets = _meka_labels(table)
     if sparse.issparse(table.X):
-        return Table(file.where(), pd.DataFrame(index=range(table.X.shape[0])), table.X.tocsr(), names)
-    return Table(file.where(), pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)}))
+        rows = pd.DataFrame(index=range(table.X.shape[0]))
+        return Table(file.where(), rows, table.X.tocsr(), names, default_targets=targets)
+    frame = pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)})
+    return Table(file.where(), frame, default_targets=targets)
+
+
+def _meka_labels(table: ArffTable) -> list[str]:
+    """Return the labels that MEKA names by ``-C n`` in the relation: the first n columns, the last ones if negative."""
+    found = re.search(r"-C\s+(-?\d+)", table.relation)
+    count = int(found[1]) if found else 0
+    names = [attribute.name for attribute in table.attributes]
+    return names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
 
 
 def _arff_column(table: ArffTable, j: int) -> Any:

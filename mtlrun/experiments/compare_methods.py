@@ -261,3 +261,11 @@ def with_unseen(candidate: Candidate, unseen: str) -> Candidate:
 def chosen_candidate(candidate: Candidate, chosen: dict[str, Any]) -> Candidate:
     """Return the method with parameters that were found, and no search."""
     return replace(candidate, params=with_params(candidate.params, chosen), grid={}, select_with={})
+
+
+def calibrated(candidate: Candidate) -> Candidate:
+    """Return the method with probabilities: its scores on held-out rows, calibrated."""
+    inner = {"estimator": candidate.estimator, "params": candidate.params}
+    return Candidate(
+        candidate.label, candidate.family, "mtlrun.estimators.calibrated:CalibratedTasks", {"estimator": inner}
+    )

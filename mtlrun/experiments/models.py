@@ -36,6 +36,7 @@ TRUSTED = frozenset(
     | {"mtlrun.estimators.pertask.PerTask", "mtlrun.features.weighted_degree.WeightedDegree"}
     | {"mtlrun.features.table.TableFeatures"}
     | {f"mtlrun.estimators.tabular.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
+    | {"mtlrun.estimators.calibrated.CalibratedTasks"}
 )
 
 

@@ -88,13 +88,22 @@ def train(
     _check_folder(folder, training, force)
     dataset = load_dataset(spec.dataset.id, data_dir=data_dir, **spec.dataset.options)
     _check_features(spec, dataset)
-    return train_dataset(training, dataset, folder, say=say)
+    trained = fit_training(training, dataset, say=say)
+    save_training(trained, folder)
+    return Outcome(folder, trained.result)
 
 
-def train_dataset(
-    training: Training, dataset: Dataset, folder: Path, *, say: Callable[[str], None] = lambda _: None
-) -> Outcome:
-    """Train, evaluate and save a model on a data set that is at hand; see `train`.
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, what `metrics.json` says of it, and the predictions of the test rows as CSV."""
+
+    model: Model
+    result: dict[str, Any]
+    predictions: str
+
+
+def fit_training(training: Training, dataset: Dataset, *, say: Callable[[str], None] = lambda _: None) -> Trained:
+    """Train and evaluate a model on a data set that is at hand; see `train`.
 
     Raises
     ------
@@ -119,9 +128,7 @@ def train_dataset(
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
     result = {"schema": SCHEMA, "id": training.id, "dataset": spec.dataset.name, "method": spec.method.estimator}
     result |= {**fitted.fields, "selection": fitted.selection, "refit": spec.refit}
-    facts = _facts(training, dataset, fitted.method, result)
-    _save(folder, Model(estimator, step, facts), result, predictions)
-    return Outcome(folder, result)
+    return Trained(Model(estimator, step, _facts(training, dataset, fitted.method, result)), result, predictions)
 
 
 @dataclass(frozen=True)
@@ -386,10 +393,10 @@ def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
     )
 
 
-def _save(folder: Path, model: Model, result: dict[str, Any], predictions: str) -> None:
+def save_training(trained: Trained, folder: Path) -> None:
     """Write all files, the model last: an interrupted run leaves no model beside the results of another one."""
     (folder / FACTS).unlink(missing_ok=True)
-    for name, value in ((CONFIG, model.facts["config"]), (METRICS, result)):
+    for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
         write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
-    write_atomic(folder / PREDICTIONS, predictions)
-    save_model(folder, model)
+    write_atomic(folder / PREDICTIONS, trained.predictions)
+    save_model(folder, trained.model)

@@ -171,6 +171,18 @@ def load_training(
     return Training(spec, _plain(spec), document.name)
 
 
+def training_of(config: Mapping[str, Any], source: str) -> Training:
+    """Return a training file that is given as plain data and known to be right.
+
+    Raises
+    ------
+    ValidationError
+        If it is not.
+    """
+    spec = TrainSpec.model_validate(config)
+    return Training(spec, _plain(spec), source)
+
+
 def validate_training(layers: Layers, data_dir: Path | None) -> tuple[TrainSpec | None, list[Problem]]:
     """Return the specification, None if it is none, and all problems found."""
     problems = list(layers.problems)

@@ -14,7 +14,7 @@ from mtlrun.report.text import Column, Grid, Section, exact, markdown_section, s
 
 SCHEMA = 1
 #: Fewer tasks carry too little evidence for a test over tasks; splits are then tested.
-MIN_TASKS = 6
+MIN_TASKS = 10
 LEVEL = 0.05
 #: Tasks named in the verdict, methods shown in tables per task.
 MAX_NAMED, MAX_COLUMNS = 8, 8
@@ -221,8 +221,13 @@ def verdict(board: Board) -> str:
         )
     elif sure:
         text = f"Multi-task learning hurt: {numbers}."
-    else:
+    elif beaten:
         text = f"Multi-task learning made no clear difference: {numbers}."
+    else:
+        text = (
+            f"Multi-task learning made no clear difference ({numbers}), and {rival.label} "
+            f"({show(rival.score, 'score')}) does better without it."
+        )
     return text + _hurt_text(board, joint, base)
 
 
@@ -240,7 +245,7 @@ def _hurt_text(board: Board, joint: Entry, base: Entry) -> str:
     count = len(hurt)
     text = f" It hurt {count} task{'s' * (count != 1)}"
     if board.n_splits > 1:
-        text += f", {len(always)} of them in every split" if len(always) != count else ", in every split"
+        text += ", in every split" if len(always) == count else f", {len(always) or 'none'} of them in every split"
     names = (always or [name for name, *_ in hurt])[:MAX_NAMED]
     more = ", ..." if count > len(names) else ""
     return f"{text}: {', '.join(names)}{more}."

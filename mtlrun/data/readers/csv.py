@@ -21,7 +21,7 @@ VERSION = 1
 
 #: pandas reads numbers exactly by itself since 3.1 and then deprecates being asked to.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 
 #: Cells that stand for "no value" where a column may have gaps.
 MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
@@ -82,7 +82,7 @@ def read_table(
             keep_default_na=False,
             na_values={i: list(MISSING) for i, c in enumerate(columns) if c in gaps},
             skipinitialspace=True,
-            **_EXACT,
+            **EXACT,
         )
     except (ValueError, pd.errors.ParserError) as error:
         _explain(content, name, delimiter, columns, start, texts, gaps, str(error))

@@ -1,0 +1,192 @@
+"""What a comparison found, as DataFrames and as files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from mtlrun.core.errors import UserError
+from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import digest
+from mtlrun.data.roles import Roles
+from mtlrun.data.tables import Table, data_file
+from mtlrun.experiments.models import Model
+from mtlrun.experiments.training import Trained, save_training
+from mtlrun.report.leaderboard import Board, json_text, leaderboard_grid, markdown, task_grid, verdict
+from mtlrun.report.text import Grid, csv_grid
+
+CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
+COEFFICIENTS = "coefficients.csv"
+
+
+@dataclass
+class Comparison:
+    """Result of `mtlrun.compare`.
+
+    Attributes
+    ----------
+    board : Board
+        Everything that was measured.
+    dataset : Dataset
+        What the table became.
+    trained : Trained
+        The best method, fitted on all rows.
+    roles, table, more : Roles, Table, Table or None
+        Where the data set came from.
+    coefficients : DataFrame or None
+        A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
+        multi-task one (`coefficients_of`).
+    coefficients_of : str
+    """
+
+    board: Board
+    dataset: Dataset
+    trained: Trained
+    roles: Roles
+    table: Table
+    more: Table | None
+    coefficients: pd.DataFrame | None
+    coefficients_of: str
+
+    @property
+    def verdict(self) -> str:
+        """Whether multi-task learning helped, and which tasks it hurt, in one sentence or two."""
+        return verdict(self.board)
+
+    @property
+    def leaderboard(self) -> pd.DataFrame:
+        """One row per method, the best first: score, spread, ranks, seconds, wins against independent learning, p."""
+        return _frame(leaderboard_grid(self.board))
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """One row per task, a column per method."""
+        return _frame(task_grid(self.board)).set_index("task")
+
+    @property
+    def model(self) -> Model:
+        """The best method, fitted on all rows: ``model.scores(X, task_id)`` of the columns of the table."""
+        return self.trained.model
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The best method as a training file."""
+        return self.model.facts["config"]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the scores of all methods, with the spread over splits; returns the matplotlib axes."""
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(7, 0.35 * len(self.board.entries) + 1), layout="constrained").subplots()
+        ranked = self.board.ranked()[::-1]
+        table = self.leaderboard.set_index("method")
+        spread = [table["std"].get(e.label) for e in ranked]
+        colours = ["C0" if e.family == "multi-task" else "0.6" for e in ranked]
+        for place, (entry, std, colour) in enumerate(zip(ranked, spread, colours, strict=True)):
+            ax.errorbar(entry.score, place, xerr=None if pd.isna(std) else std, fmt="o", color=colour)
+        ax.set_yticks(range(len(ranked)), [e.label for e in ranked])
+        direction = "greater" if self.board.greater else "smaller"
+        ax.set_xlabel(f"{self.board.metric} ({direction} is better); blue: multi-task")
+        return ax
+
+    def save(self, folder: str | Path) -> Path:
+        """Write everything into a folder.
+
+        ``leaderboard.md``, ``leaderboard.json``, ``leaderboard.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
+        feature), ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card)
+        and ``model`` (for ``mtlrun predict model NEW``).
+
+        Raises
+        ------
+        UserError
+            If the folder cannot be written.
+        """
+        folder = Path(folder)
+        try:
+            write_atomic(folder / "leaderboard.md", markdown(self.board))
+            write_atomic(folder / "leaderboard.json", json_text(self.board))
+            write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
+            write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
+            (folder / COEFFICIENTS).unlink(missing_ok=True)
+            if self.coefficients is not None:
+                write_atomic(folder / COEFFICIENTS, self.coefficients.to_csv(float_format="%.8g", lineterminator="\n"))
+            self._save_data(folder / DATA)
+            write_atomic(folder / CHOSEN, self._yaml())
+            save_training(self.trained, folder / MODEL)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        return folder
+
+    def _yaml(self) -> str:
+        config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}
+        config["dataset"] = config["dataset"]["id"]
+        text = yaml.safe_dump(jsonable(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+        head = (
+            f"# The best method of a comparison on {self.dataset.title}, searched and fitted again on the same data.\n"
+        )
+        return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
+
+    def _save_data(self, folder: Path) -> None:
+        """Store the table beside a card that says what its columns are."""
+        names = [
+            self._store(table, folder, part) for table, part in ((self.table, "rows"), (self.more, "test")) if table
+        ]
+        options: dict[str, Any] = {"data": names[0]}
+        if self.more is not None:
+            names.append(self._store(self.more, folder, "test"))
+            options["test"] = names[1]
+        standard = asdict(Roles())
+        for key, value in asdict(self.roles).items():
+            if value != standard[key]:
+                options[key] = list(value) if isinstance(value, tuple) else value
+        files = []
+        for name in names:
+            sha256, size = digest(data_file(folder / self.dataset.id / name)[0])
+            files.append({"name": name, "sha256": sha256, "bytes": size})
+        card = {
+            "schema": 1,
+            "id": self.dataset.id,
+            "title": self.dataset.title,
+            "task_type": self.dataset.task_type,
+            "design": "shared" if self.dataset.task_id is None else "ragged",
+            "reader": {"name": "table", "options": options},
+            "folder": self.dataset.id,
+            "files": files,
+            "licence": "that of the user's data",
+            "citation": "none",
+        }
+        text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
+        write_atomic(folder / "cards" / f"{self.dataset.id}.yaml", text)
+
+    def _store(self, table: Table, folder: Path, part: str) -> str:
+        """Link or unpack the file of a table into the folder, or write a frame as csv; return its name there."""
+        home = folder / self.dataset.id
+        home.mkdir(parents=True, exist_ok=True)
+        origin = Path(table.name)
+        if not origin.is_file():
+            write_atomic(home / f"{part}.csv", table.frame.to_csv(index=False))
+            return f"{part}.csv"
+        file, suffix = data_file(origin)
+        place = home / f"{part}{suffix}"
+        place.unlink(missing_ok=True)
+        if file.container == "plain":
+            try:
+                os.link(origin, place)
+                return place.name
+            except OSError:  # another disk, or a file system without links
+                pass
+        with file.open() as source, place.open("wb") as sink:
+            shutil.copyfileobj(source, sink)
+        return place.name
+
+
+def _frame(grid: Grid) -> pd.DataFrame:
+    return pd.DataFrame(grid.rows, columns=[column.name for column in grid.columns])

@@ -1,0 +1,304 @@
+"""Runs the methods of a comparison on repeated splits, within a budget of time where one is given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.core.records import OK
+from mtlrun.data.dataset import Dataset
+from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
+from mtlrun.experiments.keys import derive_seed
+from mtlrun.experiments.pool import Outcome, Pool
+from mtlrun.experiments.training import fit_split
+from mtlrun.experiments.trainspec import TrainSpec
+from mtlrun.experiments.trial import split_rows
+from mtlrun.report.leaderboard import Entry
+
+#: Rows that a pilot fit takes to estimate what a method costs.
+PILOT_ROWS = 2000
+#: Part of the budget that the plan may fill; the rest is for the last fit, and for estimates that are too low.
+FILL = 0.75
+#: Part of the budget that the estimates themselves may take.
+PILOT_PART = 0.2
+MAX_SPLITS = 10
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How methods are compared.
+
+    Attributes
+    ----------
+    split : dict
+        As of a training file: ``{"kind": "random", "train": 0.7}`` or ``{"kind": "published", "name": ...}``.
+    n_splits, folds : int
+        Repeated splits, and folds of the search inside the training part.
+    metric : str
+    seed : int
+    """
+
+    split: dict[str, Any]
+    n_splits: int
+    folds: int
+    metric: str
+    seed: int
+
+    def spec(self, candidate: Candidate, dataset: Dataset) -> dict[str, Any]:
+        """Return a method as a training file."""
+        method: dict[str, Any] = {"estimator": candidate.estimator}
+        for name in ("params", "grid", "select_with"):
+            if getattr(candidate, name):
+                method[name] = getattr(candidate, name)
+        config: dict[str, Any] = {
+            "schema": 1,
+            "kind": "train",
+            "id": f"compare/{dataset.id}",
+            "title": f"{candidate.label} on {dataset.title}",
+            "dataset": {"id": dataset.id},
+            "features": "table",
+            "method": method,
+            "split": self.split,
+            "metrics": [self.metric],
+            "seed": self.seed,
+        }
+        if candidate.grid:
+            config["selection"] = {"folds": self.folds, "metric": self.metric}
+        return config
+
+    def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return training and test rows of a split."""
+        return split_rows(dataset, {**self.split, "trial": trial, "seed": derive_seed(self.seed, dataset.id, trial)})
+
+
+@dataclass
+class Plan:
+    """What is run: methods (some with smaller grids), number of splits, estimates, and what is left out."""
+
+    candidates: list[Candidate]
+    n_splits: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    shrunk: dict[str, str] = field(default_factory=dict)
+
+
+def run_unit(dataset: Dataset, config: dict[str, Any], rows: Any, trial: int) -> dict[str, Any]:
+    """Fit one method on one split; what `Entry` needs of it."""
+    started = time.perf_counter()
+    spec = TrainSpec.model_validate(config)
+    fitted = fit_split(spec, dataset, rows, trial=trial, threads=1)
+    metric = spec.metrics[0]
+    return {
+        "score": fitted.fields["metrics"][metric],
+        "tasks": [None if value != value else value for value in fitted.fields["per_task"][metric]],
+        "converged": fitted.fields["status"] == OK,
+        "chosen": fitted.selection.get("chosen", {}),
+        "edges": fitted.selection.get("edges", {}),
+        "fit": fitted.fields["seconds"]["fit"],
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def run_plan(
+    plan: Plan,
+    dataset: Dataset,
+    protocol: Protocol,
+    *,
+    jobs: int,
+    deadline: float | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Entry]:
+    """Run all methods on all splits, split by split.
+
+    With a deadline (of `time.monotonic`) a piece that would not be done in time is not started, and one that takes too
+    long is stopped; the numbers of finished pieces do not depend on it, nor on `jobs`.
+    """
+    entries = {c.label: Entry(c.label, c.family) for c in plan.candidates}
+    for label, note in plan.shrunk.items():
+        entries[label].notes.append(note)
+    for trial in range(plan.n_splits):
+        if trial and deadline is not None and time.monotonic() + max(plan.seconds.values(), default=0.0) > deadline:
+            plan.left_out.append(f"splits {trial + 1} to {plan.n_splits}: the budget was spent")
+            break
+        limit = None if deadline is None else max(deadline - time.monotonic(), 1.0)
+        units = _units(plan, dataset, protocol, trial, deadline)
+        for (label, number), outcome in Pool(jobs=jobs, seconds=limit).run(run_unit, units):
+            _record(entries[label], number, outcome)
+            say(_line(label, number, plan.n_splits, protocol.metric, outcome))
+    for entry in entries.values():
+        entry.scores = dict(sorted(entry.scores.items()))
+        entry.tasks = dict(sorted(entry.tasks.items()))
+        entry.chosen = dict(sorted(entry.chosen.items()))
+        entry.notes = list(dict.fromkeys(entry.notes))
+        entry.errors = list(dict.fromkeys(entry.errors))
+    return list(entries.values())
+
+
+def _units(
+    plan: Plan, dataset: Dataset, protocol: Protocol, trial: int, deadline: float | None
+) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    rows = protocol.rows(dataset, trial)
+    # Long pieces first would balance better, but cheap methods first leave a result whatever happens.
+    for candidate in plan.candidates:
+        if deadline is not None and time.monotonic() + plan.seconds.get(candidate.label, 0.0) > deadline:
+            plan.left_out.append(f"{candidate.label}, split {trial + 1}: no time was left")
+            continue
+        yield (candidate.label, trial), (dataset, protocol.spec(candidate, dataset), rows, trial)
+
+
+def _record(entry: Entry, trial: int, outcome: Outcome) -> None:
+    if outcome.status != OK:
+        entry.errors.append(outcome.error or outcome.status)
+        return
+    value = outcome.value
+    entry.scores[trial] = value["score"]
+    entry.tasks[trial] = value["tasks"]
+    entry.seconds.append(value["seconds"])
+    entry.fit_seconds.append(value["fit"])
+    entry.chosen[trial] = value["chosen"]
+    if not value["converged"]:
+        entry.notes.append("not converged")
+    for name, end in value["edges"].items():
+        entry.notes.append(f"{name.rpartition('__')[2]} at the {end} end of its grid")
+
+
+def _line(label: str, trial: int, n_splits: int, metric: str, outcome: Outcome) -> str:
+    if outcome.status != OK:
+        return f"split {trial + 1}/{n_splits}  {label}: {outcome.error}"
+    value = outcome.value
+    return f"split {trial + 1}/{n_splits}  {label}: {metric} {value['score']:.4g}, {value['seconds']:.3g} s"
+
+
+def make_plan(
+    candidates: list[Candidate],
+    dataset: Dataset,
+    protocol: Protocol,
+    *,
+    budget: float | None,
+    jobs: int,
+    say: Callable[[str], None] = lambda _: None,
+) -> Plan:
+    """Decide what is run.
+
+    Without a budget everything. With one, a pilot fit on at most 2000 rows estimates what every method costs; the
+    trivial and an independent baseline come first, then other baselines and multi-task methods in turn. Where the whole
+    grid is too dear a smaller one is taken, and what does not fit even then is left out. Time left buys more splits.
+
+    Parameters
+    ----------
+    budget : float or None
+        Seconds.
+    jobs : int
+        Processes (not -1).
+
+    Raises
+    ------
+    ConfigError
+        If the budget does not suffice for a baseline and a multi-task method on one split; says what would do.
+    """
+    if budget is None:
+        return Plan(candidates, protocol.n_splits)
+    started = time.monotonic()
+    rows = protocol.rows(dataset, 0)[0]
+    whole, order = {}, []
+    left_out = []
+    for candidate in _in_turn(candidates):
+        if order and time.monotonic() - started > PILOT_PART * budget and len(order) >= 3:
+            left_out.append(f"{candidate.label}: no time to estimate what it costs")
+            continue
+        seconds = _pilot(candidate, dataset, rows, protocol)
+        if seconds is None:
+            left_out.append(f"{candidate.label}: fails on a part of the rows")
+            continue
+        whole[candidate.label] = seconds
+        order.append(candidate)
+    capacity = max(budget - (time.monotonic() - started), 0.0) * FILL * jobs
+    plan = _fill(order, whole, capacity, protocol)
+    plan.left_out += left_out
+    families = {c.family for c in plan.candidates}
+    if MULTITASK not in families or not families & {INDEPENDENT, TRIVIAL}:
+        _too_small(order, whole, budget, jobs, time.monotonic() - started)
+    spent = sum(plan.seconds.values())
+    rounds = int(capacity / spent) if spent > 0 else MAX_SPLITS
+    most = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
+    plan.n_splits = max(1, min(rounds, most))
+    if plan.n_splits < protocol.n_splits:
+        plan.left_out.append(f"{protocol.n_splits - plan.n_splits} of {protocol.n_splits} splits")
+    say(f"estimated: {plan.n_splits} splits of about {spent / jobs:.3g} s, budget {budget:.3g} s")
+    return plan
+
+
+def _in_turn(candidates: list[Candidate]) -> list[Candidate]:
+    """Return trivial and independent methods, then baselines and multi-task methods in turn."""
+    first = [c for c in candidates if c.family == TRIVIAL][:1] + [c for c in candidates if c.family == INDEPENDENT][:1]
+    joint = [c for c in candidates if c.family == MULTITASK]
+    rest = [c for c in candidates if c not in first and c not in joint]
+    for k in range(max(len(joint), len(rest))):
+        first += joint[k : k + 1] + rest[k : k + 1]
+    return first
+
+
+def _pilot(candidate: Candidate, dataset: Dataset, rows: np.ndarray, protocol: Protocol) -> float | None:
+    """Return the seconds of one fit on the training rows, extrapolated from a part of them; None if it fails."""
+    part = rows if len(rows) <= PILOT_ROWS else np.sort(np.random.default_rng(0).permutation(rows)[:PILOT_ROWS])
+    if dataset.task_id is not None:  # every task needs rows, of both sides
+        part = np.union1d(part, np.concatenate([rows[dataset.task_id[rows] == t][:2] for t in range(dataset.n_tasks)]))
+    started = time.perf_counter()
+    try:
+        run_unit(dataset, protocol.spec(candidate.shrunk(1), dataset), (part, part[: max(len(part) // 10, 2)]), 0)
+    except Exception:  # a method that cannot be fitted here is left out, and the report says so
+        return None
+    return (time.perf_counter() - started) * max(len(rows) / len(part), 1.0)
+
+
+def _unit_seconds(candidate: Candidate, fit: float, folds: int) -> float:
+    """Return the seconds of search and fit, from those of one fit; a fold trains on its part of the rows."""
+    if not candidate.grid:
+        return fit
+    return fit * (1 + candidate.n_candidates * (folds - 1))
+
+
+def _fill(order: list[Candidate], fit: dict[str, float], capacity: float, protocol: Protocol) -> Plan:
+    """Take methods in their order while they fit, with smaller grids where that helps."""
+    plan = Plan([], 1)
+    share = capacity / max(len(order), 1)
+    for candidate in order:
+        options = [candidate, candidate.shrunk(max(candidate.n_candidates // 3, 2)), candidate.shrunk(1)]
+        left = capacity - sum(plan.seconds.values())
+        for option in options:
+            seconds = _unit_seconds(option, fit[candidate.label], protocol.folds)
+            # Beyond its share a method may not take what the ones behind it need.
+            if seconds <= min(left, max(share * 2, left / 3)):
+                plan.candidates.append(option)
+                plan.seconds[candidate.label] = seconds
+                if option.n_candidates < candidate.n_candidates:
+                    plan.shrunk[candidate.label] = (
+                        f"{option.n_candidates} of {candidate.n_candidates} combinations searched (budget)"
+                    )
+                break
+        else:
+            plan.left_out.append(f"{candidate.label}: one split takes about {seconds:.3g} s without any search")
+    return plan
+
+
+def _too_small(order: list[Candidate], fit: dict[str, float], budget: float, jobs: int, spent: float) -> None:
+    """Refuse the budget and say what would do."""
+    joint = [c for c in order if c.family == MULTITASK]
+    base = [c for c in order if c.family in (TRIVIAL, INDEPENDENT)]
+    if not joint or not base:
+        raise ConfigError(
+            f"--budget {budget / 60:g}: no multi-task method could be tried in this time", "Give it more minutes."
+        )
+    cheapest = min(joint, key=lambda c: fit[c.label])
+    need = spent + (sum(fit[c.label] for c in base) + fit[cheapest.label]) / FILL / jobs
+    minutes = float(f"{1.3 * need / 60 + 0.05:.1g}")
+    names = ", ".join([*(c.label for c in base), cheapest.label])
+    raise ConfigError(
+        f"--budget {budget / 60:g} minutes is too small: a baseline and a multi-task method on one split do not fit",
+        f"--budget {minutes:g} would run {names} on one split.",
+    )
