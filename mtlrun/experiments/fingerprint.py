@@ -30,6 +30,7 @@ NOT_NUMERICAL = frozenset(
         "mtlrun.estimators.methodinfo",
         "mtlrun.estimators.methods",
         "mtlrun.estimators.methods_composite",
+        "mtlrun.estimators.methods_groups",
         "mtlrun.estimators.registry",
     }
 )
