@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def guess_rho(penalties: Sequence[Penalty], rotation: Rotation, shape: tuple[int
 
 def total(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Return the sum of the arrays; a single one is not copied."""
-    return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0)
+    return reduce(np.add, arrays)
 
 
 def _norm(arrays: Sequence[np.ndarray]) -> float:
