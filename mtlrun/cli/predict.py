@@ -36,8 +36,12 @@ File = Annotated[
     ),
 ]
 TaskColumn = Annotated[
-    str,
-    typer.Option("--task-column", metavar="NAME", help="Column that names the task of every row."),
+    str | None,
+    typer.Option(
+        "--task-column",
+        metavar="NAME",
+        help="Column that names the task of every row; default that of the training, else 'task'.",
+    ),
 ]
 Task = Annotated[
     str | None,
@@ -46,6 +50,10 @@ Task = Annotated[
 Labels = Annotated[
     bool,
     typer.Option("--labels", help="Write labels (-1, +1) instead of scores for data that share one X."),
+]
+Probabilities = Annotated[
+    bool,
+    typer.Option("--proba", help="Write the probability of +1 too (instead of scores for data that share one X)."),
 ]
 Trust = Annotated[
     list[str] | None,
@@ -60,9 +68,10 @@ Trust = Annotated[
 def predict(
     model: ModelPath,
     data: Data,
-    task_column: TaskColumn = "task",
+    task_column: TaskColumn = None,
     task: Task = None,
     labels: Labels = False,
+    probabilities: Probabilities = False,
     trust: Trust = None,
     data_dir: options.DataDir = None,
     output: File = None,
@@ -79,14 +88,18 @@ def predict(
     try:
         guessed = None if task_type == "regression" else fitted.labels(X, codes)
         scores = guessed if labels and codes is None and guessed is not None else fitted.scores(X, codes)
+        chances = fitted.probabilities(X, codes) if probabilities else None
     except ValueError as error:
         raise UserError(f"{data}: {error}") from error
-    table = predictions_table(scores, task_type=task_type, tasks=fitted.facts["tasks"], task_id=codes, labels=guessed)
+    if chances is not None and codes is None:
+        scores = chances
+    facts = {"task_type": task_type, "tasks": fitted.facts["tasks"], "task_id": codes}
+    table = predictions_table(scores, labels=guessed, probabilities=None if codes is None else chances, **facts)
     _write(to_csv(table), output or Path(f"{_stem(data)}-predictions.csv"), len(table), quiet)
 
 
 def _rows(
-    fitted: Model, data: str, task_column: str, task: str | None, data_dir: Path | None, quiet: bool
+    fitted: Model, data: str, task_column: str | None, task: str | None, data_dir: Path | None, quiet: bool
 ) -> tuple[Any, Any]:
     """Return X and the task codes (None for a shared design) of new rows or of a whole data set."""
     from mtlrun.data.rows import Wanted, read_rows
@@ -95,8 +108,14 @@ def _rows(
     path = Path(data)
     if path.suffix or path.exists():
         columns = facts["input"]
+        task_column = task_column or columns.get("task_column") or "task"
         wanted = Wanted(
-            columns["n_features"], tuple(columns["names"]), columns["strings"], task_column if fitted.ragged else None
+            columns["n_features"],
+            tuple(columns["names"]),
+            columns["strings"],
+            task_column if fitted.ragged else None,
+            columns.get("table", False),
+            columns.get("categories", {}),
         )
         rows = read_rows(path, wanted)
         if rows.ignored and not quiet:
@@ -111,7 +130,7 @@ def _rows(
     if names is None:
         raise DataError(
             f"{data}: does not say to which of the {len(facts['tasks'])} tasks the rows belong",
-            f"Add a column named {task_column!r}, name it with --task-column, or say --task NAME for all rows.",
+            f"Add a column named {task_column or 'task'!r}, name it by --task-column, or say --task NAME for all rows.",
         )
     return X, fitted.task_codes(names)
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.splitters import GROUP, TIME, WEIGHT, group_split, time_split
-from mtlrun.data.tables import Table, stack_tables
+from mtlrun.data.tables import Table, coded, names_of, stack_tables
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50
@@ -246,7 +246,7 @@ def _tasks(make: _Building, name: str) -> tuple[np.ndarray, list[str]]:
         row = int(np.argmax(column.isna()))
         raise DataError(f"{make.table.where(row)}: the task column {name!r} is empty", "Every row needs its task.")
     codes, values = pd.factorize(column)
-    return codes.astype(np.int64), [f"{v:g}" if isinstance(v, float) else str(v) for v in values.tolist()]
+    return codes.astype(np.int64), names_of(pd.Series(values))
 
 
 def _enough(
@@ -338,7 +338,8 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
         if name in make.roles.categorical or not pd.api.types.is_numeric_dtype(column):
             if name not in make.roles.categorical:
                 _refuse_mixed(make, name, column)
-            values, words = _coded(column)
+            words = sorted(set(names_of(column.dropna())))
+            values = coded(column, words)
             if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and name not in make.roles.categorical:
                 make.notes.append(f"column {name!r} has {len(words)} different words, an identifier: left out")
                 continue
@@ -361,14 +362,6 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
     if not columns:
         raise DataError(f"{make.table.name}: no column is left as a feature", "Name fewer columns in the options.")
     return np.column_stack(columns), names, categories
-
-
-def _coded(column: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Return the numbers of words, NaN where missing, and the words in alphabetical order."""
-    texts = column.map(lambda v: f"{v:g}" if isinstance(v, float) else str(v).strip(), na_action="ignore")
-    words = sorted(texts.dropna().unique().tolist())
-    codes = texts.map({word: float(i) for i, word in enumerate(words)})
-    return codes.to_numpy(dtype=float), words
 
 
 def _refuse_mixed(make: _Building, name: str, column: pd.Series) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from mtlrun.core.errors import DataError
@@ -18,8 +19,7 @@ from mtlrun.data.readers.csv import decode, read_table
 from mtlrun.data.readers.fasta import read_fasta
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.svmlight import read_svmlight
-
-_CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
+from mtlrun.data.tables import Table, coded, data_file, names_of, read_table_file
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,18 @@ class Wanted:
         Whether X holds sequences of letters.
     task_column : str or None
         Column of a table that names the task of every row; None when the model needs no tasks.
+    table : bool
+        Whether the model was fitted on a table of words, numbers and empty cells (`mtlrun.data.tables`).
+    categories : mapping of str to list of str
+        Words of its columns of words.
     """
 
     n_features: int
     features: tuple[str, ...] = ()
     strings: bool = False
     task_column: str | None = None
+    table: bool = False
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,13 +85,12 @@ def read_rows(path: Path, wanted: Wanted) -> NewRows:
     DataError
         If the file is absent or damaged, of another format, or its columns are not those of the model.
     """
-    container = _CONTAINERS.get(path.suffix.lower(), "plain")
-    suffix = Path(path.stem).suffix.lower() if container != "plain" else path.suffix.lower()
-    if not path.is_file():
-        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    file, suffix = data_file(path)
+    if wanted.table and suffix != ".npz":
+        return _of_table(read_table_file(file, suffix), wanted)
     if suffix not in _READERS:
         raise DataError(f"{path}: no known format", f"Known suffixes: {', '.join(_READERS)}, also compressed with .gz.")
-    rows = _READERS[suffix](DataFile(path.name, path, container), wanted)
+    rows = _READERS[suffix](file, wanted)
     if (rows.X.dtype.kind == "S") != wanted.strings:
         kinds = ("sequences", "numbers") if wanted.strings else ("numbers", "sequences")
         raise DataError(f"{path}: the model was fitted on {kinds[0]}, the file holds {kinds[1]}")
@@ -94,6 +99,32 @@ def read_rows(path: Path, wanted: Wanted) -> NewRows:
         what = "letters per sequence" if wanted.strings else "columns"
         raise DataError(f"{path}: {found} {what}, the model has {wanted.n_features}")
     return rows
+
+
+def _of_table(table: Table, wanted: Wanted) -> NewRows:
+    """Take the model's columns of a table; words become their numbers, a new word one beyond them."""
+    missing = [name for name in wanted.features if name not in table.columns]
+    if missing:
+        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        raise DataError(f"{table.name}: {len(missing)} of the model's features are missing: {shown}")
+    tasks = None
+    if wanted.task_column is not None and wanted.task_column in table.frame.columns:
+        tasks = names_of(table.frame[wanted.task_column])
+    ignored = [n for n in table.columns if n not in wanted.features and n != wanted.task_column]
+    if table.features is not None:
+        positions = [table.feature_names.index(name) for name in wanted.features]
+        return NewRows(table.features[:, positions], tasks, ignored)
+    columns = []
+    for name in wanted.features:
+        column = table.frame[name]
+        if name in wanted.categories:
+            columns.append(coded(column, wanted.categories[name]))
+        elif pd.api.types.is_numeric_dtype(column):
+            columns.append(column.to_numpy(dtype=float))
+        else:
+            place = table.where(int(np.argmax(pd.to_numeric(column, errors="coerce").isna())))
+            raise DataError(f"{place}: column {name!r} holds words, the model was fitted on numbers")
+    return NewRows(np.column_stack(columns), tasks, ignored)
 
 
 def _table(file: DataFile, wanted: Wanted) -> NewRows:

@@ -255,6 +255,20 @@ _READERS: dict[str, Callable[[DataFile, Table | None], Table]] = {
 }
 
 
+def names_of(column: pd.Series) -> list[str]:
+    """Return the cells of a column as names: ``1`` for 1.0, no blanks at the ends."""
+    return [f"{v:g}" if isinstance(v, float) else str(v).strip() for v in column.tolist()]
+
+
+def coded(column: pd.Series, words: Sequence[str]) -> np.ndarray:
+    """Return the position of every cell among the words: NaN where missing, one beyond the last for a new word."""
+    position = {word: float(i) for i, word in enumerate(words)}
+    known = column.notna().to_numpy()
+    codes = np.full(len(column), np.nan)
+    codes[known] = [position.get(name, float(len(words))) for name in names_of(column[known])]
+    return codes
+
+
 def _numbered(count: int) -> list[str]:
     return [f"x{j + 1}" for j in range(count)]
 

@@ -132,7 +132,8 @@ def compare(
         raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
     shared = {"train": settings.train, "seed": settings.seed, "splits": settings.splits or 3}
     roles = Roles(targets=tuple(names), task=task, **shared, **given)
-    dataset = _named(make_dataset(table, roles, more), table, more)
+    dataset = _named(make_dataset(table, roles, more), table)
+    dataset.options = {"task": task or table.default_task}
     metric = _metric(settings.metric, dataset)
     protocol = Protocol(_split(dataset, settings), _n_splits(dataset, settings), settings.folds, metric, settings.seed)
     candidates = _candidates(settings, dataset, roles.unseen)
@@ -198,7 +199,7 @@ def _label_names(path: Path, table: Table) -> list[str]:
     return names
 
 
-def _named(dataset: Dataset, table: Table, more: Table | None) -> Dataset:
+def _named(dataset: Dataset, table: Table) -> Dataset:
     """Give the data set a name that no card of mtlrun has, and a fingerprint of its content."""
     stem = Path(table.name).name.partition(".")[0]
     slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "data"

@@ -39,6 +39,9 @@ TRUSTED = frozenset(
     | {"mtlrun.estimators.calibrated.CalibratedTasks"}
 )
 
+#: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.
+CONTAINERS = frozenset({"numpy.dtype", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"})
+
 
 @dataclass
 class Model:
@@ -64,10 +67,18 @@ class Model:
         """Whether every row belongs to one task."""
         return self.facts["design"] == "ragged"
 
+    @property
+    def unseen(self) -> str:
+        """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
+        params = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        found = [value for name, value in params.items() if name.rpartition("__")[2] == "unseen"]
+        return "mean" if "mean" in found else "error"
+
     def task_codes(self, names: Sequence[str] | np.ndarray) -> np.ndarray:
         """Return the position of every task, given by name or, as integers, by position.
 
-        Names may be written as positions where no task of the model is called by a number.
+        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
+        model fitted with ``unseen="mean"``.
 
         Raises
         ------
@@ -84,6 +95,9 @@ class Model:
             numbers |= {str(t): t for t in range(len(tasks))}
         for name in dict.fromkeys(names):
             if name not in numbers:
+                if self.unseen == "mean":
+                    numbers[name] = -1
+                    continue
                 raise UnknownNameError("task of the model", name, tasks)
         return np.array([numbers[name] for name in names], dtype=int)
 
@@ -94,6 +108,23 @@ class Model:
     def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
         return predict_labels(self.estimator, self._features(X), task_id)
+
+    def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return the probability of +1, in the shape of `scores`.
+
+        Raises
+        ------
+        UserError
+            If the model has none.
+        """
+        if not hasattr(self.estimator, "predict_proba"):
+            raise UserError(
+                f"{self.facts['estimator']['name']} gives no probabilities",
+                "Compare with --calibrate, or train a model with the logistic loss.",
+            )
+        X = self._features(X)
+        found = self.estimator.predict_proba(X) if task_id is None else self.estimator.predict_proba(X, task_id=task_id)
+        return np.asarray(found if task_id is None and self.facts["design"] == "shared" else found[:, 1])
 
     def _features(self, X: Any) -> Any:
         return X if self.step is None else self.step.transform(X)
@@ -174,7 +205,7 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
         raise DataError(f"{file}: {error.strerror}") from None
     if hashlib.sha256(archive).hexdigest() != facts["files"].get(ARCHIVE):
         raise DataError(f"{file}: not the file that {FACTS} describes", "Train the model again.")
-    allowed = sorted(TRUSTED | {name.replace(":", ".") for name in trust})
+    allowed = sorted(TRUSTED | CONTAINERS | {name.replace(":", ".") for name in trust})
     try:
         content = skops.io.loads(archive, trusted=allowed)
     except UntrustedTypesFoundException:

@@ -18,6 +18,7 @@ def predictions_table(
     task_id: np.ndarray | None = None,
     labels: np.ndarray | None = None,
     targets: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
 ) -> pd.DataFrame:
     """Return predictions as a table.
 
@@ -36,11 +37,14 @@ def predictions_table(
         Of the shape of the scores; class numbers, shape (n,), in a multi-class set.
     targets : ndarray, optional
         True values of shape (n,).
+    probabilities : ndarray of shape (n,), optional
+        Of +1, ragged data.
 
     Returns
     -------
     DataFrame
-        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], score, label``.
+        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], score, label,
+        [probability]``; a task of code -1 is called ``unknown``.
         Shared: ``row`` and one column per task with its score. Multi-class: ``row, [target], label``.
     """
     table: dict[str, Any] = {"row": np.arange(len(scores)) if rows is None else rows}
@@ -54,7 +58,7 @@ def predictions_table(
         columns = pd.DataFrame(scores, columns=names)
         return pd.concat([pd.DataFrame(table), columns], axis=1)
     if task_id is not None:
-        table["task"] = names[task_id]
+        table["task"] = np.append(names, "unknown")[task_id]
     if targets is not None:
         table["target"] = targets
     if task_type == "regression":
@@ -62,6 +66,8 @@ def predictions_table(
     else:
         table["score"] = scores
         table["label"] = np.asarray(labels, dtype=int)
+        if probabilities is not None:
+            table["probability"] = probabilities
     return pd.DataFrame(table)
 
 

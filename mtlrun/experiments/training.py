@@ -356,7 +356,8 @@ def _facts(training: Training, dataset: Dataset, method: _Method, result: Mappin
             "names": dataset.features,
             "strings": dataset.strings,
             "categories": dataset.categories,
-            "gaps": training.spec.features is not None and training.spec.features.kind == "table",
+            "task_column": dataset.options.get("task"),
+            "table": training.spec.features is not None and training.spec.features.kind == "table",
         },
         "estimator": {
             "name": training.spec.method.estimator,
