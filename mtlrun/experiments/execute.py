@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import FAILED, CellRecord, jsonable, write_atomic
+from mtlrun.core.records import DONE, FAILED, CellRecord, jsonable, write_atomic
 from mtlrun.experiments.plan import EVALUATION, Cell, Plan, survey
 from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.progress import Progress, Silent
@@ -199,6 +199,7 @@ class _Runner:
         except KeyboardInterrupt:
             return True
         except _Stop:
+            self._fail_with_selection(evaluations)
             return False
         finally:
             self.store.locks.release_all()
@@ -217,6 +218,12 @@ class _Runner:
             elif self._claim(cell, []):
                 self._finish(cell, record)
         return ready
+
+    def _fail_with_selection(self, evaluations: list[Cell]) -> None:
+        """Make the failed selection that ended the work a row of the table: its evaluations have failed with it."""
+        failed = {key for key, status in self.computed.items() if status not in DONE}
+        self.fail_fast = False
+        self._ready([cell for cell in evaluations if cell.needs in failed])
 
     def _phase(self, cells: list[Cell], pool: Pool, phase: Phase) -> None:
         """Compute cells of one kind; those that other processes hold are waited for."""

@@ -59,7 +59,8 @@ class Layers:
 
     def apply_profile(self, name: str, fixed: tuple[str, ...]) -> None:
         """Lay a profile over the data: mappings are merged, lists replaced, methods merged by label."""
-        overrides = (self.document.data.get("profiles") or {}).get(name)
+        profiles = self.document.data.get("profiles")
+        overrides = profiles.get(name) if isinstance(profiles, dict) else None
         if not isinstance(overrides, dict):
             return
         root: KeyPath = ("profiles", name)

@@ -197,8 +197,9 @@ def _choose_profile(document: Document, profile: str | None) -> str:
 
 
 def _dataset_ids(document: Document) -> tuple[str, ...]:
-    entries = document.data["datasets"]
-    return tuple(dict.fromkeys(e["id"] if isinstance(e, dict) else e for e in entries))
+    entries = document.data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
+    ids = (e.get("id") if isinstance(e, dict) else e for e in (entries if isinstance(entries, list) else ()))
+    return tuple(dict.fromkeys(name for name in ids if isinstance(name, str)))
 
 
 def _plain(spec: ExperimentSpec) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class _Walk:
                 result["undefined"] = found.undefined
                 self.model = model if self.warm else None
             except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
-                result["error"] = f"{type(error).__name__}: {error}"[:200]
+                result["error"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
                 self.model = None
         result["not_converged"] = any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
         return result

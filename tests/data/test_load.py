@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import mtlrun.data
 from mtlrun.core.errors import DataError, UnknownNameError
@@ -98,6 +99,14 @@ def test_fingerprints_of_simulated_sets() -> None:
     assert base == dataset_fingerprint("simulated-rmtl", n=300)
     assert base != dataset_fingerprint("simulated-rmtl", seed=1)
     assert dataset_fingerprint("simulated-rmtl", variant="value") == dataset_fingerprint("simulated-rmtl", kind="value")
+
+
+def test_simulated_targets_do_not_depend_on_threads() -> None:
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(load_dataset("simulated-rmtl", kind="value", n=500, d=400, m=200).y)
+    np.testing.assert_array_equal(*found)
 
 
 def test_fingerprints_parse_nothing(own_set: Any) -> None:

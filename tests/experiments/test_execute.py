@@ -290,6 +290,15 @@ def test_fail_fast_stops_and_leaves_the_rest(lab):
     assert counts(lab.run(text)) == (4, 2, 0, 0)
 
 
+def test_fail_fast_at_a_failed_search_is_a_failure(lab):
+    text = lab.tiny.replace("  - label: strong", FAILING.splitlines()[3] + "\n  - label: strong")
+    summary = lab.run(text, fail_fast=True)
+    assert counts(summary) == (0, 1, 0, 5)
+    assert summary.exit_code == 1
+    assert summary.failures[0].error.startswith("selection: no candidate has a score")
+    assert not list((summary.run_dir / "cells").glob("*.lock"))
+
+
 def test_block_methods_report_their_blocks(lab):
     text = (
         lab.tiny

@@ -181,6 +181,19 @@ def test_all_problems_of_a_file_at_once(lab):
     assert places == ["bad.yaml:5:12", "bad.yaml:6:35", "bad.yaml:7:11", "bad.yaml:20:46"]
 
 
+def test_profiles_that_are_no_mapping(lab):
+    path = lab.write(VALID.partition("profiles:")[0] + "profiles: [smoke]\n", "bad.yaml")
+    with pytest.raises(ConfigError, match="'profiles' must be a mapping"):
+        validate_file(path)
+
+
+def test_data_sets_may_come_from_a_profile_alone(lab):
+    path = lab.write(changed("datasets: [digits]\n", ""))
+    experiment = load_experiment(path, profile="smoke")
+    assert [d.id for d in experiment.spec.datasets] == ["simulated-rmtl"]
+    assert experiment.paper_datasets == ()
+
+
 def test_a_profile_changes_what_it_names(lab):
     experiment = load_experiment(lab.write(VALID), profile="smoke")
     assert experiment.spec.split.trials == 1

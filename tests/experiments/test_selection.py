@@ -83,6 +83,12 @@ def test_a_fold_scores_every_candidate_on_rows_it_was_not_fitted_on(lab):
     assert combine(inputs, [first, second])["chosen"] in ({"alpha": 0.1}, {"alpha": 10})
 
 
+def test_an_error_is_one_line(lab):
+    lab.models.write_text(lab.models.read_text().replace("must not be", "must\\nnot be"))
+    found = fit_fold(inputs_of(lab, 'estimator: "lab.models:Ridge"', "{alpha: [1, -1]}"), None, 0)
+    assert found["errors"] == [None, "ValueError: alpha must not be negative"]
+
+
 def test_a_diverging_candidate_is_an_error_and_a_lazy_one_is_noted(lab):
     diverging = fit_fold(inputs_of(lab, 'estimator: "lab.models:Diverging"', "{alpha: [1, 2]}"), None, 0)
     assert diverging["errors"][0].startswith("Diverged: ")
