@@ -15,7 +15,7 @@ from mtlrun.core.spectral import svt_full
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.common import Callback, Tracker, relative_changes, start_parts
 from mtlrun.solvers.fista import ProximalRun
-from mtlrun.solvers.smooth import smooth_loss
+from mtlrun.solvers.smooth import cheap_eigenvectors, smooth_loss
 
 
 class _FullSvdTraceNorm(TraceNorm):
@@ -92,7 +92,8 @@ def solve_apg(
         raise ValueError(f"variant must be 'paper' or 'fast', got {variant!r}")
     if stop not in ("paper", "gap"):
         raise ValueError(f"stop must be 'paper' or 'gap', got {stop!r}")
-    smooth = smooth_loss(data, loss, fit_intercept)
+    # The paper's rules need no certificate; the one at the end must not cost more than the run.
+    smooth = smooth_loss(data, loss, fit_intercept, sharp=stop == "gap" or cheap_eigenvectors(data))
     paper = variant == "paper"
     if paper:
         penalties = [_FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]

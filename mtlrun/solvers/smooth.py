@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import eigsh
 
 from mtlrun.core.certificates import dual_value, feasible_scale
 from mtlrun.core.intercept import centre, optimal_intercept
@@ -24,6 +26,8 @@ from mtlrun.core.taskdata import TaskData
 # A dense product runs about this many times as fast per multiplication as one with a sparse matrix.
 _DENSE_ADVANTAGE = 50
 _MAX_GRAM_BYTES = 2 << 30
+# Up to this size the largest eigenvalue is computed exactly, and all of them count as cheap.
+_EXACT_SIZE = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +178,24 @@ class FieldLoss(SmoothLoss):
 
 
 class GramLoss(SmoothLoss):
-    """Squared loss through Gram matrices: one (d, d) for a shared design, else one per task."""
+    """Squared loss through Gram matrices: one (d, d) for a shared design, else one per task.
 
-    def __init__(self, data: TaskData, loss: SquaredLoss, fit_intercept: bool = False) -> None:
+    Parameters
+    ----------
+    data : TaskData
+    loss : SquaredLoss
+    fit_intercept : bool, default False
+    sharp : bool, default True
+        Leave what no coefficients can fit out of the scaling of dual points, which takes the eigenvectors of the Gram
+        matrices (once); without it, dual values are valid but lower.
+    """
+
+    def __init__(self, data: TaskData, loss: SquaredLoss, fit_intercept: bool = False, *, sharp: bool = True) -> None:
         self._centred = centre(data) if fit_intercept else None
         self.data = data if self._centred is None else self._centred.data
         operator = TaskOperator(data) if self._centred is None else self._centred.operator
         self.scale = loss.scale
+        self.sharp = sharp
         w, y = self.data.effective_weights(), self.data.targets
         weighted = y if w is None else w * y
         self.gram = operator.gram(data.weights)
@@ -189,7 +204,16 @@ class GramLoss(SmoothLoss):
 
     @cached_property
     def curvature(self) -> float:
-        return self.scale * float(self._eigen[0].max())
+        if self.gram.ndim == 3 or "_eigen" in self.__dict__:
+            return self.scale * float(self._eigen[0].max())
+        last = len(self.gram) - 1
+        if not self.gram.any():
+            return 0.0
+        if last < _EXACT_SIZE:
+            top = scipy.linalg.eigvalsh(self.gram, subset_by_index=[last, last])[0]
+        else:  # Lanczos comes from below
+            top = eigsh(self.gram, k=1, v0=np.ones(last + 1), return_eigenvectors=False)[0] * (1.0 + 1e-6)
+        return self.scale * max(float(top), 0.0)
 
     @property
     def unavoidable(self) -> float:
@@ -197,7 +221,9 @@ class GramLoss(SmoothLoss):
 
     @cached_property
     def explained(self) -> np.ndarray:
-        """Squared norms (T,) of the projections of the targets on the range of the designs."""
+        """Squared norms (T,) of the projections of the targets on the range of the designs; of all if not sharp."""
+        if not self.sharp:
+            return self.energy
         values, vectors = self._eigen
         limit = 4.0 * np.finfo(np.float64).eps * values.shape[-1] * values.max(axis=-1, keepdims=True)
         inverse = np.where(values > limit, 1.0 / np.where(values > limit, values, 1.0), 0.0)
@@ -245,8 +271,8 @@ class GramLoss(SmoothLoss):
         return np.linalg.eigh(self.gram)
 
 
-def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False) -> SmoothLoss:
-    """Return the form of the loss that is cheaper on these data.
+def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True) -> SmoothLoss:
+    """Return the form of the loss that is cheaper on these data; `sharp` as for `GramLoss`.
 
     Raises
     ------
@@ -254,8 +280,13 @@ def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False) -> Smoo
         If the loss is not smooth.
     """
     if isinstance(loss, SquaredLoss) and _gram_pays(data):
-        return GramLoss(data, loss, fit_intercept)
+        return GramLoss(data, loss, fit_intercept, sharp=sharp)
     return FieldLoss(data, loss, fit_intercept)
+
+
+def cheap_eigenvectors(data: TaskData) -> bool:
+    """Whether a sharp `GramLoss` costs little next to a run."""
+    return data.n_features <= _EXACT_SIZE
 
 
 def _gram_pays(data: TaskData) -> bool:

@@ -63,6 +63,23 @@ def test_both_forms_of_the_squared_loss_are_one_function(small, layout, fit_inte
     assert gram.dual(g0, penalties) >= field.dual(f0, penalties) - 1e-9
 
 
+@pytest.mark.parametrize("layout", ["shared", "ragged"])
+def test_a_gram_loss_that_is_not_sharp_has_lower_but_valid_dual_values(small, layout, monkeypatch):
+    data, loss, penalties = small.make(layout), SquaredLoss(1.3), [TraceNorm(0.5), L12(0.4)]
+    best = solve_admm(data, loss, penalties, tol=1e-9).objective[-1]
+    sharp, blunt = GramLoss(data, loss), GramLoss(data, loss, sharp=False)
+    assert blunt.unavoidable == 0.0 < sharp.unavoidable
+    W = np.random.default_rng(0).normal(size=(4, 3))
+    assert blunt.dual(blunt.point(W), penalties) <= sharp.dual(sharp.point(W), penalties) <= best * (1 + 1e-8)
+    field = FieldLoss(data, loss)
+    assert blunt.dual(blunt.point(W), penalties) == pytest.approx(field.dual(field.point(W), penalties))
+    assert blunt.curvature == pytest.approx(sharp.curvature)
+    monkeypatch.setattr(smooth_module, "_EXACT_SIZE", 2)
+    approximate = GramLoss(data, loss).curvature
+    assert sharp.curvature <= approximate * (1 + 1e-9)
+    assert approximate == pytest.approx(sharp.curvature, rel=1e-5)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_gradients_by_finite_differences(small, loss):
     data = small.make("masked", labels=loss.labels)
