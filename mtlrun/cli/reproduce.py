@@ -73,8 +73,9 @@ def check_format(form: str | None) -> None:
 def say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
     spec = experiment.spec
-    sizes = (len(spec.datasets), len(spec.methods), spec.split.n_trials)
-    names = ("data set", "method", "split")
+    values = len(spec.sweep.values) if spec.sweep else 1
+    sizes = (len(spec.datasets), *[values] * (values > 1), len(spec.methods), spec.split.n_trials)
+    names = ("data set", *["value"] * (values > 1), "method", "split")
     product = " x ".join(f"{n} {name}{'s' * (n > 1)}" for n, name in zip(sizes, names, strict=True))
     say(f"{experiment.id}: {spec.title}", error=True)
     say(f"profile {experiment.profile}: {product}; data: {', '.join(d.name for d in spec.datasets)}", error=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
-from mtlrun.experiments.methods import class_path, complete, is_nested, parameter_names
+from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
 from mtlrun.experiments.yamlmarks import KeyPath
 from mtlrun.report.checks import QUANTITIES, VERDICTS, as_list, check_problems
 
@@ -41,6 +41,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
     baseline = _dict(data.get("timing")).get("baseline")
     if isinstance(baseline, str):
         yield from _known(baseline, labels, ("timing", "baseline"), "method")
+    yield from _sweep(data)
     yield from _claims(data, labels)
     yield from _references(data, labels)
 
@@ -124,6 +125,35 @@ def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
     chosen = _dict(data.get("selection")).get("metric")
     if isinstance(chosen, str):
         yield from _known(chosen, METRICS, ("selection", "metric"), "metric")
+
+
+def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check the parameters of an axis: each must be in a method, and none may be searched as well."""
+    sweep = _dict(data.get("sweep"))
+    methods = _dicts(data.get("methods"))
+    for name in as_list(sweep.get("params")):
+        if not isinstance(name, str):
+            continue
+        if not any(_has(method, name) for method in methods):
+            yield ("sweep", "params"), False, f"no method has a parameter {name!r}", ""
+        for i, method in enumerate(methods):
+            if name in _dict(method.get("grid")):
+                hint = "remove it from the grid or from the sweep"
+                yield ("methods", i, "grid", name), True, f"{name!r} is the axis of the sweep and in a grid", hint
+    quantities = [*as_list(data.get("metrics")), *QUANTITIES]
+    for i, name in enumerate(as_list(sweep.get("quantities"))):
+        if isinstance(name, str):
+            yield from _known(name, quantities, ("sweep", "quantities", i), "quantity")
+
+
+def _has(method: dict[str, Any], parameter: str) -> bool:
+    estimator = method.get("estimator")
+    if not isinstance(estimator, str):
+        return False
+    try:
+        return has_parameter(estimator, complete(estimator, _dict(method.get("params"))), parameter)
+    except UserError:
+        return False  # an unknown estimator is reported at its own place
 
 
 def _claims(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:

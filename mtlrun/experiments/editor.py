@@ -45,6 +45,8 @@ def config_schema() -> dict[str, Any]:
     for name in ("default_for", "tolerance"):
         several = experiment[name]
         experiment[name] = {"anyOf": [several["items"], several], "default": []}
+    sweep = _properties(definitions["Sweep"])
+    sweep["params"] = {"anyOf": [{"type": "string"}, *sweep["params"]["anyOf"]], "default": None}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "mtlrun experiment or training file",

@@ -85,7 +85,7 @@ def measure(
             "predict": predict_seconds,
             **_blocks(fitted.estimator),
         },
-        "solver": _solver_facts(fitted, converged, failed),
+        "solver": {**_solver_facts(fitted, converged, failed), **_truth(fitted.estimator, part)},
         "environment": {**timing, "serial": serial, **host_facts()},
         "log": "\n".join(dict.fromkeys(fitted.warnings)) or None,
     }
@@ -112,6 +112,14 @@ def _blocks(estimator: Any) -> dict[str, float]:
     """Return the seconds of a block method: one block after the other, and each on a worker of its own."""
     seconds = getattr(estimator, "block_seconds_", None)
     return {} if seconds is None else {"blocks_sum": float(np.sum(seconds)), "blocks_max": float(np.max(seconds))}
+
+
+def _truth(estimator: Any, part: Part) -> dict[str, float]:
+    """Return the relative error of the coefficients of a regression with known truth, else nothing."""
+    truth, coef = part.train.truth.get("W"), getattr(estimator, "coef_", None)
+    if part.train.task_type != "regression" or truth is None or coef is None or np.shape(coef) != truth.T.shape:
+        return {}
+    return {"truth_error": float(np.linalg.norm(coef - truth.T) / np.linalg.norm(truth))}
 
 
 def _solver_facts(fitted: TimedFit, converged: bool, messages: list[str]) -> dict[str, Any]:

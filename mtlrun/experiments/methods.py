@@ -38,6 +38,16 @@ def parameter_names(name: str) -> tuple[str, ...] | None:
     return None if found is None or found.open else found.names
 
 
+def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
+    """Tell whether an estimator with these parameters has a parameter; ``base__alpha`` is looked up in its `base`."""
+    first, _, rest = parameter.partition("__")
+    known = parameter_names(name)
+    if known is not None and first not in known:
+        return False
+    inner = params.get(first)
+    return not rest or (is_nested(inner) and has_parameter(inner["estimator"], inner.get("params") or {}, rest))
+
+
 def is_nested(value: Any) -> bool:
     """Whether a parameter value stands for an estimator."""
     return (

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.experiments.axis import Setting, settings
 from mtlrun.experiments.fingerprint import code_fingerprint
 from mtlrun.experiments.keys import PROTOCOL, SHARED_CODE, cell_key, derive_seed, explain
 from mtlrun.experiments.load import Experiment
 from mtlrun.experiments.methods import class_paths, complete, metric_path, resolved, with_params
-from mtlrun.experiments.schema import DatasetSpec, Method
+from mtlrun.experiments.schema import Method
 from mtlrun.experiments.store import Names, Store
 
 SCHEMA = 1
@@ -32,7 +33,8 @@ class Cell:
     key : str
     kind : {"evaluation", "selection"}
     dataset, method : str
-        Labels; a selection that several methods share has the name of the first.
+        Labels; a selection that several methods share has the name of the first. In a sweep the first is that of the
+        setting (`axis.Setting`).
     trial : int
         From 0.
     inputs : dict
@@ -142,6 +144,7 @@ class Plan:
                     "method": c.method,
                     "trial": c.trial,
                     "split": c.inputs["split"],
+                    **({"value": self.datasets[c.dataset]["axis"]["value"]} if spec.sweep else {}),
                 }
                 for c in self.evaluations
             ],
@@ -178,14 +181,15 @@ def plan(
     folder = experiment.folder(output)
     directory = None if data_dir is None else Path(data_dir)
     patterns = _patterns(only)
-    facts = {d.name: _dataset_facts(experiment, i, directory) for i, d in enumerate(experiment.spec.datasets)}
+    places = settings(experiment.spec)
+    facts = {place.name: _dataset_facts(experiment, place, directory) for place in places}
     evaluations: list[Cell] = []
     selections: dict[str, Cell] = {}
     prints: dict[tuple[str, ...], dict[str, str]] = {}
-    for dataset in experiment.spec.datasets:
-        for method in experiment.spec.methods:
-            for trial in range(experiment.spec.split.n_trials):
-                maker = _CellMaker(experiment, dataset, facts[dataset.name]["fingerprint"], method, trial, prints)
+    for place in places:
+        for method in place.methods:
+            for trial in range(place.split.n_trials):
+                maker = _CellMaker(experiment, place, facts[place.name]["fingerprint"], method, trial, prints)
                 selection = maker.selection()
                 if selection is not None:
                     selections.setdefault(selection.key, selection)
@@ -235,10 +239,10 @@ def rerun_command(experiment: Experiment) -> str:
 
 @dataclass(frozen=True)
 class _CellMaker:
-    """Builds the cells of one (data set, method, trial); `prints` holds the code fingerprints found so far."""
+    """Builds the cells of one (setting, method, trial); `prints` holds the code fingerprints found so far."""
 
     experiment: Experiment
-    dataset: DatasetSpec
+    place: Setting
     fingerprint: str
     method: Method
     trial: int
@@ -256,7 +260,7 @@ class _CellMaker:
             "grid": grid,
             "search": {"folds": spec.selection.folds, "metric": spec.selection_metric, "seed": self._seed("selection")},
         }
-        return Cell(cell_key(inputs), SELECTION, self.dataset.name, method.label, self.trial, inputs)
+        return Cell(cell_key(inputs), SELECTION, self.place.name, method.label, self.trial, inputs)
 
     def evaluation(self, needs: str | None) -> Cell:
         """Return the cell that fits, times and scores."""
@@ -267,11 +271,12 @@ class _CellMaker:
             "metrics": list(spec.metrics),
             "timing": timing and {"repeats": timing.repeats, "threads": timing.threads, "warmup": timing.warmup},
         }
-        return Cell(cell_key(inputs), EVALUATION, self.dataset.name, self.method.label, self.trial, inputs, needs)
+        return Cell(cell_key(inputs), EVALUATION, self.place.name, self.method.label, self.trial, inputs, needs)
 
     def _common(self, kind: str, params: Mapping[str, Any], metrics: list[str]) -> dict[str, Any]:
         spec = self.experiment.spec
-        split = {k: v for k, v in spec.split.model_dump(exclude={"trials"}).items() if v is not None}
+        dataset = self.place.dataset
+        split = {k: v for k, v in self.place.split.model_dump(exclude={"trials"}).items() if v is not None}
         estimator = resolved(self.method.estimator, params, self._seed("estimator"))
         code = (*class_paths(estimator), *(metric_path(name) for name in metrics), *SHARED_CODE)
         if code not in self.prints:
@@ -281,7 +286,7 @@ class _CellMaker:
             "protocol": PROTOCOL,
             "kind": kind,
             "profile": self.experiment.profile,
-            "dataset": {"id": self.dataset.id, "options": self.dataset.options, "fingerprint": self.fingerprint},
+            "dataset": {"id": dataset.id, "options": dataset.options, "fingerprint": self.fingerprint},
             "split": {**split, "trial": self.trial, "seed": self._split_seed()},
             "estimator": estimator,
             "average": spec.average,
@@ -290,25 +295,25 @@ class _CellMaker:
 
     def _split_seed(self) -> int:
         if self.experiment.spec.split.kind == "kfold":  # the trials are the folds of one partition
-            return derive_seed(self.experiment.spec.seed, self.dataset.id)
+            return derive_seed(self.experiment.spec.seed, self.place.dataset.id)
         return self._seed()
 
     def _seed(self, *purpose: str) -> int:
-        return derive_seed(self.experiment.spec.seed, self.dataset.id, self.trial, *purpose)
+        return derive_seed(self.experiment.spec.seed, self.place.dataset.id, self.trial, *purpose)
 
 
-def _dataset_facts(experiment: Experiment, index: int, data_dir: Path | None) -> dict[str, Any]:
+def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> dict[str, Any]:
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory
     from mtlrun.data.load import dataset_fingerprint
 
-    spec = experiment.spec.datasets[index]
+    spec = setting.dataset
     card = load_card(spec.id, data_directory(data_dir))
     try:
         variant = card.variant(spec.options.get("variant"))
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
-        place = f"{experiment.source}, {experiment.origin(('datasets', index))}"
+        place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
         remedy = error.remedy if isinstance(error, UnknownNameError) else None
         message = error.message if isinstance(error, UnknownNameError) else str(error)
         raise ConfigError(f"{place}: {message}", remedy) from None
@@ -323,6 +328,7 @@ def _dataset_facts(experiment: Experiment, index: int, data_dir: Path | None) ->
         "licence": card.licence,
         "citation": card.citation,
         "notes": variant.notes,
+        "axis": setting.axis,
     }
     return {name: value for name, value in facts.items() if value not in (None, "", {})}
 

@@ -131,6 +131,35 @@ class Limits(Base):
     seconds: Positive
 
 
+class Sweep(Base):
+    """The axis of a sweep: everything is done at each of `values`.
+
+    One of: `split`, the field of the split that changes; `option`, that of the data sets; `params`, one or several
+    parameters, each of which changes in the methods that have it (`lam` and `base__lam`); other methods stay as they
+    are. `name` and `scale` are those of the axis in the figure, which draws `quantities` (default: the metrics, and
+    seconds when they are measured)."""
+
+    name: Annotated[str, Field(min_length=1)]
+    split: Literal["train"] | None = None
+    option: str | None = None
+    params: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] | None = None
+    values: Values
+    scale: Literal["linear", "log"] = "linear"
+    quantities: list[str] = []
+
+    @model_validator(mode="after")
+    def _one_axis(self) -> Sweep:
+        given = [name for name in ("split", "option", "params") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}")
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
+        if self.split and not (numbers and all(0 < v < 1 for v in self.values)):
+            raise ValueError("values of split.train must be between 0 and 1")
+        if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
+            raise ValueError("a log scale needs positive numbers as values")
+        return self
+
+
 class Method(Base):
     """A row of the table. `select_with` replaces parameters during selection (a fast solver of the same objective)."""
 
@@ -184,7 +213,7 @@ class ExperimentSpec(Base):
     schema_: Literal[1] = Field(alias="schema")
     id: Annotated[str, AfterValidator(experiment_id)]
     title: str
-    kind: Literal["evaluate"] = "evaluate"
+    kind: Literal["evaluate", "sweep"] = "evaluate"
     description: str | None = None
     default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
     paper: Paper | None = None
@@ -196,6 +225,7 @@ class ExperimentSpec(Base):
     selection: Selection | None = None
     timing: Timing | None = None
     limits: Limits | None = None
+    sweep: Sweep | None = None
     grids: dict[str, Values] = {}
     methods: Annotated[list[Method], Field(min_length=1)]
     claims: list[Claim] = []
@@ -203,6 +233,12 @@ class ExperimentSpec(Base):
     tolerance: Annotated[list[Tolerance], BeforeValidator(_as_list)] = []
     deviations: list[str] = []
     profiles: dict[str, dict[str, Any] | None] = {}
+
+    @model_validator(mode="after")
+    def _section_of_kind(self) -> ExperimentSpec:
+        if (self.kind == "sweep") != (self.sweep is not None):
+            raise ValueError("kind: sweep and the section 'sweep' belong together")
+        return self
 
     @property
     def selection_metric(self) -> str:

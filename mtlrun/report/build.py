@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtlrun.report.account import cost_section, environment_section, failures_section, solver_section, timing_section
+from mtlrun.report.axis import Figure, axis_section, sweep_figures
 from mtlrun.report.checks import VERDICTS
 from mtlrun.report.claims import ClaimVerdict, judge_claims
 from mtlrun.report.comparison import comparison_section
@@ -30,6 +31,8 @@ class Report:
     references : list of ReferenceVerdict
     sections : list of Section
         Everything below the table, empty ones left out.
+    figures : list of Figure
+        Drawn by `mtlrun.report.figures`.
     """
 
     run: Run
@@ -37,6 +40,7 @@ class Report:
     claims: list[ClaimVerdict]
     references: list[ReferenceVerdict]
     sections: list[Section]
+    figures: list[Figure] = field(default_factory=list)
 
     @property
     def planned(self) -> int:
@@ -100,6 +104,7 @@ def build_report(folder: Path) -> Report:
     run = read_run(folder)
     rows = build_rows(run)
     sections = [
+        axis_section(run, rows),
         comparison_section(run, rows),
         protocol_section(run),
         search_section(run),
@@ -113,4 +118,5 @@ def build_report(folder: Path) -> Report:
         rerun_section(run),
     ]
     references = compare_references(run, rows)
-    return Report(run, rows, judge_claims(run, rows), references, [s for s in sections if not s.empty])
+    filled = [section for section in sections if not section.empty]
+    return Report(run, rows, judge_claims(run, rows), references, filled, sweep_figures(run, rows))

@@ -24,6 +24,7 @@ QUANTITIES = {
     "n_iter": "iterations of the solver",
     "gap": "relative duality gap at the end",
     "objective": "objective at the end",
+    "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
 }
 MEDIAN_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup")
 

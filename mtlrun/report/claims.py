@@ -122,7 +122,7 @@ def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | N
     """Yield the labels of the data sets to look at, or a name with the reason why it cannot be looked at."""
     ran = run.datasets
     profile = f"profile {run.profile}" if run.profile else "this run"
-    have = ", ".join(ran) or "nothing"
+    have = run.names_of_data
     named = as_list(check.get("dataset"))
     wanted = named or as_list(run.info.get("paper_datasets")) or list(ran)
     found = False

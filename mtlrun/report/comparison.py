@@ -93,7 +93,7 @@ def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
     if len(datasets) > 1:
         cells = {(r.dataset, r.method): r.value(metric) for r in rows}
         values = {m: [cells.get((d, m)) for d in datasets] for m in run.methods}
-        blocks = f"{len(datasets)} data sets"
+        blocks = f"{len(datasets)} {'settings' if run.config.get('sweep') else 'data sets'}"
     else:
         trials = sorted({t for r in rows for t in r.samples.get(metric, {})})
         values = {r.method: [r.samples.get(metric, {}).get(t) for t in trials] for r in rows if r.dataset in datasets}

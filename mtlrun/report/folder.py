@@ -96,6 +96,12 @@ class Run:
         labels = dict.fromkeys([*facts, *(c.dataset for c in self.planned)])
         return {label: dict(facts.get(label) or {}) for label in labels}
 
+    @property
+    def names_of_data(self) -> str:
+        """Labels of the data sets in one line, each once whatever the values of an axis."""
+        labels = [str((facts.get("axis") or {}).get("of", label)) for label, facts in self.datasets.items()]
+        return ", ".join(dict.fromkeys(labels)) or "nothing"
+
     def title_of(self, label: str) -> str:
         """Label of a data set; simulated ones are marked."""
         return mark_simulated(label, self.datasets.get(label, {}))

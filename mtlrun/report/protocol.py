@@ -28,7 +28,7 @@ def protocol_section(run: Run) -> Section:
             f"Metrics: {', '.join(run.metrics)}; averaged over the {over} of the test part (tasks where a metric is "
             "undefined are left out and counted), then mean ± standard deviation over the splits."
         )
-    for name, title in (("selection", "Parameter search"), ("timing", "Timing")):
+    for name, title in (("selection", "Parameter search"), ("timing", "Timing"), ("sweep", "Axis")):
         if config.get(name):
             section.lines.append(f"{title}: {facts(config[name])}.")
     if run.info.get("overrides"):
@@ -90,8 +90,9 @@ def data_section(run: Run) -> Section:
     columns = ["dataset", "title", "options", "statistics", "used", "licence", "fingerprint"]
     sizes = Grid([Column(c) for c in columns])
     files = Grid([Column("dataset"), Column("file"), Column("sha256 of the content")])
+    told: set[tuple[str, str]] = set()
     for label, info in run.datasets.items():
-        if not info:
+        if not info or _known_already(label, info, told):
             continue
         options = info.get("options") or {}
         # The statistics on a card hold for the data set as it is, not for a sample or another size.
@@ -102,10 +103,20 @@ def data_section(run: Run) -> Section:
         sizes.rows.append(row)
         files.rows += [[label, name, digest] for name, digest in sorted((info.get("files") or {}).items())]
         for name in ("notes", "citation"):
-            if info.get(name):
-                section.lines.append(f"{label}: {' '.join(str(info[name]).split())}")
+            line = f"{(info.get('axis') or {}).get('of', label)}: {' '.join(str(info.get(name) or '').split())}"
+            if info.get(name) and line not in section.lines:
+                section.lines.append(line)
     section.grids += [g for g in (sizes, files) if g.rows]
     return section
+
+
+def _known_already(label: str, info: Mapping[str, Any], told: set[tuple[str, str]]) -> bool:
+    """Tell whether the same data were listed for another value of the axis of a sweep."""
+    here = (str((info.get("axis") or {}).get("of", label)), str(info.get("fingerprint")))
+    if here in told:
+        return True
+    told.add(here)
+    return False
 
 
 def _used(run: Run, label: str) -> str | None:

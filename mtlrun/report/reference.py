@@ -111,8 +111,7 @@ def _compare(
     ours = row.value(quantity) if row else None
     if row is None or ours is None:
         if label is None:
-            have = ", ".join(run.datasets) or "nothing"
-            why = f"data set not in this run (profile {run.profile}: {have})"
+            why = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
         else:
             why = "method not in this run" if row is None else f"no {quantity} ({row.status_text})"
         return ReferenceVerdict(

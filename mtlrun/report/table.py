@@ -213,7 +213,7 @@ def _collect(row: Row, trial: int, record: CellRecord) -> None:
     numbers["seconds"] = record.seconds.get("fit")
     numbers["seconds_parallel"] = parallel_seconds(record.seconds)
     numbers["seconds_predict"] = record.seconds.get("predict")
-    numbers.update({name: record.solver.get(name) for name in ("n_iter", "gap", "objective")})
+    numbers.update({name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")})
     for name, value in numbers.items():
         if isinstance(value, int | float) and math.isfinite(value):
             row.samples.setdefault(name, {})[trial] = float(value)

@@ -46,6 +46,8 @@ def markdown(report: Report) -> str:
     if report.claims:
         blocks.append(markdown_section(Section("Claims", _claim_lines(report))))
     blocks.append(markdown_section(_results(report)))
+    if report.figures:
+        blocks.append(markdown_section(Section("Figures", _figure_lines(report))))
     if report.references:
         blocks.append(
             markdown_section(Section("Reference numbers", [TOLERANCE_RULE, markdown_grid(reference_grid(report))]))
@@ -150,12 +152,16 @@ def render(report: Report, form: str) -> str:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Write all files of the report into a folder and return their paths."""
+    """Write all files of the report, its figures included, into a folder and return their paths."""
     paths = []
     for name, writer in FILES.items():
         path = Path(folder) / name
         write_atomic(path, writer(report))
         paths.append(path)
+    if report.figures:  # matplotlib is loaded only where there is something to draw
+        from mtlrun.report.figures import write_figures
+
+        paths += write_figures(report.figures, folder)
     return paths
 
 
@@ -166,6 +172,14 @@ def _results(report: Report) -> Section:
         if note:
             section.lines.append(f"{dataset}: {note}.")
     return section
+
+
+def _figure_lines(report: Report) -> list[str]:
+    lines = []
+    for figure in report.figures:
+        quantities = ", ".join(panel.quantity for panel in figure.panels)
+        lines.append(f"![{figure.title}: {quantities} against {figure.axis}](figures/{figure.name}.svg)")
+    return lines
 
 
 def _claim_lines(report: Report) -> list[str]:

@@ -1,0 +1,136 @@
+"""Sweeps: the axis in the cells, in run.json and in the folder's figures; what a file may not say about it."""
+
+import json
+
+import pytest
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.experiments.execute import run
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.plan import plan
+from mtlrun.report.build import build_report
+from mtlrun.report.writers import write_report
+
+SWEEPS = ["fig2", "sensitivity-lambda", "sensitivity-t", "simulated-features", "simulated-tasks"]
+
+BLOCKS = """\
+methods:
+  - {label: weak, estimator: "lab.models:Ridge"}
+  - label: blocks
+    estimator: "lab.models:Blocks"
+    params: {base: {estimator: "lab.models:Ridge"}}
+"""
+
+
+def swept(lab, axis):
+    return lab.tiny.replace("kind: evaluate", "kind: sweep") + f"sweep: {axis}\n"
+
+
+def test_a_ratio_changes_the_split_and_not_its_seed(lab):
+    made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.6]}"))
+    assert [c.dataset for c in made.evaluations][::4] == ["simulated-rmtl (ratio 0.3)", "simulated-rmtl (ratio 0.6)"]
+    assert [c.inputs["split"]["train"] for c in made.evaluations][::4] == [0.3, 0.6]
+    assert len({c.inputs["split"]["seed"] for c in made.evaluations}) == 2  # one per trial
+    assert {(c["dataset"], c["value"]) for c in made.run_json()["cells"]} == {
+        ("simulated-rmtl (ratio 0.3)", 0.3),
+        ("simulated-rmtl (ratio 0.6)", 0.6),
+    }
+
+
+def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
+    made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
+    plain = lab.plan()
+    assert [c.key for c in made.evaluations[4:]] == [c.key for c in plain.evaluations]
+
+
+def test_an_option_changes_the_data(lab):
+    made = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
+    assert [c.inputs["dataset"]["options"]["d"] for c in made.evaluations][::4] == [4, 8]
+    assert len({facts["fingerprint"] for facts in made.datasets.values()}) == 2
+
+
+def test_parameters_change_in_the_methods_that_have_them(lab):
+    head = swept(lab, "{name: size, params: [base__alpha, n_blocks], values: [2, 3]}")
+    text = head[: head.index("methods:")] + BLOCKS + head[head.index("sweep:") :]
+    cells = {"weak": [], "blocks": []}
+    for cell in lab.plan(text).evaluations[::2]:
+        cells[cell.method].append((cell.inputs["estimator"]["params"], cell.key))
+    (first, _), (second, _) = cells["blocks"]
+    assert (first["n_blocks"], first["base"]["params"]["alpha"]) == (2, 2)
+    assert (second["n_blocks"], second["base"]["params"]["alpha"]) == (3, 3)
+    assert len({key for _, key in cells["weak"]}) == 1, "a method without the parameter is computed once"
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        ("{name: a, split: train, values: [0.5, 1.5]}", "between 0 and 1"),
+        ("{name: a, values: [1]}", "one of split, option and params"),
+        ("{name: a, split: train, option: d, values: [0.5]}", "one of split, option and params"),
+        ("{name: a, params: beta, values: [1]}", "no method has a parameter 'beta'"),
+        ("{name: a, params: alpha, values: [1]}", "axis of the sweep and in a grid"),
+        ("{name: a, option: d, values: [0, 2], scale: log}", "log scale needs positive"),
+        ("{name: a, option: d, values: [4, 4]}", "same value twice"),
+        ("{name: a, option: d, values: [4], quantities: [acu]}", "unknown quantity 'acu'"),
+    ],
+)
+def test_what_an_axis_cannot_be(lab, axis, message):
+    with pytest.raises(ConfigError, match=message):
+        lab.plan(swept(lab, axis))
+
+
+def test_kind_and_section_belong_together(lab):
+    with pytest.raises(ConfigError, match="belong together"):
+        lab.plan(lab.tiny.replace("kind: evaluate", "kind: sweep"))
+    with pytest.raises(ConfigError, match="belong together"):
+        lab.plan(lab.tiny + "sweep: {name: a, option: d, values: [4]}\n")
+
+
+def test_an_unknown_option_is_named_with_its_place(lab):
+    with pytest.raises(ConfigError, match="dd"):
+        lab.plan(swept(lab, "{name: a, option: dd, values: [4]}"))
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
+    made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
+    summary = run(made)
+    assert (summary.n_ok + summary.n_cached, summary.failures) == (len(made.evaluations), [])
+    report = build_report(made.folder)
+    paths = write_report(report, made.folder)
+    assert [p.name for p in paths if p.suffix == ".svg"] == ["simulated-rmtl.svg"]
+    assert all(panel.curves[-1].y for panel in report.figures[0].panels)
+    assert plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path).todo() == ([], [])
+
+
+@pytest.mark.parametrize("name", [*SWEEPS, "partitioning"])
+@pytest.mark.parametrize("profile", ["demo", "quick", "full"])
+def test_every_profile_is_valid(name, profile):
+    assert load_experiment(f"dcrmtl/{name}", profile=profile).spec.split.n_trials >= 2
+
+
+def test_lambda_is_swept_through_all_three_regimes():
+    values = load_experiment("dcrmtl/sensitivity-lambda", profile="full").spec.sweep.values
+    for n_tasks in (53, 983):
+        low = n_tasks**-0.5
+        assert sum(v <= low for v in values) >= 2
+        assert sum(low < v < 1 for v in values) >= 4
+        assert sum(v >= 1 for v in values) >= 2
+
+
+def test_partitioning_differs_in_the_strategy_alone(tmp_path):
+    made = plan(load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path)
+    summary = run(made)
+    assert (summary.n_ok, summary.failures) == (16, [])
+    strategies = {c.inputs["estimator"]["params"].get("partition") for c in made.evaluations}
+    assert strategies == {None, "random", "contiguous", "clustered"}
+
+
+def test_the_error_of_the_coefficients_is_measured_where_they_are_known(tmp_path):
+    made = plan(load_experiment("dcrmtl/simulated-tasks", profile="smoke"), output=tmp_path)
+    made = plan(made.experiment, only=["method=APG-RMTL,trial=0"], output=tmp_path)
+    run(made)
+    records = [json.loads(path.read_text()) for path in (made.folder / "cells").glob("*.json")]
+    errors = [r["solver"]["truth_error"] for r in records if r["kind"] == "evaluation"]
+    assert len(errors) == 2
+    assert all(0 < error < 1 for error in errors)
