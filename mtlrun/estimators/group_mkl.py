@@ -30,8 +30,7 @@ class KernelMemory(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
     key: str
-    grams: GramStore
-    labels: list[Array]
+    tasks: SvmTasks
     weights: list[Array]
     result: MklResult
 
@@ -64,16 +63,17 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
         key = self._key(data) if self.warm_start else ""
         start = None
         if memory is not None and memory.key == key:
-            grams, labels, weights, start = memory.grams, memory.labels, memory.weights, memory.result
+            weights, start = memory.weights, memory.result
+            tasks = memory.tasks.again([self.C * w for w in weights], _MACHINES * self.tol)
         else:
             designs, labels, weights = _canonical(data)
             grams = GramStore(self.kernels_, designs, self.cache_size * 1e6)
-        tasks = SvmTasks(grams, labels, [self.C * w for w in weights], _MACHINES * self.tol)
+            tasks = SvmTasks(grams, labels, [self.C * w for w in weights], _MACHINES * self.tol)
         result = self._solve(tasks, start)
         if self.warm_start:
-            self._memory = KernelMemory(key, grams, labels, weights, result)
+            self._memory = KernelMemory(key, tasks, weights, result)
         chosen = [np.flatnonzero(point.dual) for point in result.points]
-        self.support_vectors_ = [grams.designs[t][rows] for t, rows in enumerate(chosen)]
+        self.support_vectors_ = [tasks.grams.designs[t][rows] for t, rows in enumerate(chosen)]
         self.dual_coef_ = [point.dual[rows] for point, rows in zip(result.points, chosen, strict=True)]
         return result
 

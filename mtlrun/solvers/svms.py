@@ -112,6 +112,14 @@ class SvmTasks:
     def n_kernels(self) -> int:
         return len(self.grams.kernels)
 
+    def again(self, costs: Sequence[np.ndarray], accuracy: float) -> SvmTasks:
+        """Return machines with other costs on the same data; what has been learnt is kept as far as it fits."""
+        other = SvmTasks(self.grams, self.labels, costs, accuracy)
+        other._tol = list(self._tol)
+        if accuracy >= self.accuracy and all(map(np.array_equal, costs, self.costs)):
+            other._last = dict(self._last)
+        return other
+
     def solve(self, t: int, theta: np.ndarray) -> SvmPoint:
         """Return the machine of task t with kernel weights theta (M,); the last one where they are the same."""
         last = self._last.get(t)

@@ -140,9 +140,9 @@ def test_the_printed_variant_says_that_it_cycles(ragged):
 def test_a_warm_start_keeps_matrices_and_solution(ragged):
     X, y, ids = ragged
     model = GroupMKLClassifier(lam=0.5, kernels=SOME, warm_start=True).fit(X, y, task_id=ids)
-    grams = model._memory.grams
+    grams = model._memory.tasks.grams
     model.set_params(lam=0.6).fit(X, y, task_id=ids)
-    assert model._memory.grams is grams
+    assert model._memory.tasks.grams is grams
     cold = GroupMKLClassifier(lam=0.6, kernels=SOME).fit(X, y, task_id=ids)
     assert model.n_svm_fits_ < cold.n_svm_fits_
     assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=1e-3)
