@@ -150,6 +150,7 @@ class DivideAndConquerRMTL(RegressorMTL, _Divide):
         What is solved on the blocks, its part 0 is projected. Default ``RobustMTL()``. Nested parameters are set as
         ``base__lam`` and so on; its intercepts are fitted again after the projection.
     n_blocks : int, default 10
+        With fewer tasks than that, every task is a block.
     partition : {"random", "contiguous", "clustered"}, default "random"
         How tasks are put into blocks: shuffled (the paper's), as they come, or similar tasks together (k-means on the
         directions of X_t'y_t). The blocks have the same sizes in all three.

@@ -23,6 +23,7 @@ def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any
     ----------
     data : TaskData
     n_blocks : int
+        With fewer tasks than that, every task is a block.
     partition : {"random", "contiguous", "clustered"}
         Order in which the tasks are cut: shuffled, as they come, or sorted by the k-means cluster (k = `n_blocks`) of
         the direction of X_t'y_t, so that a block holds similar tasks. All give blocks of the same sizes.
@@ -32,15 +33,9 @@ def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any
     -------
     list of ndarray
         Positions of the tasks of every block.
-
-    Raises
-    ------
-    ValueError
-        If there are more blocks than tasks.
     """
     T = data.n_tasks
-    if n_blocks > T:
-        raise ValueError(f"n_blocks={n_blocks}, but there are only {T} tasks; a block needs at least one task")
+    n_blocks = min(n_blocks, T)
     random = check_random_state(random_state)
     if partition == "random":
         order = random.permutation(T)

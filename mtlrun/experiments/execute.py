@@ -234,7 +234,8 @@ class _Runner:
             for cell in busy:
                 if cell.key not in told:
                     told.add(cell.key)
-                    self.progress.message(f"waiting for {cell.name}: {self.store.locks.owner(cell.key)} computes it")
+                    owner = self.store.locks.owner(cell.key) or "another process"
+                    self.progress.message(f"waiting for {cell.name}: {owner} computes it")
             if len(busy) == len(waiting):
                 time.sleep(POLL)
             waiting = busy

@@ -43,10 +43,12 @@ def test_blocks_have_floor_m_over_t_tasks_and_a_remainder(tasks, blocks, sizes, 
         assert_array_equal(np.concatenate(made), np.arange(tasks))
 
 
-def test_more_blocks_than_tasks_are_refused():
+@pytest.mark.parametrize("partition", ["random", "contiguous", "clustered"])
+def test_with_fewer_tasks_than_blocks_every_task_is_a_block(partition):
     X, Y = problem(T=3)
-    with pytest.raises(ValueError, match="n_blocks=4, but there are only 3 tasks"):
-        DivideAndConquerRMTL(n_blocks=4).fit(X, Y)
+    many, three = (DivideAndConquerRMTL(n_blocks=n, partition=partition).fit(X, Y) for n in (4, 3))
+    assert [len(block) for block in many.blocks_] == [1, 1, 1]
+    assert_array_equal(many.coef_, three.coef_)
 
 
 def test_clusters_put_similar_tasks_together():

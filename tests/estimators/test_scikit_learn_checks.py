@@ -50,9 +50,8 @@ ESTIMATORS = [
     RobustMTL(solver="ladm", eps=1e-10, max_iter=100000),
     RobustMTLClassifier(),
     RobustMTLClassifier(loss="squared_hinge"),
-    # One target is one task, which makes one block.
-    DivideAndConquerRMTL(n_blocks=1),
-    DivideAndConquerRMTLClassifier(n_blocks=1),
+    DivideAndConquerRMTL(),
+    DivideAndConquerRMTLClassifier(),
 ]
 
 

@@ -88,7 +88,7 @@ GOLDEN = {
         "bad.yaml:13:16: unknown method 'SparsMTL'\n"
         "  12 |   - label: one\n"
         "  13 |     estimator: SparsMTL\n"
-        "                      ^^^^^^^^ Did you mean 'SparseMTL'?",
+        "                      ^^^^^^^^ Did you mean 'SparseMTL' or 'SparseLowRankMTL'?",
     ),
     "unknown parameter": (
         changed(
