@@ -213,7 +213,7 @@ class ExperimentSpec(Base):
     schema_: Literal[1] = Field(alias="schema")
     id: Annotated[str, AfterValidator(experiment_id)]
     title: str
-    kind: Literal["evaluate", "sweep"] = "evaluate"
+    kind: Literal["evaluate", "sweep", "test"] = "evaluate"
     description: str | None = None
     default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
     paper: Paper | None = None
@@ -236,8 +236,11 @@ class ExperimentSpec(Base):
 
     @model_validator(mode="after")
     def _section_of_kind(self) -> ExperimentSpec:
-        if (self.kind == "sweep") != (self.sweep is not None):
-            raise ValueError("kind: sweep and the section 'sweep' belong together")
+        if self.sweep is None if self.kind == "sweep" else self.sweep is not None and self.kind != "test":
+            raise ValueError("kind: sweep and the section 'sweep' belong together (kind: test may have it)")
+        paired = any(check.get("kind") == "paired" for claim in self.claims for check in claim.checks)
+        if self.kind == "test" and not paired:
+            raise ValueError("kind: test needs a claim with a check of the kind 'paired'")
         return self
 
     @property

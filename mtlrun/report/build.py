@@ -9,7 +9,7 @@ from pathlib import Path
 from mtlrun.report.account import cost_section, environment_section, failures_section, solver_section, timing_section
 from mtlrun.report.axis import Figure, axis_section, sweep_figures
 from mtlrun.report.checks import VERDICTS
-from mtlrun.report.claims import ClaimVerdict, judge_claims
+from mtlrun.report.claims import ClaimVerdict, judge_claims, tests_section
 from mtlrun.report.comparison import comparison_section
 from mtlrun.report.folder import Run, read_run
 from mtlrun.report.protocol import data_section, deviations_section, protocol_section, rerun_section, search_section
@@ -103,7 +103,9 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     rows = build_rows(run)
+    claims = judge_claims(run, rows)
     sections = [
+        tests_section(run, claims),
         axis_section(run, rows),
         comparison_section(run, rows),
         protocol_section(run),
@@ -119,4 +121,4 @@ def build_report(folder: Path) -> Report:
     ]
     references = compare_references(run, rows)
     filled = [section for section in sections if not section.empty]
-    return Report(run, rows, judge_claims(run, rows), references, filled, sweep_figures(run, rows))
+    return Report(run, rows, claims, references, filled, sweep_figures(run, rows))

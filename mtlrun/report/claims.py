@@ -11,7 +11,7 @@ from mtlrun.report.checks import CHOICES, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE
 from mtlrun.report.comparison import paired
 from mtlrun.report.folder import Run
 from mtlrun.report.table import Row
-from mtlrun.report.text import show, significant
+from mtlrun.report.text import Column, Grid, Section, show, significant
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,21 @@ class ClaimVerdict:
 def judge_claims(run: Run, rows: Sequence[Row]) -> list[ClaimVerdict]:
     """Judge every claim of the experiment on the rows of the table."""
     return [judge(claim, run, rows) for claim in as_list(run.config.get("claims"))]
+
+
+def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
+    """Return every comparison behind the claims of an experiment of the kind ``test``, a line each; else nothing."""
+    section = Section("Tests")
+    if run.info.get("kind") != "test":
+        return section
+    grid = Grid([Column("claim"), Column("comparison"), Column("found", "small"), Column("holds")])
+    for claim in claims:
+        for finding in claim.findings:
+            text = finding.text if finding.why is None else f"{finding.text}: {finding.why}"
+            holds = "not tested" if finding.holds is None else "yes" if finding.holds else "no"
+            grid.rows.append([claim.id, text, finding.found, holds])
+    section.grids.append(grid)
+    return section
 
 
 def judge(claim: Mapping[str, Any], run: Run, rows: Sequence[Row]) -> ClaimVerdict:

@@ -1,0 +1,49 @@
+"""dcrmtl/wilcoxon: signed-rank tests for every number of blocks, and what an experiment of that kind needs."""
+
+import pytest
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.experiments.execute import run
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.plan import plan
+from mtlrun.report.build import build_report
+
+
+@pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
+def test_every_profile_is_valid(profile):
+    spec = load_experiment("dcrmtl/wilcoxon", profile=profile).spec
+    assert [claim.id for claim in spec.claims] == ["dcrmtl-10"]
+    assert spec.split.n_trials >= 2, "a single split gives no p-value"
+
+
+def test_all_numbers_of_blocks_of_the_paper_are_tested():
+    assert load_experiment("dcrmtl/wilcoxon", profile="full").spec.sweep.values == list(range(2, 11))
+
+
+def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
+    made = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=tmp_path)
+    assert run(made).failures == []
+    made.experiment.config["claims"][0]["checks"] = [
+        {**check, "dataset": "simulated-rmtl"} for check in made.experiment.config["claims"][0]["checks"]
+    ]
+    run(made)  # nothing is computed; run.json takes the data set that this profile has
+    (claim,) = build_report(made.folder).claims
+    assert len(claim.findings) == 3 * 2
+    assert all(0 <= finding.found <= 1 for finding in claim.findings)
+
+
+def test_what_the_kind_needs(lab):
+    with pytest.raises(ConfigError, match="a check of the kind 'paired'"):
+        lab.plan(lab.tiny.replace("kind: evaluate", "kind: test"))
+
+
+def test_an_axis_is_optional(lab):
+    claims = """\
+claims:
+  - id: one
+    text: They do not differ.
+    checks:
+      - {kind: paired, quantity: auc, of: strong, over: weak, at_least: 0.05}
+"""
+    made = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + claims)
+    assert [cell.key for cell in made.evaluations] == [cell.key for cell in lab.plan().evaluations]
