@@ -53,12 +53,18 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
     cache_size: float
     warm_start: bool
 
+    @property
+    def kernels_(self) -> list[Kernel]:
+        """The kernels that `fit` was given; made from their names, so that a saved model holds no kernel objects."""
+        return make_kernels(self._specs)
+
     def _strength(self) -> float:
         """Return lam."""
         raise TypeError(f"{type(self).__name__} names no lam")
 
     def _fit_data(self, data: TaskData) -> Any:
-        self.kernels_ = make_kernels(self.kernels)
+        self._specs = list(self.kernels) if isinstance(self.kernels, list | tuple) else self.kernels
+        kernels = self.kernels_
         memory: KernelMemory | None = getattr(self, "_memory", None) if self.warm_start else None
         key = self._key(data) if self.warm_start else ""
         start = None
@@ -67,7 +73,7 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
             tasks = memory.tasks.again([self.C * w for w in weights], _MACHINES * self.tol)
         else:
             designs, labels, weights = _canonical(data)
-            grams = GramStore(self.kernels_, designs, self.cache_size * 1e6)
+            grams = GramStore(kernels, designs, self.cache_size * 1e6)
             tasks = SvmTasks(grams, labels, [self.C * w for w in weights], _MACHINES * self.tol)
         result = self._solve(tasks, start)
         if self.warm_start:

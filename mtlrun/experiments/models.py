@@ -37,7 +37,6 @@ TRUSTED = frozenset(
     | {"mtlrun.features.table.TableFeatures"}
     | {f"mtlrun.estimators.tabular.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
     | {"mtlrun.estimators.calibrated.CalibratedTasks"}
-    | {f"mtlrun.core.kernels.{name}Kernel" for name in ("Linear", "Polynomial", "Gaussian", "Precomputed")}
 )
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.

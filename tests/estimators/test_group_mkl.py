@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import skops.io
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -149,6 +150,26 @@ def test_a_warm_start_keeps_matrices_and_solution(ragged):
     other = model.set_params(kernels=["linear"]).fit(X, y, task_id=ids)
     assert other.theta_.shape == (3, 1)
     assert "_memory" not in pickle.loads(pickle.dumps(model)).__dict__
+
+
+def test_a_model_of_named_kernels_is_saved_without_kernel_objects(ragged):
+    X, y, ids = ragged
+    for kernels in (None, SOME):
+        model = GroupMKLClassifier(kernels=kernels).fit(X, y, task_id=ids)
+        archive = skops.io.dumps(model)
+        untrusted = skops.io.get_untrusted_types(data=archive)
+        assert untrusted == ["mtlrun.estimators.group_mkl.GroupMKLClassifier"]
+        again = skops.io.loads(archive, trusted=untrusted)
+        assert_allclose(again.decision_function(X, task_id=ids), model.decision_function(X, task_id=ids))
+
+
+def test_changing_the_kernels_after_fit_does_not_change_predictions(ragged):
+    X, y, ids = ragged
+    model = GroupMKLClassifier(kernels=SOME).fit(X, y, task_id=ids)
+    before = model.decision_function(X, task_id=ids)
+    model.set_params(kernels=["linear"])
+    assert_allclose(model.decision_function(X, task_id=ids), before)
+    assert len(model.kernels_) == 3
 
 
 def test_a_small_cache_changes_nothing(ragged):
