@@ -233,15 +233,18 @@ def squared_norms(rows: Rows, out: np.ndarray, room: np.ndarray) -> None:
         low, high = bounds(kind, indptr, i)
         if kind == STRINGS:
             high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
-        dense_add(dense, i, 1.0, room, 0)
-        sparse_add(columns, values, low, high, 1.0, room, 0)  # columns may repeat
         total = bias * bias
-        total += dense_dot(dense, i, room, 0) + sparse_dot(columns, values, low, high, room, 0)
-        out[i] = total
         for j in range(dense.shape[1]):
-            room[0, j] = 0.0
-        for j in range(low, high):
-            room[0, columns[j]] = 0.0
+            total += dense[i, j] * dense[i, j]
+        if buckets:  # columns may repeat
+            sparse_add(columns, values, low, high, 1.0, room, 0)
+            total += sparse_dot(columns, values, low, high, room, 0)
+            for j in range(low, high):
+                room[0, columns[j]] = 0.0
+        else:
+            for j in range(low, high):
+                total += values[j] * values[j]
+        out[i] = total
 
 
 @compiled

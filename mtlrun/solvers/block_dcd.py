@@ -21,7 +21,7 @@ from mtlrun.solvers.dcd_kernels import (
     block_sweeps,
     certify,
 )
-from mtlrun.solvers.svm import Account, check_problem, costs, start_alpha
+from mtlrun.solvers.svm import Account, check_problem, costs, relative, start_alpha
 from mtlrun.solvers.svm_subspace import MAX_FREE, climb, free_variables, step_cost
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -116,21 +116,23 @@ def solve_block_dcd(
 def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinking: bool, exact: bool) -> None:
     """Alternate sweeps and certificates until the account says stop; in between exact steps where they are cheap."""
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
-    eps, work = 1.0, 0.0
-    primal, gap = certify(p, s, shrinking)
+    eps, work = min(1.0, max(0.1, 10 * account.tol**0.5)), 0.0
+    primal, gap = certify(p, s, shrinking, True)
     while not account.note(int(np.ceil(work / size)), primal, gap):
         complete = s.n_active.sum() == size
         budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
         spread, done, changes = sweep(p, s, eps, min(budget, account.max_iter * size - work))
         work += done
-        primal, gap = certify(p, s, shrinking)
         account.exhausted = changes == 0 and complete
+        primal, gap = certify(p, s, shrinking, False)
         free = free_variables(p, s) if exact else _NONE
         cost = step_cost(p, len(free))
         if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and account.max_iter * size > work + cost:
             climb(X, p, s, free)
             work += cost
-            primal, gap = certify(p, s, shrinking)
+            primal, gap = certify(p, s, shrinking, True)
+        elif relative(primal, gap) <= account.tol:
+            primal, gap = certify(p, s, shrinking, True)  # what is published belongs to alpha exactly
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
             eps *= min(0.5, max(0.1, account.tol / account.gap if account.gap > 0 else 0.1))

@@ -14,7 +14,7 @@ def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[f
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
     _, loss, offsets, shifts, ys, caps, curvatures, matrix, _, _, _ = p
-    alphas, V, _, _, _, active, n_active, limits, random = s
+    alphas, V, total, _, _, active, n_active, limits, random = s
     n_tasks = len(shifts)
     flat, task = np.empty(n_active.sum(), dtype=np.int32), np.empty(n_active.sum(), dtype=np.int32)
     n = 0
@@ -62,4 +62,8 @@ def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[f
         set_limits(s, top, bottom)
         if spread <= eps:
             break
+    total[:] = 0.0
+    for t in range(n_tasks):
+        for j in range(len(total)):
+            total[j] += V[t, j]
     return spread, visits, changes

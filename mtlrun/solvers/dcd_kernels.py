@@ -331,23 +331,12 @@ def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float,
 
 
 @compiled
-def certify(p: Problem, s: State, shrink: bool) -> tuple[float, float]:
-    """Compute V from alpha anew, and with it the primal value and the duality gap; choose the active entries.
-
-    Entries at a bound whose gradient is beyond `limits` are left out (with `shrink`); all others, those wrongly left
-    out before included, become active.
-
-    Returns
-    -------
-    primal : float
-        Value at the coefficients that belong to alpha.
-    gap : float
-        Primal minus dual value, as a sum of non-negative terms.
-    """
+def _rebuild(p: Problem, s: State) -> None:
+    """Compute V and total from alpha, free of the rounding that steps leave behind."""
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, _, _, _, _, _ = p
-    alphas, V, total, w, _, active, n_active, limits, _ = s
+    alphas, V, total, _, _, _, _, _, _ = s
+    offsets, shifts, ys = p.offsets, p.shifts, p.y
     V[:] = 0.0
     total[:] = 0.0
     for t in range(len(shifts)):
@@ -363,6 +352,29 @@ def certify(p: Problem, s: State, shrink: bool) -> tuple[float, float]:
                 V[t, -1] += step * bias
         for j in range(len(total)):
             total[j] += V[t, j]
+
+
+@compiled
+def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, float]:
+    """Compute the primal value and the duality gap, and choose the active entries; with `anew`, V from alpha first.
+
+    Entries at a bound whose gradient is beyond `limits` are left out (with `shrink`); all others, those wrongly left
+    out before included, become active.
+
+    Returns
+    -------
+    primal : float
+        Value at the coefficients that belong to alpha.
+    gap : float
+        Primal minus dual value, as a sum of non-negative terms.
+    """
+    columns, values = storage(p.rows)
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    _, loss, offsets, shifts, ys, caps, _, _, _, _, _ = p
+    alphas, V, total, w, _, active, n_active, limits, _ = s
+    if anew:
+        _rebuild(p, s)
+    flat = not V.any()
     gap, losses, penalty = 0.0, 0.0, 0.0
     upper = limits[0] if shrink else np.inf
     lower = limits[1] if shrink else -np.inf
@@ -376,11 +388,13 @@ def certify(p: Problem, s: State, shrink: bool) -> tuple[float, float]:
             if cap <= 0.0:
                 continue
             i = e - shifts[t]
-            low, high = bounds(kind, indptr, i)
-            if kind == STRINGS:
-                high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
-            z = dense_dot(dense, i, w, 0) + sparse_dot(columns, values, low, high, w, 0)
-            z = ys[e] * (z + bias * w[0, -1])
+            z = 0.0
+            if not flat:
+                low, high = bounds(kind, indptr, i)
+                if kind == STRINGS:
+                    high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+                z = dense_dot(dense, i, w, 0) + sparse_dot(columns, values, low, high, w, 0)
+                z = ys[e] * (z + bias * w[0, -1])
             value, excess = _loss_and_gap(loss, alpha, cap, z)
             losses += value
             gap += excess

@@ -66,6 +66,11 @@ def start_alpha(start: Any, cap: Array, loss: str) -> Array:
     return np.clip(alpha, 0.0, upper)
 
 
+def relative(primal: float, gap: float) -> float:
+    """Return gap / max(1, |primal|, |dual|) for a gap known without cancellation."""
+    return gap / max(1.0, abs(primal), abs(primal - gap)) if np.isfinite(gap) else np.inf
+
+
 #: A gap below the first that is not halved in so many notes will not get better.
 _FLOATS, _PATIENCE = 1e-13, 3
 
@@ -108,8 +113,8 @@ class Account:
     def note(self, iteration: int, primal: float, gap: float) -> bool:
         """Note a primal value and its (absolute) gap; return whether to stop."""
         self.seconds.append(time.perf_counter() - self._began)
+        self.gap = relative(primal, gap)
         dual = primal - gap
-        self.gap = gap / max(1.0, abs(primal), abs(dual)) if np.isfinite(gap) else np.inf
         self.gaps.append((iteration, primal, dual))
         self.converged = self.gap <= self.tol
         self._idle = self._idle + 1 if self._least / 2 < self.gap <= _FLOATS else 0
