@@ -18,8 +18,8 @@ table.yaml:3:1: unknown key 'titel'
   2 | id: made/table1
   3 | titel: A small table
       ^^^^^ did you mean 'title'?   valid keys: schema, id, title, kind, description, default_for, paper, datasets, \
-split, metrics, average, seed, selection, timing, limits, grids, methods, claims, reference, tolerance, deviations, \
-profiles
+split, metrics, average, seed, selection, timing, limits, sweep, grids, methods, claims, reference, tolerance, \
+deviations, profiles
 """,
     ),
     "wrong type": (
@@ -92,7 +92,7 @@ def test_broken_files(mtlrun, write_experiment, tmp_path, name, command):
     ("args", "expected"),
     [
         (["absent.yaml"], "absent.yaml: no such file\nmtlrun list shows the experiments that come with mtlrun.\n"),
-        (["tabel2"], "unknown experiment 'tabel2'\nDid you mean 'table2'?\n"),
+        (["tabel2"], "unknown experiment 'tabel2'\nDid you mean 'table2' or 'table3'?\n"),
         (["table.yaml", "--profile", "dmeo"], "unknown profile of table.yaml: 'dmeo'\nDid you mean 'demo'?\n"),
     ],
 )
