@@ -176,7 +176,7 @@ def task_note(run: Run, rows: list[Row]) -> str | None:
         for name, values in row.counts.items():
             counts.setdefault(name, []).extend(values)
     names = {COUNTS[0]: "one class only in the training part"}
-    names.update({f"undefined_{m}": f"{m} undefined in the test part" for m in run.metrics})
+    names.update({f"undefined_{m}": f"{m} undefined" for m in run.metrics})
     told = [f"{text}: {_range_text(counts[name])}" for name, text in names.items() if any(counts.get(name, ()))]
     if not told:
         return None

@@ -117,7 +117,7 @@ def test_markdown_has_the_sections_in_order(full):
         "* 11 of 12 cells done, 1 failed.",
         "* 1 claim of the paper: 1 confirmed.",
         "* 1 reference number: 1 outside.",
-        "alpha: of 3 tasks, per split: one class only in the training part: 1-2; auc undefined in the test part: 1.",
+        "alpha: of 3 tasks, per split: one class only in the training part: 1-2; auc undefined: 1.",
         "* **confirmed**: made-1 (Table I): DC is 3.5x faster_. 2 of 2 comparisons hold",
         "1 of 1 rows ended at an edge of their grid at least once: the best value may lie outside.",
         "Wall clock of 1 invocation: 60.0 s.",
