@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -51,7 +53,9 @@ class Guarded(TyperGroup):
 
 
 def main() -> None:
-    """Entry point of ``mtlrun`` and ``python -m mtlrun``."""
+    """Entry point of ``mtlrun`` and ``python -m mtlrun``; a method may be of a module in the current folder."""
+    if not sys.flags.safe_path and not {"", os.getcwd()} & set(sys.path):
+        sys.path.append(os.getcwd())  # last, so that it hides nothing that is installed
     build_app()(prog_name="mtlrun")
 
 

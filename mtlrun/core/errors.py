@@ -52,7 +52,9 @@ class UnknownNameError(UserError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = suggest(name, names)
-        hint = f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {', '.join(names)}."
+        hint = (
+            f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {', '.join(names) or 'none'}."
+        )
         super().__init__(f"unknown {kind} {name!r}", hint)
 
 

@@ -44,14 +44,21 @@ def add_file(
     path = Path(path).expanduser()
     if not card.files:
         raise DataError(f"data set {card.id} needs no files", "Nothing is to be added.")
+    if not path.is_file():
+        what = "is a directory, expected a file" if path.is_dir() else "there is no such file"
+        raise DataError(f"{path}: {what}", "Give the path of a file that you have.")
     found = recognise(path, card.files, name)
     if not found:
+        unknown = [PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None]
+        by_name = f"Without a known hash, a file is recognised by its name: rename yours to {' or '.join(unknown)}."
         expected = "\n".join(f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files)
         sha256, size = digest(DataFile(path.name, path, "plain"))
         raise DataError(
             f"{path}: the content is no file of {card.id}\nexpected one of\n{expected}\n"
             f"found sha256 {sha256} ({size} bytes)",
-            "Get the version of the file that the card names, or write a card of your own for this one.",
+            by_name
+            if unknown
+            else "Get the version of the file that the card names, or write a card of your own for this one.",
         )
     return [store(card, card.file(spec_name), file, data_dir) for spec_name, file in found.items()]
 

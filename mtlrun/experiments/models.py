@@ -196,13 +196,13 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     UserError
         If the archive holds a type that is not trusted.
     """
-    folder = path if path.is_dir() else path.parent
+    folder = path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path
     facts = read_facts(folder)
     file = folder / ARCHIVE
     try:
         archive = file.read_bytes()
     except OSError as error:
-        raise DataError(f"{file}: {error.strerror}") from None
+        raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     if hashlib.sha256(archive).hexdigest() != facts["files"].get(ARCHIVE):
         raise DataError(f"{file}: not the file that {FACTS} describes", "Train the model again.")
     allowed = sorted(TRUSTED | CONTAINERS | {name.replace(":", ".") for name in trust})
@@ -219,6 +219,11 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
         raise DataError(
             f"{file}: {error}", "Install the package of this estimator, in the version named there."
         ) from None
+    except Exception as error:  # an archive of other hands: skops raises whatever its content leads to
+        raise DataError(
+            f"{file}: cannot be read ({str(error).strip() or type(error).__name__})",
+            f"Train the model again, or install the packages named in {FACTS}.",
+        ) from error
     return Model(content["estimator"], content["step"], facts)
 
 
@@ -233,10 +238,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
     file = folder / FACTS
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{folder}: no model here (no {FACTS})", "`mtlrun train CONFIG` makes one.") from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{file}: cannot be read ({error})") from None
+        raise DataError(f"{file}: cannot be read ({error})", "Train the model again.") from None
     needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
     if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts):
         raise DataError(f"{file}: not a model description of schema {SCHEMA}")

@@ -60,7 +60,7 @@ def constructor(class_path: str) -> Constructor | None:
     module, _, name = class_path.partition(":")
     if find_module(module) is None:
         top = module.partition(".")[0]
-        if top != module and find_module(top) is None:
+        if find_module(top) is None:
             raise ConfigError(f"no module {top!r} for {class_path!r}", "Is it installed, or its folder on PYTHONPATH?")
         raise ConfigError(f"no Python source for module {module!r} of {class_path!r}")
     found = _find_class(module, name)

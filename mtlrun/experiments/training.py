@@ -330,6 +330,9 @@ def _gaps(X: Any) -> bool:
 
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:
+    blocking = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    if blocking.exists() and not blocking.is_dir():
+        raise UserError(f"{blocking} is a file, the results need a folder", "Choose another --output.")
     if force or not (folder / FACTS).exists():
         return
     try:

@@ -2,12 +2,14 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from mtlrun.cli.app import main
 from mtlrun.core.resources import configs_dir
 
 CONFIG = """\
@@ -77,6 +79,24 @@ def test_an_estimator_of_ones_own(mtlrun, small):
     refused = mtlrun("predict", "results/runs/train/small", "digits")
     assert refused.exit_code == 2
     assert "--trust mine.Mine" in refused.output
+
+
+def test_a_module_in_the_current_folder_is_found(mtlrun, small, tmp_path, monkeypatch):
+    installed = [entry for entry in sys.path if entry not in ("", str(tmp_path))]
+    monkeypatch.setattr(sys, "path", installed)
+    monkeypatch.setattr(sys, "argv", ["mtlrun", "train", "small.yaml", "--set", "method='mine:Mine'"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 0
+    assert sys.path[-1] == str(tmp_path)
+
+
+def test_a_file_in_place_of_the_output_folder(mtlrun, small):
+    Path("taken").write_text("")
+    result = mtlrun("train", "small.yaml", "--output", "taken")
+    assert result.exit_code == 2
+    assert "taken is a file, the results need a folder" in result.output
+    assert "fitting" not in result.output
 
 
 def test_errors_end_with_2_and_a_remedy(mtlrun, small):

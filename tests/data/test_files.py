@@ -251,19 +251,22 @@ def test_add_refuses_other_content(tmp_path: Path) -> None:
 def test_add_by_name_where_the_hash_is_unknown(tmp_path: Path) -> None:
     card = make_card(sha256=None, bytes=None)
     (tmp_path / "b.txt").write_bytes(b"mine")
-    with pytest.raises(DataError, match="no file of mine"):
+    with pytest.raises(DataError, match="no file of mine") as caught:
         add_file(card, tmp_path / "b.txt", tmp_path)
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.endswith("rename yours to a.txt.")
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"mine"))
     (stored,) = add_file(card, tmp_path / "a.txt.gz", tmp_path)
     assert stored.path.name == "a.txt.gz"
     assert verify_files(card, data_dir=tmp_path)["a.txt"].read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize(("kind", "message"), [("absent", "does not exist"), ("folder", "is a directory")])
+@pytest.mark.parametrize(("kind", "message"), [("absent", "there is no such file"), ("folder", "is a directory")])
 def test_add_of_nothing(tmp_path: Path, kind: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as caught:
         add_file(make_card(), tmp_path / kind, tmp_path)
+    assert caught.value.remedy == "Give the path of a file that you have."
 
 
 def test_add_where_nothing_can_be_written(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Models on disk: what is loaded predicts what was saved, is readable without mtlrun, and runs no unknown code."""
 
+import hashlib
+import io
 import json
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -142,6 +145,47 @@ def test_other_files_are_refused(tmp_path):
         (tmp_path / "model.json").write_text(text)
         with pytest.raises(DataError, match=reason):
             load_model(tmp_path)
+
+
+def test_a_missing_folder_is_named_itself(tmp_path):
+    with pytest.raises(DataError, match=r"absent: no model here"):
+        load_model(tmp_path / "absent")
+    with pytest.raises(DataError, match=r"absent: no model here"):
+        load_model(tmp_path / "absent" / "model.skops")
+
+
+def _forged(folder, archive):
+    """Put an archive in the place of a model's, with the hash that goes with it."""
+    (folder / "model.skops").write_bytes(archive)
+    facts = json.loads((folder / "model.json").read_text())
+    facts["files"]["model.skops"] = hashlib.sha256(archive).hexdigest()
+    (folder / "model.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize("change", ["no zip", "loader", "content", "protocol", "pickled array"])
+def test_a_forged_archive_is_refused(tmp_path, change):
+    save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
+    with zipfile.ZipFile(tmp_path / "model.skops") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    tree = json.loads(parts["schema.json"])
+    if change == "loader":
+        tree["__loader__"] = "Nothing"
+    elif change == "content":
+        del tree["content"]
+    elif change == "protocol":
+        tree["protocol"] = 99
+    elif change == "pickled array":
+        pickled = io.BytesIO()
+        np.save(pickled, np.array([{}], dtype=object), allow_pickle=True)
+        parts |= {name: pickled.getvalue() for name in parts if name.endswith(".npy")}
+    forged = io.BytesIO()
+    with zipfile.ZipFile(forged, "w") as archive:
+        for name, content in (parts | {"schema.json": json.dumps(tree).encode()}).items():
+            archive.writestr(name, content)
+    _forged(tmp_path, b"no archive" if change == "no zip" else forged.getvalue())
+    with pytest.raises(DataError, match=r"model\.skops: cannot be read") as caught:
+        load_model(tmp_path)
+    assert caught.value.remedy is not None
 
 
 def test_what_skops_cannot_store_is_said(tmp_path):

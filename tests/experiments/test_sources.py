@@ -25,6 +25,7 @@ def test_constructor_is_found_in_the_class_its_base_or_behind_a_re_export(lab):
         ("lab.models:Rigde", "defines no class 'Rigde'\nDid you mean 'Ridge'?"),
         ("lab.model:Ridge", "no Python source for module 'lab.model'"),
         ("labs.models:Ridge", "no module 'labs'"),
+        ("labs:Ridge", "no module 'labs'"),
     ],
 )
 def test_unknown_classes(lab, path, message):
