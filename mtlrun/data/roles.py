@@ -164,7 +164,7 @@ def _targets(make: _Building, names: list[str], task: str | None) -> tuple[np.nd
         if values.nunique() < 2:
             only = f"one value ({values.iloc[0]})" if len(values) else "no values"
             raise DataError(
-                f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict; drop it."
+                f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict."
             )
         _refuse_mixed(make, name, column)
     kinds = [make.roles.task_type or _kind(column) for column in columns]
@@ -262,7 +262,7 @@ def _enough(
     if len(small) and make.roles.min_rows is None:
         worst = small[np.argmin(sizes[small])]
         more = f" (and {len(small) - 1} more tasks are too small)" if len(small) > 1 else ""
-        count = f"{sizes[worst]} row{'s' * (sizes[worst] != 1)}"
+        count = f"{sizes[worst]} row{'' if sizes[worst] == 1 else 's'}"
         raise DataError(
             f"{make.table.name}: task {tasks[worst]!r} has {count}{more}; training, selecting and testing take "
             f"at least {MIN_ROWS}",

@@ -141,9 +141,9 @@ def compare(
     facts = _facts(dataset, protocol, roles)
     for line in facts:
         say(line)
-    seconds = None if settings.budget is None else settings.budget * 60 - (clock.monotonic() - started)
-    plan = make_plan(candidates, dataset, protocol, budget=seconds, jobs=jobs, say=say)
-    deadline = None if seconds is None else started + settings.budget * 60 * 0.9
+    budget = None if settings.budget is None else settings.budget * 60
+    plan = make_plan(candidates, dataset, protocol, budget=budget, started=started, jobs=jobs, say=say)
+    deadline = None if budget is None else started + 0.9 * budget
     entries = run_plan(plan, dataset, protocol, jobs=jobs, deadline=deadline, say=say)
     protocol = replace(protocol, n_splits=max((len(e.scores) for e in entries), default=0))
     board = _board(dataset, protocol, entries, facts, plan.left_out)
@@ -168,9 +168,8 @@ def _settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     for name, low in (("splits", 1), ("folds", 2), ("budget", 0)):
         value = getattr(settings, name)
         if value is not None and (value < low or (name == "budget" and value == 0)):
-            raise ConfigError(
-                f"{name} must be {'more than 0' if name == 'budget' else f'at least {low}'}, not {value:g}"
-            )
+            least = "more than 0 minutes" if name == "budget" else f"at least {low}"
+            raise ConfigError(f"{name} must be {least}, not {value:g}")
     if not 0 < settings.train < 1:
         raise ConfigError(f"train must be a part between 0 and 1, not {settings.train:g}")
     given = {name: value for name, value in options.items() if name in parts and value is not None}

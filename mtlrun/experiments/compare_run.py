@@ -27,6 +27,8 @@ FILL = 0.75
 #: Part of the budget that the estimates themselves may take.
 PILOT_PART = 0.2
 MAX_SPLITS = 10
+#: A method whose split is estimated to take at most so many seconds is not worth a process of its own.
+CHEAP = 10.0
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,11 @@ def run_plan(
         if trial and deadline is not None and time.monotonic() + max(plan.seconds.values(), default=0.0) > deadline:
             plan.left_out.append(f"splits {trial + 1} to {plan.n_splits}: the budget was spent")
             break
-        limit = None if deadline is None else max(deadline - time.monotonic(), 1.0)
-        units = _units(plan, dataset, protocol, trial, deadline)
-        for (label, number), outcome in Pool(jobs=jobs, seconds=limit).run(run_unit, units):
-            _record(entries[label], number, outcome)
-            say(_line(label, number, plan.n_splits, protocol.metric, outcome))
+        for pool, chosen in _pools(plan, jobs, deadline):
+            units = _units(plan, chosen, dataset, protocol, trial, deadline)
+            for (label, number), outcome in pool.run(run_unit, units):
+                _record(entries[label], number, outcome)
+                say(_line(label, number, plan.n_splits, protocol.metric, outcome))
     for entry in entries.values():
         entry.scores = dict(sorted(entry.scores.items()))
         entry.tasks = dict(sorted(entry.tasks.items()))
@@ -139,12 +141,25 @@ def run_plan(
     return list(entries.values())
 
 
+def _pools(plan: Plan, jobs: int, deadline: float | None) -> Iterator[tuple[Pool, list[Candidate]]]:
+    """Yield who runs which methods: within a deadline the dear ones run in processes that can be stopped."""
+    if deadline is None:
+        yield Pool(jobs=jobs), plan.candidates
+        return
+    cheap = [c for c in plan.candidates if plan.seconds.get(c.label, 0.0) <= CHEAP]
+    dear = [c for c in plan.candidates if c not in cheap]
+    if cheap:
+        yield Pool(jobs=jobs), cheap
+    if dear:
+        yield Pool(jobs=jobs, seconds=max(deadline - time.monotonic(), 1.0)), dear
+
+
 def _units(
-    plan: Plan, dataset: Dataset, protocol: Protocol, trial: int, deadline: float | None
+    plan: Plan, candidates: list[Candidate], dataset: Dataset, protocol: Protocol, trial: int, deadline: float | None
 ) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     rows = protocol.rows(dataset, trial)
     # Long pieces first would balance better, but cheap methods first leave a result whatever happens.
-    for candidate in plan.candidates:
+    for candidate in candidates:
         if deadline is not None and time.monotonic() + plan.seconds.get(candidate.label, 0.0) > deadline:
             plan.left_out.append(f"{candidate.label}, split {trial + 1}: no time was left")
             continue
@@ -180,6 +195,7 @@ def make_plan(
     protocol: Protocol,
     *,
     budget: float | None,
+    started: float,
     jobs: int,
     say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
@@ -193,6 +209,8 @@ def make_plan(
     ----------
     budget : float or None
         Seconds.
+    started : float
+        When the budget began to be spent, by `time.monotonic`.
     jobs : int
         Processes (not -1).
 
@@ -203,12 +221,13 @@ def make_plan(
     """
     if budget is None:
         return Plan(candidates, protocol.n_splits)
-    started = time.monotonic()
+    pilots = time.monotonic()
     rows = protocol.rows(dataset, 0)[0]
-    whole, order = {}, []
+    whole: dict[str, float] = {}
+    order: list[Candidate] = []
     left_out = []
     for candidate in _in_turn(candidates):
-        if order and time.monotonic() - started > PILOT_PART * budget and len(order) >= 3:
+        if order and time.monotonic() - pilots > PILOT_PART * budget and len(order) >= 3:
             left_out.append(f"{candidate.label}: no time to estimate what it costs")
             continue
         seconds = _pilot(candidate, dataset, rows, protocol)

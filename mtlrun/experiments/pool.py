@@ -200,7 +200,8 @@ def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 def _import_all() -> None:
     import mtlrun.experiments.evaluate
-    import mtlrun.experiments.selection  # noqa: F401
+    import mtlrun.experiments.selection
+    import mtlrun.experiments.training  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -192,7 +192,7 @@ def fit_split(
     method = _Method.of(spec, dataset)
     found = _select(spec, method, dataset.subset(rows[0]), trial, say)
     chosen = found.get("chosen", {})
-    shown = _outer_names(found)
+    shown = _outer_names(found) if method.wrapped else found
     say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in shown.get("chosen", {}).items()))
     estimator, fields = measure(method.inputs(spec, threads), part, chosen, True)
     fields["params"] = method.outer(fields["params"])

@@ -246,9 +246,9 @@ def _hurt_text(board: Board, joint: Entry, base: Entry) -> str:
     text = f" It hurt {count} task{'s' * (count != 1)}"
     if board.n_splits > 1:
         text += ", in every split" if len(always) == count else f", {len(always) or 'none'} of them in every split"
-    names = (always or [name for name, *_ in hurt])[:MAX_NAMED]
-    more = ", ..." if count > len(names) else ""
-    return f"{text}: {', '.join(names)}{more}."
+    names = [*always, *(name for name, _, every in hurt if not every)]
+    more = f" and {count - MAX_NAMED} more" if count > MAX_NAMED else ""
+    return f"{text}: {', '.join(names[:MAX_NAMED])}{more}."
 
 
 def leaderboard_grid(board: Board) -> Grid:

@@ -1,0 +1,208 @@
+"""``mtlrun compare``: results of a small table, and what is said about tables and options that cannot be compared."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+FAST = ("--methods", "JointFeatureMTL", "--splits", "2")
+
+TABLE = """\
+school,hours,club,grade
+a,1,chess,2.0
+a,2,none,3.5
+a,3,chess,4.5
+a,4,none,5.0
+b,1,none,1.0
+b,2,chess,2.5
+b,3,,3.0
+b,,none,4.5
+"""
+
+ARFF = """\
+@relation labels
+@attribute size numeric
+@attribute red {0,1}
+@attribute blue {0,1}
+@data
+1,0,1
+2,1,0
+3,0,1
+4,1,1
+"""
+
+
+@pytest.fixture
+def grades(tmp_path):
+    """A table of ten schools with a column of words and empty cells."""
+    rng = np.random.default_rng(0)
+    frames = []
+    for k in range(10):
+        hours, age = rng.normal(size=(2, 16))
+        club = rng.choice(["chess", "choir", ""], 16)
+        grade = 2 * hours + 0.1 * k * age + (club == "chess") + 0.5 * rng.normal(size=16)
+        frames.append(pd.DataFrame({"school": f"s{k}", "hours": hours, "age": age, "club": club, "grade": grade}))
+    table = pd.concat(frames)
+    table.loc[table.index == 3, "age"] = np.nan
+    table.to_csv(tmp_path / "grades.csv", index=False)
+    return tmp_path / "grades.csv"
+
+
+def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *FAST)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:3] == ["rank", "method", "kind"]
+    assert {line.split()[1] for line in lines[1:4]} == {"JointFeatureMTL", "IndependentRidge", "TaskMean"}
+    assert "Multi-task learning" in result.stdout
+    assert "task type inferred: regression" in result.stderr
+    folder = tmp_path / "results/runs/compare/grades"
+    report = json.loads((folder / "leaderboard.json").read_text())
+    assert report["verdict"] in result.stdout
+    assert [m["method"] for m in report["methods"]] == [line.split()[1] for line in lines[1:4]]
+    text = (folder / "leaderboard.md").read_text()
+    assert report["verdict"] in text
+    assert "one-hot (club)" in text
+    coefficients = pd.read_csv(folder / "coefficients.csv", index_col="task")
+    assert list(coefficients.index) == [f"s{k}" for k in range(10)]
+    assert {"intercept", "hours", "age is missing", "club=chess"} <= set(coefficients.columns)
+
+
+def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, grades, tmp_path):
+    options = ("--methods", "JointFeatureMTL", "--splits", "1", "--unseen", "mean", "-q")
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "results/runs/compare/grades"
+    report = json.loads((folder / "leaderboard.json").read_text())
+    trained = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"))
+    assert trained.exit_code == 0, trained.output
+    assert f"rmse  {report['methods'][0]['score']:.4f}" in trained.stdout
+    again = json.loads((tmp_path / "results/runs/compare/own-grades/metrics.json").read_text())
+    assert again["selection"]["chosen"] == report["methods"][0]["chosen"]["0"]
+    new = pd.DataFrame({"age": [0.5, None], "hours": [1.0, 1.0], "club": ["golf", ""], "school": ["s1", "new"]})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    predicted = mtlrun("predict", str(folder / "model"), "new.csv", "-o", "-", "-q")
+    assert predicted.exit_code == 0, predicted.output
+    rows = [line.split(",") for line in predicted.stdout.splitlines()]
+    assert [row[1] for row in rows] == ["task", "s1", "unknown"]
+    assert all(np.isfinite(float(row[2])) for row in rows[1:])
+
+
+def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    Y = (X @ rng.normal(size=(3, 2)) + rng.normal(size=(60, 2)) > 0).astype(int)
+    rows = "\n".join(",".join(map(str, [*x.round(3), *y])) for x, y in zip(X, Y, strict=True))
+    head = "".join(f"@attribute x{j} numeric\n" for j in range(3)) + "@attribute A {0,1}\n@attribute B {0,1}\n"
+    (tmp_path / "set.arff").write_text(f"@relation set\n{head}@data\n{rows}\n")
+    (tmp_path / "set.xml").write_text('<labels><label name="A"></label><label name="B"></label></labels>')
+    result = mtlrun("compare", "set.arff", "--labels", "set.xml", *FAST, "--calibrate", "-q")
+    assert result.exit_code == 0, result.output
+    assert "JointFeatureMTLClassifier" in result.stdout
+    predicted = mtlrun("predict", "results/runs/compare/set/model", "set.arff", "--proba", "-o", "-", "-q")
+    assert predicted.exit_code == 0, predicted.output
+    chances = np.array([line.split(",")[1:] for line in predicted.stdout.splitlines()[1:]], dtype=float)
+    assert ((chances > 0) & (chances < 1)).all()
+    assert ((chances > 0.5) == Y).mean() > 0.6
+
+
+RAGGED = ("--target", "grade", "--task-column", "school")
+BAD = {
+    "unknown column": (
+        TABLE,
+        ("--target", "grades", "--task-column", "school"),
+        "error: unknown column of t.csv 'grades'\nDid you mean 'grade'?",
+    ),
+    "target with one value": (
+        "a,b,y\n1,2,7\n1,3,7\n",
+        ("--target", "y", "--task-column", "a"),
+        "error: t.csv: the target 'y' has one value (7)\nThere is nothing to predict.",
+    ),
+    "task with one row": (
+        TABLE + "c,1,chess,3.0\n",
+        RAGGED,
+        "error: t.csv: task 'c' has 1 row; training, selecting and testing take at least 4\n"
+        "Say --min-rows 4 to leave out smaller tasks, or choose another task column.",
+    ),
+    "mixed types": (
+        TABLE.replace("b,1,", "b,one,"),
+        RAGGED,
+        "error: t.csv:6: column 'hours' mixes numbers and words: 'one' here\n"
+        "Mend the cell, or say --categorical hours if all its values are names.",
+    ),
+    "duplicated header": (
+        TABLE.replace("club", "hours", 1),
+        RAGGED,
+        "error: t.csv:1: the header names 'hours' twice (columns 2 and 3)\nRename or drop one of the two columns.",
+    ),
+    "empty file": ("", RAGGED, "error: t.csv: no rows\nCheck that the file was saved completely."),
+    "header alone": (
+        "school,grade\n",
+        RAGGED,
+        "error: t.csv: no rows below the header\nCheck that the file was saved completely.",
+    ),
+    "wrong encoding": (
+        TABLE.replace("chess", "schäch").encode("latin-1"),
+        RAGGED,
+        "error: t.csv:2:8: byte 0xe4 is no UTF-8 text\nSave the file as UTF-8, or decompress it if it is an archive.",
+    ),
+    "short row": (
+        TABLE.replace("a,2,none,3.5", "a,2,none"),
+        RAGGED,
+        "error: t.csv:3: 3 cells where the header names 4 columns\n"
+        "Every row needs the same number of cells; quote cells that contain the separator.",
+    ),
+    "no task": (
+        TABLE,
+        ("--target", "grade"),
+        "error: one target and no task column: there is one task only, 'grade'\n"
+        "Name the column that says to which task a row belongs (--task-column), or more targets (--targets A,B,C).",
+    ),
+    "classes in tasks": (
+        "school,x,size\n" + "".join(f"{s},{k},{size}\n" for s in "ab" for k, size in enumerate("SMLS")),
+        ("--target", "size", "--task-column", "school"),
+        "error: the target 'size' has 3 classes in every task\nWithout a task column the classes become the tasks",
+    ),
+    "budget of nothing": (TABLE, (*RAGGED, "--budget", "0"), "error: budget must be more than 0 minutes, not 0"),
+    "metric of labels": (
+        TABLE,
+        (*RAGGED, "--metric", "auc"),
+        "error: the metric 'auc' does not go with targets that are numbers\nUse one of: mse, rmse, nmse, r2.",
+    ),
+    "unknown method": (
+        TABLE,
+        (*RAGGED, "--methods", "JointFeatureMLT"),
+        "error: unknown method 'JointFeatureMLT'\nDid you mean 'JointFeatureMTL' or ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case):
+    content, arguments, expected = BAD[case]
+    (tmp_path / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    result = mtlrun("compare", "t.csv", *arguments, "-q")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(expected), result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path):
+    (tmp_path / "set.arff").write_text(ARFF)
+    (tmp_path / "set.xml").write_text('<labels><label name="red"></label><label name="bleu"></label></labels>')
+    result = mtlrun("compare", "set.arff", "--labels", "set.xml")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: set.xml: names 1 labels that are no columns of set.arff: bleu\nDid you mean 'blue'?\n"
+    )
+
+
+def test_a_budget_that_is_too_small_says_what_could_be_run(mtlrun, grades):
+    result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
+    assert result.exit_code == 2
+    first, second = result.stderr.splitlines()
+    assert first.startswith("error: --budget 1e-05 minutes is too small")
+    assert second.startswith("--budget ")
+    assert "would run TaskMean, IndependentRidge, " in second
