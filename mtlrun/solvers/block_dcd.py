@@ -31,6 +31,8 @@ _CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 _VISITS_PER_CHECK = 4
 #: and at least this part of all visits so far.
 _CHECK_SHARE = 0.1
+#: Part of the extreme gradients from which on a variable at a bound is left out.
+_BOLDNESS = 0.1
 #: Exact steps may cost this part of the sweeps so far.
 _EXACT_SHARE = 0.5
 _NONE = np.empty(0, dtype=np.intp)
@@ -50,7 +52,7 @@ def solve_block_dcd(
     form: str = "block",
     step: str = "exact",
     shrinking: bool = True,
-    exact: bool | None = None,
+    fast: bool | None = None,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
@@ -84,9 +86,10 @@ def solve_block_dcd(
         "printed" divides by ||x||^2 as equation 17 of the paper does, "exact" by M_tt ||x||^2.
     shrinking : bool, default True
         Leave out variables that are likely to stay at their bounds; each certificate looks at all of them again.
-    exact : bool, optional
-        Solve for the free support vectors together, across all tasks, where they are few and it is cheap compared with
-        the sweeps so far (not for the logistic loss). Default: in block form with the exact step.
+    fast : bool, optional
+        Shrink more boldly than LIBLINEAR (each certificate mends what was wrongly left out), and solve for the free
+        support vectors together, across all tasks, where they are few and it is cheap compared with the sweeps so far
+        (not for the logistic loss). Default: in block form with the exact step.
     callback : callable, optional
         Called with (iteration, primal, dual); a true answer stops.
 
@@ -104,18 +107,19 @@ def solve_block_dcd(
     check_problem(data, coupling, loss, C, tol, max_iter)
     if form not in ("block", "example") or step not in ("exact", "printed"):
         raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
-    exact = (form, step) == ("block", "exact") if exact is None else exact
+    fast = (form, step) == ("block", "exact") if fast is None else fast
     account = Account(tol, max_iter, callback)
     problem, state = _prepare(data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed)
     sweep = block_sweeps if form == "block" else example_sweeps
-    _ascend(data.X, problem, state, account, sweep, shrinking, exact)
+    _ascend(data.X, problem, state, account, sweep, shrinking, fast)
     alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
     return account.result((coupling.matrix @ state.V).T, fit_intercept, np.ascontiguousarray(alpha))
 
 
-def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinking: bool, exact: bool) -> None:
+def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinking: bool, fast: bool) -> None:
     """Alternate sweeps and certificates until the account says stop; in between exact steps where they are cheap."""
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
+    s.limits[2] = _BOLDNESS if fast else 1.0
     eps, work = min(1.0, max(0.1, 10 * account.tol**0.5)), 0.0
     primal, gap = certify(p, s, shrinking, True)
     while not account.note(int(np.ceil(work / size)), primal, gap):
@@ -125,7 +129,7 @@ def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinkin
         work += done
         account.exhausted = changes == 0 and complete
         primal, gap = certify(p, s, shrinking, False)
-        free = free_variables(p, s) if exact else _NONE
+        free = free_variables(p, s) if fast else _NONE
         cost = step_cost(p, len(free))
         if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and account.max_iter * size > work + cost:
             climb(X, p, s, free)
@@ -136,7 +140,7 @@ def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinkin
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
             eps *= min(0.5, max(0.1, account.tol / account.gap if account.gap > 0 else 0.1))
-            s.limits[:] = np.inf, -np.inf
+            s.limits[:2] = np.inf, -np.inf
 
 
 def _prepare(
@@ -188,7 +192,7 @@ def _prepare(
         rest=np.zeros(width),
         active=np.empty(len(y), dtype=np.int32),
         n_active=np.zeros(n_tasks, dtype=np.int64),
-        limits=np.array([np.inf, -np.inf]),
+        limits=np.array([np.inf, -np.inf, 1.0]),
         random=np.array([2 * (seed % 2**32) + 0x9E3779B97F4A7C15], dtype=np.uint64),
     )
     return problem, state

@@ -63,7 +63,7 @@ def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[f
         if spread <= eps:
             break
     total[:] = 0.0
-    for t in range(n_tasks):
-        for j in range(len(total)):
-            total[j] += V[t, j]
+    for other in range(n_tasks):
+        for column in range(len(total)):
+            total[column] += V[other, column]
     return spread, visits, changes

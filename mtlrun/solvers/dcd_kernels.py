@@ -29,7 +29,6 @@ from mtlrun.core.rows import (
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 _MAX_PASSES = 10
-_BOLDNESS = 0.1
 
 
 class Problem(NamedTuple):
@@ -82,8 +81,9 @@ class State(NamedTuple):
     active : ndarray of shape (E,), int32
         The entries of every task, active ones first.
     n_active : ndarray of shape (T,), int64
-    limits : ndarray of shape (2,)
-        Entries at a bound are left out when their gradient is above the first or below the second.
+    limits : ndarray of shape (3,)
+        Entries at a bound are left out when their gradient is above the first or below the second. The third is the
+        part of the extreme gradients that makes a limit: 1 in LIBLINEAR, less leaves out more.
     random : ndarray of shape (1,), uint64
         State of the random generator, not 0.
     """
@@ -251,12 +251,9 @@ def _entry_cost(p: Problem, s: State) -> float:
 
 @compiled
 def set_limits(s: State, high: float, low: float) -> None:
-    """Set the limits of the next sweep from the extremes of the projected gradients of this one.
-
-    Bolder than LIBLINEAR, which takes the extremes themselves: each certificate mends what was wrongly left out.
-    """
-    s.limits[0] = _BOLDNESS * high if high > 0.0 else np.inf
-    s.limits[1] = _BOLDNESS * low if low < 0.0 else -np.inf
+    """Set the limits of the next sweep from the extremes of the projected gradients of this one."""
+    s.limits[0] = s.limits[2] * high if high > 0.0 else np.inf
+    s.limits[1] = s.limits[2] * low if low < 0.0 else -np.inf
 
 
 @compiled

@@ -192,7 +192,7 @@ def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(loss,
     assert with_steps.converged
     primal, dual = primal_and_dual(data, coupling, loss, 10.0, with_steps, intercept)
     assert primal - dual <= 2e-12 * primal
-    without = solve_block_dcd(data, coupling, tol=1e-13, exact=False, **options)
+    without = solve_block_dcd(data, coupling, tol=1e-13, fast=False, **options)
     assert with_steps.n_iter < without.n_iter
     assert_allclose(with_steps.W, without.W, atol=1e-4)
     sparse = solve_block_dcd(data.with_design(sp.csr_array(data.X)), coupling, tol=1e-13, **options)
@@ -214,7 +214,7 @@ def test_the_printed_step_is_shorter():
     data = ragged(sizes=(20,) * 10)
     coupling = couple_tasks(check_similarity("all", data.tasks))
     work = {
-        s: solve_block_dcd(data, coupling, C=10.0, tol=1e-4, step=s, exact=False).n_iter for s in ("exact", "printed")
+        s: solve_block_dcd(data, coupling, C=10.0, tol=1e-4, step=s, fast=False).n_iter for s in ("exact", "printed")
     }
     assert work["printed"] > 2 * work["exact"]
 
