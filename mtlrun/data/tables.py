@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as _csv
+import importlib
 import io
 import re
 from collections.abc import Callable, Sequence
@@ -172,7 +173,7 @@ def _line_of(content: str, start: int, row: int) -> int:
 
 def _parquet(file: DataFile, like: Table | None) -> Table:
     try:
-        import pyarrow  # noqa: F401, ICN001
+        importlib.import_module("pyarrow")
     except ImportError:
         raise DataError(f"{file.where()}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
     try:
@@ -217,14 +218,14 @@ def _mat(file: DataFile, like: Table | None) -> Table:
     with file.open() as stream:
         content = read_mat(stream, file.where(), ["X", "Y"])
     X, Y = content["X"], content["Y"]
-    if isinstance(X, list) != isinstance(Y, list):
-        raise DataError(f"{file.where()}: X and Y must both be cells (one per task) or both be matrices")
-    if not isinstance(X, list):
+    if not isinstance(X, list) and not isinstance(Y, list):
         if X.shape[0] != Y.shape[0]:
             raise DataError(f"{file.where()}: X has {X.shape[0]} rows, Y has {Y.shape[0]}")
         targets = [f"{TARGET} {t}" for t in range(Y.shape[1])]
         frame = pd.DataFrame(np.hstack([_dense(X), _dense(Y)]), columns=[*_numbered(X.shape[1]), *targets])
         return Table(file.where(), frame, default_targets=targets)
+    if not isinstance(X, list) or not isinstance(Y, list):
+        raise DataError(f"{file.where()}: X and Y must both be cells (one per task) or both be matrices")
     ys = [np.ravel(_dense(y)) for y in Y]
     wrong = [t for t, (x, y) in enumerate(zip(X, ys, strict=False)) if len(x) != len(y)]
     if len(X) != len(Y) or wrong or len({x.shape[1] for x in X}) != 1:

@@ -212,10 +212,11 @@ class ScaledTargets(_Tasks):
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
         scaled = ((columns - self.center_) / self.scale_).reshape(y.shape)
         params = self.estimator.get_params(deep=False)
-        if self.warm_start and hasattr(self, "estimator_"):
-            self.estimator_.set_params(**{name: value for name, value in params.items() if name != "warm_start"})
+        fitted = getattr(self, "estimator_", None) if self.warm_start else None
+        if fitted is not None:
+            fitted.set_params(**{name: value for name, value in params.items() if name != "warm_start"})
         else:
-            self.estimator_ = clone(self.estimator)
+            self.estimator_: Any = clone(self.estimator)
             if self.warm_start and "warm_start" in params:
                 self.estimator_.set_params(warm_start=True)
         extra = {} if task_id is None else {"task_id": task_id}

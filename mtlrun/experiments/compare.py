@@ -130,7 +130,7 @@ def compare(
         names = _label_names(Path(labels), table)
     if sum(bool(x) for x in (target, targets, labels)) > 1:
         raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
-    shared = {"train": settings.train, "seed": settings.seed, "splits": settings.splits or 3}
+    shared: dict[str, Any] = {"train": settings.train, "seed": settings.seed, "splits": settings.splits or 3}
     roles = Roles(targets=tuple(names), task=task, **shared, **given)
     dataset = _named(make_dataset(table, roles, more), table)
     dataset.options = {"task": task or table.default_task}

@@ -20,6 +20,8 @@ INNER = "estimator__"
 SEARCH_TOL, FIT_TOL = 1e-3, 1e-4
 #: With more tasks than this the position of the task is the feature of a forest, not one column per task.
 MAX_ONE_HOT = 50
+#: With more rows than this a tree of a forest is grown on so many of them, and trees are not tuned.
+MAX_TREE_ROWS = 20000
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
 _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
@@ -164,8 +166,11 @@ def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
     linear_grid = {"C": _weights(scale)} if binary else {"alpha": scale.times(_WIDE)}
     kind = "Classifier" if binary else "Regressor"
     forest = {"n_estimators": 100, "max_features": "sqrt" if binary else 0.33, "random_state": 0}
-    if dataset.n_samples > 20000:
-        forest["max_samples"] = 20000
+    leaves: dict[str, list[Any]] = {"min_samples_leaf": [2, 10]}
+    boosted: dict[str, list[Any]] = {"max_leaf_nodes": [4, 16]}
+    if dataset.n_samples > MAX_TREE_ROWS:  # a search of trees would take most of the time
+        forest |= {"max_samples": MAX_TREE_ROWS, "min_samples_leaf": 5}
+        leaves = boosted = {}
     trees = "one-hot" if dataset.n_tasks <= MAX_ONE_HOT else "number"
     found = [
         Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
@@ -179,13 +184,13 @@ def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
                 "estimator": f"sklearn.ensemble:HistGradientBoosting{kind}",
                 "params": {"max_iter": 100, "early_stopping": False, "random_state": 0},
             },
-            {"max_leaf_nodes": [4, 16]},
+            boosted,
             trees,
         ),
         _feature(
             "RandomForest+Task",
             {"estimator": f"sklearn.ensemble:RandomForest{kind}", "params": forest},
-            {"min_samples_leaf": [2, 10]},
+            leaves,
             trees,
         ),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from mtlrun.core.records import OK
 from mtlrun.data.dataset import Dataset
 from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
 from mtlrun.experiments.keys import derive_seed
-from mtlrun.experiments.pool import Outcome, Pool
+from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec
 from mtlrun.experiments.trial import split_rows
@@ -123,15 +124,10 @@ def run_plan(
     entries = {c.label: Entry(c.label, c.family) for c in plan.candidates}
     for label, note in plan.shrunk.items():
         entries[label].notes.append(note)
-    for trial in range(plan.n_splits):
-        if trial and deadline is not None and time.monotonic() + max(plan.seconds.values(), default=0.0) > deadline:
-            plan.left_out.append(f"splits {trial + 1} to {plan.n_splits}: the budget was spent")
-            break
-        for pool, chosen in _pools(plan, jobs, deadline):
-            units = _units(plan, chosen, dataset, protocol, trial, deadline)
-            for (label, number), outcome in pool.run(run_unit, units):
-                _record(entries[label], number, outcome)
-                say(_line(label, number, plan.n_splits, protocol.metric, outcome))
+    for pool, units in _work(plan, dataset, protocol, jobs, deadline):
+        for (label, trial), outcome in pool.run(run_unit, units):
+            _record(entries[label], trial, outcome)
+            say(_line(label, trial, plan.n_splits, protocol.metric, outcome))
     for entry in entries.values():
         entry.scores = dict(sorted(entry.scores.items()))
         entry.tasks = dict(sorted(entry.tasks.items()))
@@ -141,22 +137,30 @@ def run_plan(
     return list(entries.values())
 
 
-def _pools(plan: Plan, jobs: int, deadline: float | None) -> Iterator[tuple[Pool, list[Candidate]]]:
-    """Yield who runs which methods: within a deadline the dear ones run in processes that can be stopped."""
+def _work(
+    plan: Plan, dataset: Dataset, protocol: Protocol, jobs: int, deadline: float | None
+) -> Iterator[tuple[Pool, Iterator[Unit]]]:
+    """Yield who does what: within a deadline split by split, and the dear methods in processes that can be stopped."""
     if deadline is None:
-        yield Pool(jobs=jobs), plan.candidates
+        parts = (_units(plan, plan.candidates, dataset, protocol, trial, None) for trial in range(plan.n_splits))
+        yield Pool(jobs=jobs), itertools.chain.from_iterable(parts)
         return
     cheap = [c for c in plan.candidates if plan.seconds.get(c.label, 0.0) <= CHEAP]
     dear = [c for c in plan.candidates if c not in cheap]
-    if cheap:
-        yield Pool(jobs=jobs), cheap
-    if dear:
-        yield Pool(jobs=jobs, seconds=max(deadline - time.monotonic(), 1.0)), dear
+    for trial in range(plan.n_splits):
+        if trial and time.monotonic() + max(plan.seconds.values(), default=0.0) > deadline:
+            plan.left_out.append(f"splits {trial + 1} to {plan.n_splits}: the budget was spent")
+            return
+        if cheap:
+            yield Pool(jobs=jobs), _units(plan, cheap, dataset, protocol, trial, deadline)
+        if dear:
+            limit = max(deadline - time.monotonic(), 1.0)
+            yield Pool(jobs=jobs, seconds=limit), _units(plan, dear, dataset, protocol, trial, deadline)
 
 
 def _units(
     plan: Plan, candidates: list[Candidate], dataset: Dataset, protocol: Protocol, trial: int, deadline: float | None
-) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+) -> Iterator[Unit]:
     rows = protocol.rows(dataset, trial)
     # Long pieces first would balance better, but cheap methods first leave a result whatever happens.
     for candidate in candidates:
