@@ -6,6 +6,7 @@ import csv as _csv
 import importlib
 import io
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +21,14 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.readers.arff import ArffTable, read_arff
 from mtlrun.data.readers.csv import EXACT, MISSING, decode, header_of, unequal_rows
 from mtlrun.data.readers.mat import read_mat
+from mtlrun.data.readers.mattags import list_variables
 from mtlrun.data.readers.svmlight import read_svmlight
 
 CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
 #: Columns that formats without names get: the target and the task of svmlight files and MATLAB cells.
 TARGET, TASK = "target", "task"
+#: Variables of MATLAB files: features and targets.
+MAT_NAMES = (("X", "Y"), ("feature", "label"))
 
 
 @dataclass
@@ -83,7 +87,7 @@ def read_user_table(path: Path, *, like: Table | None = None) -> Table:
 
     * ``.csv``, ``.tsv``, ``.txt``: comma, semicolon or tab separated, with a header; ``.parquet``.
     * ``.arff``: dense or sparse; nominal values that are no numbers are words.
-    * ``.mat``: `X` and `Y`, cells with a matrix per task, or one matrix each.
+    * ``.mat``: `X` and `Y` (or `feature` and `label`), cells with a matrix per task, or one matrix each.
     * ``.svm``, ``.svmlight``, ``.libsvm``: the target, and one task per ``qid``.
 
     Parameters
@@ -215,9 +219,10 @@ def _arff_column(table: ArffTable, j: int) -> Any:
 
 
 def _mat(file: DataFile, like: Table | None) -> Table:
-    with file.open() as stream:
-        content = read_mat(stream, file.where(), ["X", "Y"])
-    X, Y = content["X"], content["Y"]
+    raw = file.read_bytes()
+    names = _mat_names(raw)
+    content = read_mat(io.BytesIO(raw), file.where(), names)
+    X, Y = (content[name] for name in names)
     if not isinstance(X, list) and not isinstance(Y, list):
         if X.shape[0] != Y.shape[0]:
             raise DataError(f"{file.where()}: X has {X.shape[0]} rows, Y has {Y.shape[0]}")
@@ -235,6 +240,15 @@ def _mat(file: DataFile, like: Table | None) -> Table:
     frame[TARGET] = np.concatenate(ys)
     frame[TASK] = np.repeat(np.arange(1, len(X) + 1), [len(y) for y in ys])
     return Table(file.where(), frame, default_targets=[TARGET], default_task=TASK)
+
+
+def _mat_names(raw: bytes) -> tuple[str, str]:
+    """Return the pair of variables that a file has."""
+    try:
+        present = list_variables(raw, ())
+    except (ValueError, LookupError, zlib.error):
+        return MAT_NAMES[0]  # reading it says what is wrong
+    return next((pair for pair in MAT_NAMES if set(pair) <= set(present)), MAT_NAMES[0])
 
 
 def _svmlight(file: DataFile, like: Table | None) -> Table:

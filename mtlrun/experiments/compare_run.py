@@ -127,6 +127,8 @@ def run_plan(
     for pool, units in _work(plan, dataset, protocol, jobs, deadline):
         for (label, trial), outcome in pool.run(run_unit, units):
             _record(entries[label], trial, outcome)
+            if outcome.status == OK:
+                plan.seconds[label] = outcome.value["seconds"]  # estimates are no longer needed
             say(_line(label, trial, plan.n_splits, protocol.metric, outcome))
     for entry in entries.values():
         entry.scores = dict(sorted(entry.scores.items()))
@@ -145,12 +147,13 @@ def _work(
         parts = (_units(plan, plan.candidates, dataset, protocol, trial, None) for trial in range(plan.n_splits))
         yield Pool(jobs=jobs), itertools.chain.from_iterable(parts)
         return
-    cheap = [c for c in plan.candidates if plan.seconds.get(c.label, 0.0) <= CHEAP]
-    dear = [c for c in plan.candidates if c not in cheap]
     for trial in range(plan.n_splits):
-        if trial and time.monotonic() + max(plan.seconds.values(), default=0.0) > deadline:
-            plan.left_out.append(f"splits {trial + 1} to {plan.n_splits}: the budget was spent")
+        if trial and time.monotonic() + sum(plan.seconds.values()) / jobs > deadline:
+            if trial < protocol.n_splits:
+                plan.left_out.append(f"{protocol.n_splits - trial} of {protocol.n_splits} splits: the budget was spent")
             return
+        cheap = [c for c in plan.candidates if plan.seconds.get(c.label, 0.0) <= CHEAP]
+        dear = [c for c in plan.candidates if c not in cheap]
         if cheap:
             yield Pool(jobs=jobs), _units(plan, cheap, dataset, protocol, trial, deadline)
         if dear:
@@ -246,13 +249,10 @@ def make_plan(
     families = {c.family for c in plan.candidates}
     if MULTITASK not in families or not families & {INDEPENDENT, TRIVIAL}:
         _too_small(order, whole, budget, jobs, time.monotonic() - started)
-    spent = sum(plan.seconds.values())
-    rounds = int(capacity / spent) if spent > 0 else MAX_SPLITS
-    most = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
-    plan.n_splits = max(1, min(rounds, most))
-    if plan.n_splits < protocol.n_splits:
-        plan.left_out.append(f"{protocol.n_splits - plan.n_splits} of {protocol.n_splits} splits")
-    say(f"estimated: {plan.n_splits} splits of about {spent / jobs:.3g} s, budget {budget:.3g} s")
+    # The splits after the first are planned by what the first one took.
+    plan.n_splits = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
+    spent = sum(plan.seconds.values()) / jobs
+    say(f"estimated: {len(plan.candidates)} methods, at most {spent:.3g} s for one split, budget {budget:.3g} s")
     return plan
 
 
