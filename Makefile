@@ -4,6 +4,7 @@ EXPERIMENT ?= table2
 PROFILE ?= demo
 OUTPUT ?= results/runs
 DATA ?= enron delicious
+BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
 
 VENV := .venv
@@ -19,7 +20,7 @@ export PYTHON
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "Variables: EXPERIMENT PROFILE OUTPUT (reproduce), DATA (data), ARGS (reproduce, test, bench), PYTHON"
+	@echo "Variables: EXPERIMENT PROFILE OUTPUT (reproduce), DATA (data), BENCH (bench), ARGS (reproduce, test, bench), PYTHON"
 
 # The environment is brought up to date whenever pyproject.toml has changed since it was installed.
 $(RUN): pyproject.toml scripts/venv.sh
@@ -54,8 +55,8 @@ format: $(DEV) ## Format the code
 data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 	$(BIN)/mtlrun data fetch $(DATA)
 
-bench: $(RUN) ## Run the benchmarks
-	for script in benchmarks/bench_*.py; do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python $$script $(ARGS) || exit 1; done
+bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some take long, see their --help
+	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
 clean: ## Remove the environment, caches and builds; results stay
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache
