@@ -163,9 +163,7 @@ def _targets(make: _Building, names: list[str], task: str | None) -> tuple[np.nd
         values = column.dropna()
         if values.nunique() < 2:
             only = f"one value ({values.iloc[0]})" if len(values) else "no values"
-            raise DataError(
-                f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict."
-            )
+            raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
         _refuse_mixed(make, name, column)
     kinds = [make.roles.task_type or _kind(column) for column in columns]
     kind = "regression" if set(kinds) == {"regression", "binary"} and _all_numbers(columns) else kinds[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from mtlrun.experiments.sources import constructor
 
@@ -48,7 +48,7 @@ def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
     return not rest or (is_nested(inner) and has_parameter(inner["estimator"], inner.get("params") or {}, rest))
 
 
-def is_nested(value: Any) -> bool:
+def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Whether a parameter value stands for an estimator."""
     return (
         isinstance(value, Mapping) and isinstance(value.get("estimator"), str) and set(value) <= {"estimator", "params"}
