@@ -194,7 +194,7 @@ def test_tasks_of_one_class_are_fitted(cls, loss):
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 def test_a_path_with_warm_starts_gives_the_same_models_with_fewer_iterations(model, solver):
     X, Y = problem(n=60, d=20, labels="Classifier" in str(model))
-    path = [4.0, 3.6, 3.3, 3.0]
+    path = [8.0, 4.0, 2.0, 1.0, 0.5]
     cold = [clone(model).set_params(alpha=a, solver=solver, tol=1e-6, max_iter=50000).fit(X, Y) for a in path]
     warm = clone(model).set_params(solver=solver, tol=1e-6, max_iter=50000, warm_start=True)
     iterations = []
