@@ -120,7 +120,7 @@ def fetch(
         with download_progress() as report:
             done = fetch_dataset(card, variant=variant, data_dir=folder, url=url, report=report, timeout=timeout)
         for file in done:
-            typer.echo(f"{card.id}: {file.name} verified, {file.path}")
+            typer.echo(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
 
 
 @app.command()
@@ -138,7 +138,7 @@ def add(
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
     for stored in add_file(card, file, folder):
-        typer.echo(f"{card.id}: {stored.name} verified, {stored.path}")
+        typer.echo(f"{card.id}: {stored.name} {_mark(card, stored.name)}, {stored.path}")
     absent = [spec.name for spec in missing_files(card, None, folder)]
     typer.echo(f"{card.id}: still missing: {', '.join(absent)}" if absent else f"{card.id}: complete")
 
@@ -172,6 +172,12 @@ def _describe(card: Card, notes: str) -> None:
     _table([(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text])
 
 
+def _mark(card: Card, name: str) -> str:
+    """Say what is known of the content of a file that was accepted."""
+    known = any(spec.name == name and spec.sha256 for spec in card.files)
+    return "verified" if known else "taken as it is (the card knows no hash)"
+
+
 def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
     """Print one file; return whether it is there. A wrong file is an error."""
     from mtlrun.data.files import find_file, verify_file
@@ -180,8 +186,9 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
         typer.echo(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
         return False
     found = verify_file(card, spec, folder)
-    mark = "verified" if spec.sha256 else "taken as it is (the card knows no hash)"
-    typer.echo(f"  {spec.name}: {mark}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}")
+    typer.echo(
+        f"  {spec.name}: {_mark(card, spec.name)}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}"
+    )
     return True
 
 

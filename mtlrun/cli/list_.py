@@ -26,7 +26,10 @@ def list_(
     rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets}[kind]()
     _print(rows)
     if kind is Kind.EXPERIMENTS:
-        hint = "mtlrun show NAME: one in detail; mtlrun reproduce NAME: run it. Also: mtlrun list methods|datasets"
+        hint = (
+            "mtlrun show NAME: one in detail; mtlrun reproduce NAME: run it (train/...: mtlrun train NAME). "
+            "Also: mtlrun list methods|datasets"
+        )
         typer.echo(hint, err=True)
 
 

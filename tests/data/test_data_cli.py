@@ -206,6 +206,15 @@ def test_add(folder: Path, tmp_path: Path) -> None:
     assert "data set digits needs no files" in text
 
 
+def test_a_file_without_a_known_hash_is_not_called_verified(tmp_path):
+    mine = tmp_path / "breast_cancer.csv"
+    mine.write_text("study,y,a,b\n1,1,0.5,2\n", encoding="utf-8")
+    code, text = run(tmp_path / "data", "add", "breast-cancer", str(mine))
+    assert code == 0
+    assert "breast_cancer.csv taken as it is (the card knows no hash)" in text
+    assert "verified" not in text
+
+
 def test_fetch_asks_before_it_downloads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
