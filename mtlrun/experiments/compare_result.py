@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -167,7 +166,7 @@ class Comparison:
         write_atomic(folder / "cards" / f"{self.dataset.id}.yaml", text)
 
     def _store(self, table: Table, folder: Path, part: str) -> str:
-        """Link or unpack the file of a table into the folder, or write a frame as csv; return its name there."""
+        """Copy or unpack the file of a table into the folder, or write a frame as csv; return its name there."""
         home = folder / self.dataset.id
         home.mkdir(parents=True, exist_ok=True)
         origin = Path(table.name)
@@ -176,13 +175,8 @@ class Comparison:
             return f"{part}.csv"
         file, suffix = data_file(origin)
         place = home / f"{part}{suffix}"
-        place.unlink(missing_ok=True)
-        if file.container == "plain":
-            try:
-                os.link(origin, place)
-                return place.name
-            except OSError:  # another disk, or a file system without links
-                pass
+        if place.exists() and place.samefile(origin):
+            return place.name
         with file.open() as source, place.open("wb") as sink:
             shutil.copyfileobj(source, sink)
         return place.name
