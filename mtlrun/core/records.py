@@ -59,6 +59,9 @@ class CellRecord:
         ``n_iter, converged, gap, objective, message`` as far as known.
     environment : dict
         Threads, host facts and versions that do not enter the key.
+    result : dict
+        What a measurement returns beside numbers: ``curves, matrices, lines, tables``; of an evaluation ``tasks`` (names)
+        and ``predictions`` (file of the test scores) where the experiment asks for them.
     """
 
     key: str
@@ -80,6 +83,7 @@ class CellRecord:
     seconds: dict[str, Any] = field(default_factory=dict)
     solver: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA
 
     @property
