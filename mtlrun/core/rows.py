@@ -4,7 +4,9 @@ One set of compiled functions serves all three: `Rows` has the arrays of each ki
 that nothing is compiled twice. With NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
 
 Loops over rows unpack `Rows` once and call the small functions below with single arrays: numba counts references to
-every array that it takes out of a tuple or hands to a function with branches, which costs more than a short row.
+every array that it takes out of a tuple or hands to a function with branches, which costs more than a short row. Loops
+over the entries of a row count with unsigned integers, and columns are unsigned: a signed index might be negative and
+is tested at every access, which makes them 2.5 times slower.
 
 Weighted-degree features of a string of L letters (A C G T = 0 1 2 3): for every position p and k = 1..K with
 p + k <= L one indicator per k-mer that starts at p, with the value sqrt(2 (K - k + 1) / (K (K + 1))). Its index is
@@ -36,7 +38,7 @@ class Rows(NamedTuple):
     bias : float
     dense : ndarray of shape (n, d)
     values, columns, indptr : ndarray
-        CSR; int32 columns, int64 indptr.
+        CSR; uint32 columns, int64 indptr.
     letters : ndarray of shape (n, ceil(L / 4)), uint8
         Four letters per byte, the first in the lowest bits.
     unknown : ndarray of shape (n, ceil(L / 8)) or (0, 0), uint8
@@ -87,7 +89,7 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
         raise ValueError(f"X has {design.shape[1]} columns, at most {np.iinfo(np.int32).max} are possible: hash them")
     return empty_rows(CSR, bias)._replace(
         values=np.require(design.data, np.float64, ["C", "A", "W"]),
-        columns=np.require(design.indices, np.int32, ["C", "A", "W"]),
+        columns=np.require(design.indices, np.int32, ["C", "A", "W"]).view(np.uint32),
         indptr=np.require(design.indptr, np.int64, ["C", "A", "W"]),
     )
 
@@ -96,7 +98,7 @@ def empty_rows(kind: int, bias: float) -> Rows:
     """Return rows of a kind with all arrays empty."""
     flat, whole = np.empty(0), np.empty(0, dtype=np.int64)
     bits = np.empty((0, 0), dtype=np.uint8)
-    columns = np.empty(0, dtype=np.int32)
+    columns = np.empty(0, dtype=np.uint32)
     return Rows(kind, float(bias), np.empty((0, 0)), flat, columns, whole, bits, bits.copy(), flat, flat, whole, 0)
 
 
@@ -142,35 +144,34 @@ def expand(
     """Write columns and values of string i and return how many there are; a k-mer with an unknown letter has none."""
     degree = len(level) - 1
     length = len(start) - 1
-    mask = (1 << (2 * degree)) - 1
-    window = 0
+    one, two = np.uint64(1), np.uint64(2)
+    mask = (one << np.uint64(2 * degree)) - one
+    window, count = np.uint64(0), np.uint64(0)
     for p in range(min(degree - 1, length)):
-        window = (window << 2) | _letter(letters, i, p)
+        window = (window << two) | np.uint64(_letter(letters, i, p))
     if length < degree - 1:
-        window <<= 2 * (degree - 1 - length)
+        window <<= np.uint64(2 * (degree - 1 - length))
     gap = _next_unknown(unknown, i, 0, length)
     factor = scale[i]
-    count = 0
     for p in range(length):
         last = _letter(letters, i, p + degree - 1) if p + degree <= length else 0
-        window = ((window << 2) | last) & mask
+        window = ((window << two) | np.uint64(last)) & mask
         if gap < p:
             gap = _next_unknown(unknown, i, p, length)
-        base = start[p]
-        width = 4
+        base, width, shift = np.uint64(start[p]), np.uint64(4), np.uint64(2 * degree)
         for k in range(1, min(degree, gap - p) + 1):
-            code = window >> (2 * (degree - k))
+            shift -= two
             if buckets:
-                bucket, sign = _hashed(p, k, code, buckets)
+                bucket, sign = _hashed(p, k, np.int64(window >> shift), buckets)
                 columns[count] = bucket
                 values[count] = sign * factor * level[k]
             else:
-                columns[count] = base + code
+                columns[count] = base + (window >> shift)
                 values[count] = factor * level[k]
                 base += width
-                width *= 4
-            count += 1
-    return count
+                width <<= two
+            count += one
+    return np.int64(count)
 
 
 @compiled
@@ -178,7 +179,7 @@ def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns and values of sparse rows: those of a CSR design, or room for one string."""
     if rows.kind == STRINGS:
         size = (len(rows.start) - 1) * (len(rows.level) - 1)
-        return np.empty(size, dtype=np.int32), np.empty(size)
+        return np.empty(size, dtype=np.uint32), np.empty(size)
     return rows.columns, rows.values
 
 
@@ -199,11 +200,11 @@ def dense_dot(dense: np.ndarray, i: int, W: np.ndarray, t: int) -> float:
     return total
 
 
-@_summing
+@compiled
 def sparse_dot(columns: np.ndarray, values: np.ndarray, low: int, high: int, W: np.ndarray, t: int) -> float:
     """Return the product of the entries low..high-1 of the storage with row t of W."""
     total = 0.0
-    for j in range(low, high):
+    for j in range(np.uint64(low), np.uint64(high)):
         total += values[j] * W[t, columns[j]]
     return total
 
@@ -220,7 +221,7 @@ def sparse_add(
     columns: np.ndarray, values: np.ndarray, low: int, high: int, step: float, W: np.ndarray, t: int
 ) -> None:
     """Add step * the entries low..high-1 of the storage to row t of W."""
-    for j in range(low, high):
+    for j in range(np.uint64(low), np.uint64(high)):
         W[t, columns[j]] += step * values[j]
 
 

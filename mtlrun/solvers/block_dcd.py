@@ -121,7 +121,7 @@ def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinkin
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
     s.limits[2] = _BOLDNESS if fast else 1.0
     eps, work = min(1.0, max(0.1, 10 * account.tol**0.5)), 0.0
-    primal, gap = certify(p, s, shrinking, True)
+    primal, gap = certify(p, s, shrinking, bool(s.alpha.any()))  # V is zero as it should be, where alpha is
     while not account.note(int(np.ceil(work / size)), primal, gap):
         complete = s.n_active.sum() == size
         budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
@@ -184,12 +184,14 @@ def _prepare(
         share=0.0 if coupling.common is None else coupling.common[1],
         row_cost=_row_cost(rows, n_rows),
     )
+    V = np.zeros((n_tasks, width))
+    alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks
     state = State(
         alpha=alpha,
-        V=np.zeros((n_tasks, width)),
-        total=np.zeros(width),
-        w=np.zeros((1, width)),
-        rest=np.zeros(width),
+        V=V,
+        total=np.zeros(0 if alone else width),
+        w=V if alone else np.zeros((1, width)),
+        rest=np.zeros(0 if alone else width),
         active=np.empty(len(y), dtype=np.int32),
         n_active=np.zeros(n_tasks, dtype=np.int64),
         limits=np.array([np.inf, -np.inf, 1.0]),

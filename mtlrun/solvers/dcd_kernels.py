@@ -73,11 +73,11 @@ class State(NamedTuple):
     alpha : ndarray of shape (E,)
     V : ndarray of shape (T, D)
     total : ndarray of shape (D,)
-        Sum of the rows of V.
+        Sum of the rows of V; empty if there is one task.
     w : ndarray of shape (1, D)
-        Coefficients of the task at hand.
+        Coefficients of the task at hand; V itself if there is one task.
     rest : ndarray of shape (D,)
-        What of them does not come from the task's own row of V.
+        What of them does not come from the task's own row of V; empty if there is one task.
     active : ndarray of shape (E,), int32
         The entries of every task, active ones first.
     n_active : ndarray of shape (T,), int64
@@ -371,13 +371,13 @@ def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, floa
     alphas, V, total, w, _, active, n_active, limits, _ = s
     if anew:
         _rebuild(p, s)
-    flat = not V.any()
+    flat = not alphas.any()
     gap, losses, penalty = 0.0, 0.0, 0.0
     upper = limits[0] if shrink else np.inf
     lower = limits[1] if shrink else -np.inf
     for t in range(len(shifts)):
         _enter(p, s, t)
-        for j in range(len(total)):
+        for j in range(V.shape[1]):
             penalty += V[t, j] * w[0, j]
         n = offsets[t]
         for e in range(offsets[t], offsets[t + 1]):
