@@ -25,7 +25,7 @@ def solver_section(run: Run, rows: Sequence[Row]) -> Section:
     columns += [Column("largest gap", "small"), Column("objective", "score"), Column("stopped by")]
     grid = Grid(columns)
     for row in rows:
-        records = _done(run, row)
+        records = run.results_of(row.dataset, row.method)
         flags = [r.solver["converged"] for r in records if r.solver.get("converged") is not None]
         steps, gaps = (list(row.samples.get(name, {}).values()) for name in ("n_iter", "gap"))
         if not (flags or steps or gaps):
@@ -125,11 +125,6 @@ def cost_section(run: Run) -> Section:
         count = f"{len(walls)} invocation{'s' * (len(walls) > 1)}"
         section.lines.append(f"Wall clock of {count}: {significant(math.fsum(walls))} s.")
     return section
-
-
-def _done(run: Run, row: Row) -> list[CellRecord]:
-    cells = [c for c in run.planned if (c.dataset, c.method) == (row.dataset, row.method)]
-    return [r for c in cells if (r := run.record(c)) is not None and r.done]
 
 
 def _total_seconds(record: CellRecord) -> float:

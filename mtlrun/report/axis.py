@@ -3,80 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from mtlrun.report.checks import MEDIAN_QUANTITIES, QUANTITIES
+from mtlrun.report.checks import QUANTITIES
+from mtlrun.report.curves import published_curves
 from mtlrun.report.folder import Run
-from mtlrun.report.table import Row, mean_std
+from mtlrun.report.panels import Curve, Figure, Panel, drop_impossible, file_name
+from mtlrun.report.reading import limit_text, mean_std, number_text
+from mtlrun.report.table import Row
 from mtlrun.report.text import Column, Grid, Section, show
 
 #: Quantities whose values span orders of magnitude.
 LOG_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup", "n_iter", "gap")
-
-
-@dataclass
-class Curve:
-    """One method: its values along the axis.
-
-    Attributes
-    ----------
-    label : str
-    x : list
-        Values of the axis at which the method has a number.
-    y : list of float
-    spread : list of float
-        Standard deviation over the splits, 0 where unknown and for medians.
-    """
-
-    label: str
-    x: list[Any] = field(default_factory=list)
-    y: list[float] = field(default_factory=list)
-    spread: list[float] = field(default_factory=list)
-
-
-@dataclass
-class Panel:
-    """One quantity of one data set.
-
-    Attributes
-    ----------
-    quantity : str
-        Label of the vertical axis.
-    log : bool
-        Whether that axis is logarithmic.
-    curves : list of Curve
-        In the order of the methods, empty ones included, so that a method has one colour in all panels.
-    """
-
-    quantity: str
-    log: bool
-    curves: list[Curve]
-
-
-@dataclass
-class Figure:
-    """The panels of one data set.
-
-    Attributes
-    ----------
-    name : str
-        Of the file, without its ending.
-    title, axis : str
-        `axis` is the label of the horizontal axes.
-    values : list
-        All values of the axis.
-    log : bool
-        Whether the horizontal axes are logarithmic.
-    panels : list of Panel
-    """
-
-    name: str
-    title: str
-    axis: str
-    values: list[Any]
-    log: bool
-    panels: list[Panel]
+#: What measures return is drawn on a logarithmic axis when it spans as much as this.
+LOG_SPAN = 100
+#: A mark that depends on the data.
+ROOT = "1/sqrt(tasks)"
 
 
 def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
@@ -87,10 +29,9 @@ def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
         panels = [_panel(run, rows, dataset, quantity) for quantity in _quantities(run, rows)]
         panels = [panel for panel in panels if any(curve.y for curve in panel.curves)]
         if panels:
-            name = "".join(c if c.isalnum() or c in "-_" else "-" for c in dataset)
             title = run.title_of(dataset) if dataset in run.datasets else _marked(run, dataset)
             log = sweep.get("scale") == "log"
-            figures.append(Figure(name, title, str(sweep.get("name", "value")), values, log, panels))
+            figures.append(Figure(file_name(dataset), title, str(sweep.get("name", "value")), values, log, panels))
     return figures
 
 
@@ -105,7 +46,7 @@ def axis_section(run: Run, rows: Sequence[Row]) -> Section:
             grid = Grid([*columns, *(Column(method, "seconds") for method in run.methods)])
             for label, facts in _settings(run, dataset):
                 found = [table.get((label, method)) for method in run.methods]
-                texts = [_text(row, quantity) if row else None for row in found]
+                texts = [_text(run, row, quantity) if row else None for row in found]
                 if any(texts):
                     grid.rows.append([_marked(run, dataset), quantity, show(facts["axis"]["value"]), *texts])
             if grid.rows:
@@ -120,23 +61,58 @@ def axis_section(run: Run, rows: Sequence[Row]) -> Section:
 def _panel(run: Run, rows: Sequence[Row], dataset: str, quantity: str) -> Panel:
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
-    for method in run.methods:
-        curve = Curve(method)
+    for place, method in enumerate(run.methods):
+        curve = Curve(method, place=place)
         for label, facts in _settings(run, dataset):
             row = table.get((label, method))
             value = row.value(quantity) if row else None
             if row is not None and value is not None:
                 curve.x.append(facts["axis"]["value"])
                 curve.y.append(value)
-                curve.spread.append(0.0 if quantity in MEDIAN_QUANTITIES else row.std(quantity) or 0.0)
+                curve.spread.append(0.0 if quantity in row.medians else row.std(quantity) or 0.0)
         curves.append(curve)
-    log = quantity in LOG_QUANTITIES and all(y > 0 for curve in curves for y in curve.y)
-    return Panel(quantity, log, curves)
+    log = _log(run, quantity, [y for curve in curves for y in curve.y])
+    x_log = (run.config.get("sweep") or {}).get("scale") == "log"
+    below = [drop_impossible(c, x_log, log) for c in published_curves(run, dataset, quantity)]
+    return Panel(quantity, log, below + curves, marks=_marks(run, dataset))
 
 
-def _text(row: Row, quantity: str) -> str | None:
+def _log(run: Run, quantity: str, values: Sequence[float]) -> bool:
+    if not values or min(values) <= 0:
+        return False
+    return quantity in LOG_QUANTITIES or (
+        run.measures and (quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values))
+    )
+
+
+def _marks(run: Run, dataset: str) -> dict[str, float]:
+    """Return the marks of the axis, those that depend on the number of tasks with their value."""
+    marks = {}
+    for text, value in ((run.config.get("sweep") or {}).get("marks") or {}).items():
+        if value != ROOT:
+            marks[str(text)] = float(value)
+        elif tasks := _tasks(run, dataset):
+            marks[str(text)] = tasks**-0.5
+    return marks
+
+
+def _tasks(run: Run, dataset: str) -> int | None:
+    """Return the number of tasks of the first finished cell, else as the card says."""
+    for label, facts in _settings(run, dataset):
+        counts = (r.counts.get("n_tasks") for m in run.methods for r in run.results_of(label, m))
+        found = next((n for n in counts if n), (facts.get("statistics") or {}).get("tasks"))
+        if found:
+            return int(found)
+    return None
+
+
+def _text(run: Run, row: Row, quantity: str) -> str | None:
+    """Write one entry of a table along the axis; what ran into the limit is told with it."""
+    late = limit_text(run, row)
     if row.value(quantity) is None:
-        return None
+        return late
+    if run.measures:
+        return number_text(row, quantity) + (f" ({row.affected} of {row.planned} {late})" if late else "")
     known = quantity in QUANTITIES and quantity != "truth_error"
     return show(row.value(quantity), "seconds") if known else mean_std(row, quantity)
 

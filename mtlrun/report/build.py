@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtlrun.report.account import cost_section, environment_section, failures_section, solver_section, timing_section
-from mtlrun.report.axis import Figure, axis_section, sweep_figures
+from mtlrun.report.axis import axis_section, sweep_figures
 from mtlrun.report.checks import VERDICTS
 from mtlrun.report.claims import ClaimVerdict, judge_claims, tests_section
 from mtlrun.report.comparison import comparison_section
+from mtlrun.report.curves import trace_figures
 from mtlrun.report.folder import Run, read_run
+from mtlrun.report.matrices import matrix_figures
+from mtlrun.report.measurements import measurement_sections
+from mtlrun.report.panels import Figure
 from mtlrun.report.protocol import data_section, deviations_section, protocol_section, rerun_section, search_section
+from mtlrun.report.ranking import rank_groups, rank_rows, statistics_sections
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict, compare_references
 from mtlrun.report.table import Row, build_rows
 from mtlrun.report.text import Section
@@ -103,8 +108,12 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     rows = build_rows(run)
-    claims = judge_claims(run, rows)
+    groups = rank_groups(run, rows)
+    claims = judge_claims(run, rows, groups)
+    figures = sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
     sections = [
+        *measurement_sections(run),
+        *statistics_sections(groups),
         tests_section(run, claims),
         axis_section(run, rows),
         comparison_section(run, rows),
@@ -119,6 +128,5 @@ def build_report(folder: Path) -> Report:
         cost_section(run),
         rerun_section(run),
     ]
-    references = compare_references(run, rows)
-    filled = [section for section in sections if not section.empty]
-    return Report(run, rows, claims, references, filled, sweep_figures(run, rows))
+    references = compare_references(run, [*rows, *rank_rows(groups)])
+    return Report(run, rows, claims, references, [s for s in sections if not s.empty], figures)

@@ -24,8 +24,13 @@ QUANTITIES = {
     "n_iter": "iterations of the solver",
     "gap": "relative duality gap at the end",
     "objective": "objective at the end",
+    "average_rank": "rank of the method averaged over the data sets (1 is best), by the metric of `statistics`",
     "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
 }
+#: Quantity of a group of data sets; the label of the group when there is one only.
+AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
+#: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.
+PREDICTION = "prediction"
 MEDIAN_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup")
 
 
@@ -54,12 +59,15 @@ class CheckKind:
 _BOUNDS = ("at_least", "at_most")
 CHECKS: dict[str, CheckKind] = {
     "ratio": CheckKind(
-        ("quantity", "of", "over"), ("dataset", *_BOUNDS), True, "quantity of `of` divided by quantity of `over`"
+        ("quantity", "of", "over"),
+        ("dataset", "task", *_BOUNDS),
+        True,
+        "quantity of `of` divided by quantity of `over`",
     ),
     "difference": CheckKind(
-        ("quantity", "of", "over"), ("dataset", *_BOUNDS), True, "quantity of `of` minus quantity of `over`"
+        ("quantity", "of", "over"), ("dataset", "task", *_BOUNDS), True, "quantity of `of` minus quantity of `over`"
     ),
-    "value": CheckKind(("quantity", "of"), ("dataset", *_BOUNDS), True, "quantity of `of`"),
+    "value": CheckKind(("quantity", "of"), ("dataset", "task", *_BOUNDS), True, "quantity of `of`"),
     "paired": CheckKind(
         ("quantity", "of", "over"),
         ("dataset", "unit", "test", *_BOUNDS),
@@ -67,19 +75,28 @@ CHECKS: dict[str, CheckKind] = {
         "p-value of a paired test of `of` against `over`: at_most when they must differ, at_least when they must not",
     ),
     "order": CheckKind(
-        ("quantity", "methods"), ("dataset", "direction"), False, "the methods, in this order, increase (or decrease)"
+        ("quantity", "methods"),
+        ("dataset", "task", "direction"),
+        False,
+        "the methods, in this order, increase (or decrease)",
+    ),
+    "rejections": CheckKind(
+        ("control",),
+        ("dataset", *_BOUNDS),
+        True,
+        "how many methods have a significantly worse rank than `control` by Holm's test (section `statistics`)",
     ),
 }
 #: Fields with a closed list of values; the first one is the default.
 CHOICES = {
-    "unit": ("trial", "task"),
+    "unit": ("trial", "task", PREDICTION),
     "test": ("wilcoxon", "t", "corrected_t"),
     "direction": ("increasing", "decreasing"),
 }
 CLAIM_FIELDS = {"needs": ("id", "text"), "may": ("checks", "where", "expect", "not_testable")}
 REFERENCE_FIELDS = {
     "needs": ("dataset", "method", "quantity", "value"),
-    "may": ("std", "n", "decimals", "profile", "source", "absolute", "relative", "sigmas"),
+    "may": ("std", "n", "decimals", "profile", "source", "absolute", "relative", "sigmas", "task"),
 }
 REFERENCE_SOURCES = ("paper", "stored")
 TOLERANCE_FIELDS = ("quantity", "absolute", "relative", "sigmas")
@@ -105,7 +122,8 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
         return [("kind", f"unknown kind of check {check.get('kind')!r}; known: {', '.join(CHECKS)}")]
     allowed = ("kind", *kind.needs, *kind.may)
     given = {name for name, value in check.items() if value is not None}
-    problems = [(name, f"a {check['kind']} check needs {name!r}") for name in kind.needs if name not in given]
+    needs = [name for name in kind.needs if name != "quantity" or check.get("unit") != PREDICTION]
+    problems = [(name, f"a {check['kind']} check needs {name!r}") for name in needs if name not in given]
     problems += [
         (name, f"a {check['kind']} check has no {name!r}; it may have: {', '.join(allowed)}")
         for name in sorted(given.difference(allowed))
@@ -115,6 +133,8 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
     for name, choices in CHOICES.items():
         if name in given and check[name] not in choices:
             problems.append((name, f"{name} must be one of {', '.join(choices)}, not {check[name]!r}"))
+    if check.get("unit") == PREDICTION and check.get("test") == "corrected_t":
+        problems.append(("test", "predictions are tested split by split: corrected_t needs several splits"))
     if check.get("kind") == "order" and len(as_list(check.get("methods"))) < 2:
         problems.append(("methods", "an order check needs at least two methods"))
     if metrics and "quantity" in given and check["quantity"] not in (*metrics, *QUANTITIES):

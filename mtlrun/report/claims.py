@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any
 
-from mtlrun.report.checks import CHOICES, CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY, as_list
-from mtlrun.report.comparison import paired
+from mtlrun.report.checks import (
+    ALL_DATA,
+    AVERAGE_RANK,
+    CHOICES,
+    CONFIRMED,
+    NOT_CONFIRMED,
+    NOT_TESTABLE,
+    PARTLY,
+    PREDICTION,
+    as_list,
+)
+from mtlrun.report.comparison import paired, paired_predictions
 from mtlrun.report.folder import Run
+from mtlrun.report.ranking import Group, rank_rows
 from mtlrun.report.table import Row
 from mtlrun.report.text import Column, Grid, Section, show, significant
 
@@ -68,9 +79,9 @@ class ClaimVerdict:
         return self.verdict == self.expect or not any(f.holds is False for f in self.findings)
 
 
-def judge_claims(run: Run, rows: Sequence[Row]) -> list[ClaimVerdict]:
-    """Judge every claim of the experiment on the rows of the table."""
-    return [judge(claim, run, rows) for claim in as_list(run.config.get("claims"))]
+def judge_claims(run: Run, rows: Sequence[Row], groups: Sequence[Group] = ()) -> list[ClaimVerdict]:
+    """Judge every claim of the experiment on the rows of the table and the groups of the section `statistics`."""
+    return [judge(claim, run, rows, groups) for claim in as_list(run.config.get("claims"))]
 
 
 def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
@@ -88,14 +99,15 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
     return section
 
 
-def judge(claim: Mapping[str, Any], run: Run, rows: Sequence[Row]) -> ClaimVerdict:
+def judge(claim: Mapping[str, Any], run: Run, rows: Sequence[Row], groups: Sequence[Group] = ()) -> ClaimVerdict:
     """Judge one claim.
 
     Confirmed when every comparison holds, not confirmed when none does, partly when some do (or the others cannot be
     tested), not testable here when there is nothing to compare.
     """
     reason = claim.get("not_testable")
-    findings = [] if reason else [f for check in as_list(claim.get("checks")) for f in evaluate(check, run, rows)]
+    checks = [] if reason else as_list(claim.get("checks"))
+    findings = [finding for check in checks for finding in evaluate(check, run, rows, groups)]
     tested = [f for f in findings if f.holds is not None]
     good = [f for f in tested if f.holds]
     if not tested:
@@ -115,22 +127,80 @@ def judge(claim: Mapping[str, Any], run: Run, rows: Sequence[Row]) -> ClaimVerdi
     )
 
 
-def evaluate(check: Mapping[str, Any], run: Run, rows: Sequence[Row]) -> list[Finding]:
-    """Evaluate one check on every data set and pair of methods that it names."""
-    table = {(r.dataset, r.method): r for r in rows}
+def evaluate(check: Mapping[str, Any], run: Run, rows: Sequence[Row], groups: Sequence[Group] = ()) -> list[Finding]:
+    """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
+    ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
+    table = {(r.dataset, r.method): r for r in (rank_rows(groups) if ranked else rows)}
     findings = []
-    for dataset, why in _datasets(check, run):
+    for dataset, why in _groups(check, run, groups) if ranked else _datasets(check, run):
         if why is not None:
             findings.append(Finding(_title(check, dataset), None, why=why))
-            continue
-        for methods in _method_tuples(check):
-            group = [table.get((dataset, m)) for m in methods]
-            lacking = _lacking(check["quantity"], dataset, methods, group)
-            if lacking:
-                findings.append(Finding(_title(check, dataset, methods), None, why=lacking))
-            else:
-                findings.append(_finding(check, dataset, [r for r in group if r is not None]))
+        elif check["kind"] == "rejections":
+            findings.append(_rejections(check, next(g for g in groups if g.label == dataset)))
+        else:
+            for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
+                findings.append(_on_methods(check, run, dataset, methods, task, table))
     return findings
+
+
+def _on_methods(
+    check: Mapping[str, Any],
+    run: Run,
+    dataset: str,
+    methods: tuple[str, ...],
+    task: str | None,
+    table: Mapping[tuple[str, str], Row],
+) -> Finding:
+    group = [table.get((dataset, m)) for m in methods]
+    if check.get("unit") == PREDICTION:
+        return _on_predictions(check, run, dataset, methods)
+    where = dataset
+    if task is not None:
+        where = f"{dataset}, {task}"
+        unknown = next((row for row in group if row is not None and task not in row.task_names), None)
+        if unknown is not None:
+            return Finding(_title(check, where, methods), None, why=f"no task {task!r} is known of {dataset}")
+        group = [row and row.of_task(task) for row in group]
+    lacking = _lacking(check["quantity"], where, methods, group)
+    if lacking:
+        return Finding(_title(check, where, methods), None, why=lacking)
+    return _finding(check, where, [r for r in group if r is not None])
+
+
+def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> Finding:
+    """Test the kept scores split by split; the split that speaks most against the bound decides."""
+    title = _title(check, dataset, methods)
+    tests = paired_predictions(run, dataset, methods[0], methods[1], check.get("test") or CHOICES["test"][0])
+    values = [t.pvalue for t in tests if t.pvalue is not None]
+    if not values:
+        return Finding(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
+    lowest = check.get("at_least") is not None
+    found = min(values) if lowest else max(values)
+    holds = all(_within(check, value) for value in values)
+    splits = f"{len(values)} split{'s' * (len(values) > 1)} of up to {max(t.n for t in tests)} pairs"
+    text = f"{title}: {'smallest' if lowest else 'largest'} p {show(found, 'small')} of {splits} ({_bounds(check)})"
+    return Finding(text, holds, found)
+
+
+def _rejections(check: Mapping[str, Any], group: Group) -> Finding:
+    control = str(check["control"])
+    title = _title(check, f"{group.label} ({len(group.settings)} data sets)")
+    tests = replace(group, control=control)
+    if not tests.tests:
+        return Finding(title, None, why=f"{control} has no rank")
+    found = tests.rejections
+    return Finding(f"{title}: {found} of {len(tests.tests)} ({_bounds(check)})", _within(check, found), float(found))
+
+
+def _groups(check: Mapping[str, Any], run: Run, groups: Sequence[Group]) -> Iterator[tuple[str, str | None]]:
+    """Yield the labels of the groups of data sets to look at, or a name with the reason why it cannot be looked at."""
+    ranked = [g.label for g in groups]
+    place, why = next(_datasets({}, run), ("", None))
+    for name in as_list(check.get("dataset")) or ranked or [ALL_DATA]:
+        if why is not None:
+            yield place, why
+            return
+        yield name, None if name in ranked else f"{name}: fewer than two data sets with a number of every method"
 
 
 def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | None]]:
@@ -193,12 +263,15 @@ def _finding(check: Mapping[str, Any], dataset: str, group: list[Row]) -> Findin
         found = values[0] / values[1]
     else:
         found = values[0] - values[1] if kind == "difference" else values[0]
-    low, high = check.get("at_least"), check.get("at_most")
-    holds = (low is None or found >= low) and (high is None or found <= high)
-    return Finding(f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", holds, found)
+    return Finding(f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", _within(check, found), found)
 
 
 _NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
+
+
+def _within(check: Mapping[str, Any], found: float) -> bool:
+    low, high = check.get("at_least"), check.get("at_most")
+    return (low is None or found >= low) and (high is None or found <= high)
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
@@ -208,7 +281,10 @@ def _bounds(check: Mapping[str, Any]) -> str:
 
 def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()) -> str:
     """Say what a check compares."""
-    quantity, kind = check["quantity"], check["kind"]
+    kind = check["kind"]
+    if kind == "rejections":
+        return f"methods that rank significantly worse than {check['control']} on {dataset}"
+    quantity = check.get("quantity") or "predictions"
     names = methods or tuple(", ".join(as_list(check.get(k))) for k in ("of", "over", "methods") if check.get(k))
     joined = {"ratio": " / ", "difference": " - ", "paired": " against ", "order": ", "}.get(kind, "")
     prefix = "p of " if kind == "paired" else ""

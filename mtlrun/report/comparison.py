@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mtlrun.core.statistics import FriedmanTest, PairedTest, average_ranks, friedman, holm, paired_test
 from mtlrun.report.folder import Run
+from mtlrun.report.predictions import read_scores
 from mtlrun.report.table import Row, mean
 from mtlrun.report.text import Column, Grid, Section, show
 
@@ -39,10 +40,13 @@ class Ranking:
     test: FriedmanTest | None
 
 
-def greater_is_better(metric: str) -> bool:
-    """Tell the direction of a metric; an unknown one is taken as a score."""
+def greater_is_better(metric: str, run: Run | None = None) -> bool:
+    """Tell the direction of a metric, or of a quantity of the measures of a run; an unknown one is taken as a score."""
     from mtlrun.core.metrics import METRICS
 
+    told = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
+    if told is not None:
+        return bool(told)
     return METRICS[metric].greater_is_better if metric in METRICS else True
 
 
@@ -80,13 +84,38 @@ def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilc
     return paired_test(left, right, "t" if test == "t" else "wilcoxon")
 
 
+def paired_predictions(run: Run, dataset: str, a: str, b: str, test: str = "wilcoxon") -> list[PairedTest]:
+    """Test the kept test scores of method a against those of b, every split by itself.
+
+    Parameters
+    ----------
+    run : Run
+    dataset, a, b : str
+        Labels.
+    test : {"wilcoxon", "t"}
+
+    Returns
+    -------
+    list of PairedTest
+        One per split of which both have scores of one shape; a pair is one score of one test row (and task).
+    """
+    keys = {(c.method, c.trial): c.key for c in run.planned if c.dataset == dataset and c.method in (a, b)}
+    tests = []
+    for trial in sorted({trial for _, trial in keys}):
+        if (a, trial) in keys and (b, trial) in keys:
+            first, second = (read_scores(run.folder, keys[method, trial]) for method in (a, b))
+            if first is not None and second is not None and first.shape == second.shape:
+                tests.append(paired_test(first.ravel(), second.ravel(), "t" if test == "t" else "wilcoxon"))
+    return tests
+
+
 def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
     """Rank the methods by the main metric, within data sets, or within splits when there is one data set only.
 
     Methods without a number in every block are left out. None with fewer than three methods left.
     """
-    if not run.metrics:
-        return None
+    if not run.metrics or run.measures or run.config.get("statistics"):
+        return None  # measurements are not ranked, and `statistics` has its own sections
     metric = run.metrics[0]
     datasets = [d for d in run.datasets if any(r.dataset == d and r.value(metric) is not None for r in rows)]
     values: dict[str, list[float | None]]
@@ -119,7 +148,7 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
         "Splits of one data set share rows: tests over them are optimistic."
     )
     if ranking.test is not None:
-        section.lines.append(_friedman_text(ranking.test))
+        section.lines.append(friedman_text(ranking.test))
     section.grids.append(Grid([Column("method"), Column("average rank", "seconds")], [[m, r] for r, m in order]))
     control = run.baseline if run.baseline in ranking.methods else order[0][1]
     grid = _pairwise_grid(run, rows, ranking.metric, control)
@@ -132,7 +161,8 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
     return section
 
 
-def _friedman_text(test: FriedmanTest) -> str:
+def friedman_text(test: FriedmanTest) -> str:
+    """Write Friedman's test in both forms."""
     text = f"Friedman: chi2 = {show(test.chi2, 'seconds')}, p = {show(test.chi2_pvalue, 'small')}"
     if math.isinf(test.f):
         return f"{text}; every block ranks the methods alike."

@@ -9,11 +9,12 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure as Canvas
 
 from mtlrun.core.records import write_atomic
-from mtlrun.report.axis import Curve, Figure, Panel
-from mtlrun.report.text import show
+from mtlrun.report.panels import Curve, Figure, HeatMap, Panel, are_numbers
+from mtlrun.report.text import number, show
 
 FOLDER = "figures"
 #: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
@@ -35,22 +36,39 @@ STYLE: Any = {
 PANEL_SIZE = (3.6, 3.0)
 #: With at most this many values every one is a tick.
 MAX_TICKS = 9
+#: More panels than this are set in rows of `PER_ROW`.
+ONE_ROW, PER_ROW = 4, 3
+#: Published curves: their colour is mixed with this grey.
+PALE, PALE_SHARE = (0.62, 0.62, 0.62), 0.5
+#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
+COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
 
 
 def draw(figure: Figure) -> Canvas:
     """Draw a figure: its panels side by side, one legend below them."""
     with mpl.rc_context(STYLE):
-        width, height = PANEL_SIZE
         count = len(figure.panels)
-        n_curves = len(figure.panels[0].curves)
-        legend_columns = max(1, min(n_curves, 2 * count))
-        legend_height = 0.22 * -(-n_curves // legend_columns)
-        canvas = Canvas(figsize=(width * count, height + 0.3 + legend_height), layout="constrained")
-        for axes, panel in zip(canvas.subplots(1, count, squeeze=False)[0], figure.panels, strict=True):
-            _draw_panel(axes, figure, panel)
+        columns = count if count <= ONE_ROW else PER_ROW
+        lines = -(-count // columns)
+        labels = {c.label: None for p in figure.panels if isinstance(p, Panel) for c in p.curves}
+        legend_columns = max(1, min(len(labels), 2 * columns))
+        legend_height = 0.22 * -(-len(labels) // legend_columns)
+        width, height = PANEL_SIZE
+        canvas = Canvas(figsize=(width * columns, height * lines + 0.3 + legend_height), layout="constrained")
+        grid = canvas.subplots(lines, columns, squeeze=False).ravel()
+        for axes, panel in zip(grid[:count], figure.panels, strict=True):
+            if isinstance(panel, HeatMap):
+                _draw_map(canvas, axes, panel)
+            else:
+                _draw_panel(axes, figure, panel)
+        for axes in grid[count:]:
+            axes.remove()
         canvas.suptitle(figure.title, fontsize=10)
-        handles, labels = canvas.axes[0].get_legend_handles_labels()
-        canvas.legend(handles, labels, loc="outside lower center", ncols=legend_columns, frameon=False)
+        handles = {t: h for axes in grid[:count] for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
+        order = sorted(handles, key=lambda text: text.endswith("(published)"))
+        if order:
+            shown = [handles[text] for text in order]
+            canvas.legend(shown, order, loc="outside lower center", ncols=legend_columns, frameon=False)
     return canvas
 
 
@@ -79,36 +97,75 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
 
 
 def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
-    numbers = _are_numbers(figure.values)
+    numbers = are_numbers(figure.values)
     for place, curve in enumerate(panel.curves):
         _draw_curve(axes, curve, place, curve.x if numbers else [figure.values.index(x) for x in curve.x])
-    if figure.log:
+    if figure.log if panel.x_log is None else panel.x_log:
         axes.set_xscale("log")
     if panel.log:
         axes.set_yscale("log")
-    if not numbers or len(figure.values) <= MAX_TICKS:
+    if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
         axes.set_xticks(figure.values if numbers else range(len(figure.values)), [show(v) for v in figure.values])
         axes.xaxis.minorticks_off()
-    axes.set_xlabel(figure.axis)
+    for text, at in panel.marks.items():
+        axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
+        place_of_text: dict[str, Any] = {"rotation": 90, "fontsize": 7, "color": "#555555", "ha": "right", "va": "top"}
+        axes.text(at, 0.98, f"{text} ", transform=axes.get_xaxis_transform(), **place_of_text)
+    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
     axes.set_ylabel(panel.quantity)
+    axes.set_title(panel.title, fontsize=9)
 
 
 def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
     """Draw one method; a method without a number here keeps its place in the legend."""
+    place = place if curve.place is None else curve.place
+    colour = COLOURS[place % len(COLOURS)]
+    line = LINES[place // len(COLOURS) % len(LINES)]
+    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
+    if len(x) > MAX_TICKS * 3:
+        marker["markevery"] = max(1, len(x) // MAX_TICKS)
+    if curve.published:
+        pale = tuple((1 - PALE_SHARE) * c + PALE_SHARE * p for c, p in zip(to_rgb(colour), PALE, strict=True))
+        style = {"color": pale, "linestyle": (0, (4, 2)), "linewidth": 0.8, "markerfacecolor": "none", "zorder": 1.5}
+        axes.plot(x, curve.y, label=curve.label, **(marker | {"markersize": 3} | style))
+        return
+    if curve.low:
+        axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.errorbar(
         x,
         curve.y,
         yerr=curve.spread if any(curve.spread) else None,
         label=curve.label,
-        color=COLOURS[place % len(COLOURS)],
-        marker=MARKERS[place % len(MARKERS)],
-        linestyle=LINES[place // len(COLOURS) % len(LINES)],
-        markersize=4,
+        color=colour,
+        linestyle=line,
         linewidth=1.2,
         elinewidth=0.7,
         capsize=2,
+        **marker,
     )
 
 
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
+    """Draw a matrix, its first row on top; as shapes, so that the file holds no picture made of dots."""
+    present = [v for row in panel.values for v in row if v is not None]
+    low, high = (min(present), max(present)) if present else (0.0, 1.0)
+    if panel.centre is not None:
+        reach = max(high - panel.centre, panel.centre - low) or 1.0
+        low, high = panel.centre - reach, panel.centre + reach
+    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(COLOURS_OF_MAP)
+    values = [[float("nan") if v is None else v for v in row] for row in panel.values]
+    mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
+    axes.invert_yaxis()
+    axes.set_aspect("equal")
+    axes.grid(visible=False)
+    for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
+        few = len(names) <= MAX_NAMES
+        axis.set_ticks([i + 0.5 for i in range(len(names))] if few else [], names if few else [], rotation=turn)
+    if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
+                ink = "white" if dark else "black"
+                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=6, color=ink)
+    axes.set_title(panel.title, fontsize=9)
+    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))

@@ -14,6 +14,8 @@ from mtlrun.report.checks import as_list
 RUN_FILE = "run.json"
 CELLS = "cells"
 PROVENANCE = "provenance.json"
+#: Kind of the cells that call a measure.
+MEASUREMENT = "measurement"
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,29 @@ class Run:
         """Planned cells whose record tells of a failure."""
         return [c for c in self.planned if c.key in self.cells and not self.cells[c.key].done]
 
+    @property
+    def measures(self) -> bool:
+        """Whether the cells are measurements: calls of a measure instead of fits that are scored."""
+        return any(cell.get("kind") == MEASUREMENT for cell in as_list(self.info.get("cells")))
+
+    @property
+    def quantities(self) -> dict[str, dict[str, Any]]:
+        """Facts on what the measures return: `text` and `greater_is_better` by name."""
+        return dict(self.info.get("quantities") or {})
+
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        """Curves of the paper: ``dataset, method, name, x, y, source``."""
+        return as_list((self.info.get("published") or {}).get("curves"))
+
     def record(self, cell: PlannedCell) -> CellRecord | None:
         """Return the record of a planned cell, None when it was not computed."""
         return self.cells.get(cell.key)
+
+    def results_of(self, dataset: str, method: str) -> list[CellRecord]:
+        """Return the finished records of a method on a data set, in the order of the trials."""
+        cells = [c for c in self.planned if (c.dataset, c.method) == (dataset, method)]
+        return [r for c in cells if (r := self.record(c)) is not None and r.done]
 
 
 def mark_simulated(name: str, facts: dict[str, Any]) -> str:

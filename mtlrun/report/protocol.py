@@ -12,6 +12,15 @@ from mtlrun.report.checks import as_list
 from mtlrun.report.folder import PlannedCell, Run, mark_simulated
 from mtlrun.report.text import Column, Grid, Section, plain
 
+#: Sections of an experiment file that the protocol quotes, with the word before each.
+SECTIONS = {
+    "features": "Features",
+    "selection": "Parameter search",
+    "timing": "Timing",
+    "limits": "Limits",
+    "sweep": "Axis",
+    "statistics": "Tests",
+}
 EDGE_NOTE = {"low": "lowest", "high": "highest"}
 
 
@@ -19,26 +28,33 @@ def protocol_section(run: Run) -> Section:
     """Return splits, metrics, seeds and the methods with their parameters and grids."""
     config = run.config
     section = Section("Protocol")
-    section.lines.append(
-        f"Split: {facts(config.get('split'))}; base seed {config.get('seed', run.info.get('seed', 0))}."
-    )
-    if run.metrics:
+    seed = f"base seed {config.get('seed', run.info.get('seed', 0))}"
+    if run.measures:
+        section.lines.append(f"Repeats: {config.get('repeats', 1)}, each with its own seed; {seed}.")
+        section.lines += [f"{name}: {run.quantities.get(name, {}).get('text', 'quantity')}." for name in run.metrics]
+    else:
+        section.lines.append(f"Split: {facts(config.get('split'))}; {seed}.")
+    if run.metrics and not run.measures:
         over = "rows" if config.get("average") == "sample" else "tasks"
         section.lines.append(
             f"Metrics: {', '.join(run.metrics)}; averaged over the {over} of the test part (tasks where a metric is "
             "undefined are left out and counted), then mean ± standard deviation over the splits."
         )
-    for name, title in (("selection", "Parameter search"), ("timing", "Timing"), ("sweep", "Axis")):
+    for name, title in SECTIONS.items():
         if config.get(name):
             section.lines.append(f"{title}: {facts(config[name])}.")
     if run.info.get("overrides"):
         section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
-    columns = [Column(c) for c in ("method", "estimator", "parameters", "grid", "searched with")]
-    rows = [
-        [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid")), facts(m.get("select_with"))]
-        for m in as_list(config.get("methods"))
-    ]
-    section.grids.append(Grid(columns, rows))
+    methods = as_list(config.get("methods"))
+    if run.measures:
+        grid = Grid([Column(c) for c in ("method", "measure", "parameters")])
+        grid.rows = [[m["label"], m["measure"], facts(m.get("params"))] for m in methods]
+    else:
+        grid = Grid([Column(c) for c in ("method", "estimator", "parameters", "grid", "searched with")])
+        for m in methods:
+            row = [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid"))]
+            grid.rows.append([*row, facts(m.get("select_with"))])
+    section.grids.append(grid)
     return section
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtlrun.report.checks import MEDIAN_QUANTITIES, REFERENCE_SOURCES, as_list
+from mtlrun.report.checks import REFERENCE_SOURCES, as_list
 from mtlrun.report.folder import Run
 from mtlrun.report.table import Row
 
@@ -52,7 +52,14 @@ class ReferenceVerdict:
 
 
 def compare_references(run: Run, rows: Sequence[Row]) -> list[ReferenceVerdict]:
-    """Compare every reference number that concerns the profile of the run."""
+    """Compare every reference number that concerns the profile of the run.
+
+    Parameters
+    ----------
+    run : Run
+    rows : sequence of Row
+        Those of the table, and those of groups of data sets (`ranking.rank_rows`).
+    """
     table = {(r.dataset, r.method): r for r in rows}
     labels = {str(facts.get("id", label)): label for label, facts in reversed(run.datasets.items())}
     tolerances = as_list(run.config.get("tolerance"))
@@ -61,9 +68,16 @@ def compare_references(run: Run, rows: Sequence[Row]) -> list[ReferenceVerdict]:
         profiles = as_list(entry.get("profile"))
         if profiles and run.profile not in profiles:
             continue
-        label = entry["dataset"] if entry["dataset"] in run.datasets else labels.get(entry["dataset"])
+        known = entry["dataset"] in run.datasets or (entry["dataset"], entry["method"]) in table
+        label = entry["dataset"] if known else labels.get(entry["dataset"])
         row = table.get((label, entry["method"])) if label is not None else None
-        results.append(_compare(entry, row, label, tolerances, run))
+        task = entry.get("task")
+        if task is None:
+            results.append(_compare(entry, row, label, tolerances, run))
+        else:
+            named = {**entry, "dataset": f"{label or entry['dataset']}, {task}"}
+            alone = row and row.of_task(task)
+            results.append(_compare(named, alone, label, tolerances, run, f"no task {task!r} known"))
     return results
 
 
@@ -104,7 +118,12 @@ def tolerance_of(
 
 
 def _compare(
-    entry: Mapping[str, Any], row: Row | None, label: str | None, tolerances: Sequence[Mapping[str, Any]], run: Run
+    entry: Mapping[str, Any],
+    row: Row | None,
+    label: str | None,
+    tolerances: Sequence[Mapping[str, Any]],
+    run: Run,
+    without: str = "method not in this run",
 ) -> ReferenceVerdict:
     quantity, value = str(entry["quantity"]), float(entry["value"])
     source = entry.get("source") or REFERENCE_SOURCES[0]
@@ -113,11 +132,11 @@ def _compare(
         if label is None:
             why = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
         else:
-            why = "method not in this run" if row is None else f"no {quantity} ({row.status_text})"
+            why = without if row is None else f"no {quantity} ({row.status_text})"
         return ReferenceVerdict(
             entry["dataset"], entry["method"], quantity, source, value, None, None, 0, None, None, NOT_RUN, why
         )
-    std = None if quantity in MEDIAN_QUANTITIES else row.std(quantity)
+    std = None if quantity in row.medians else row.std(quantity)
     n = len(row.samples.get(quantity, ())) or row.n
     tolerance, rule = tolerance_of(entry, tolerances, std, n)
     difference = ours - value

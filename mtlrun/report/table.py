@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mtlrun.core.records import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT, CellRecord
 from mtlrun.report.checks import MEDIAN_QUANTITIES
 from mtlrun.report.folder import Run
-from mtlrun.report.text import Column, Grid, show
+from mtlrun.report.text import Column, Grid
 
 MISSING = "missing"
 PARTIAL = "partial"
@@ -41,6 +41,12 @@ class Row:
         Name -> one count per finished cell.
     speedup : float or None
         Against the baseline, on the splits that both finished.
+    timeouts : int
+        Cells that ran into the limit of seconds.
+    task_names : list of str
+        Of the tasks in `tasks`, empty when unknown.
+    medians : tuple of str
+        Quantities whose number is the median and not the mean.
     """
 
     dataset: str
@@ -53,19 +59,33 @@ class Row:
     tasks: dict[str, dict[int, list[float | None]]] = field(default_factory=dict)
     counts: dict[str, list[int]] = field(default_factory=dict)
     speedup: float | None = None
+    timeouts: int = 0
+    task_names: list[str] = field(default_factory=list)
+    medians: tuple[str, ...] = MEDIAN_QUANTITIES
 
     def value(self, quantity: str) -> float | None:
-        """Return the number of the table: median for seconds and speed-ups, mean for all else, None when unknown."""
+        """Return the number of the table: median for `medians`, mean for all else, None when unknown."""
         if quantity == "speedup":
             return self.speedup
         values = list(self.samples.get(quantity, {}).values())
         if not values:
             return None
-        return statistics.median(values) if quantity in MEDIAN_QUANTITIES else mean(values)
+        return statistics.median(values) if quantity in self.medians else mean(values)
 
     def std(self, quantity: str) -> float | None:
         """Return the standard deviation over the splits (n - 1), None below two splits."""
         return std(self.samples.get(quantity, {}).values())
+
+    def of_task(self, task: str) -> Row | None:
+        """Return the row of a single task: its values in place of the means over the tasks; None if it is not known."""
+        if task not in self.task_names:
+            return None
+        at = self.task_names.index(task)
+        samples = {
+            name: {t: v for t, values in trials.items() if at < len(values) and (v := values[at]) is not None}
+            for name, trials in self.tasks.items()
+        }
+        return replace(self, dataset=f"{self.dataset}, {task}", samples=samples, tasks={}, speedup=None)
 
     @property
     def status_text(self) -> str:
@@ -104,6 +124,8 @@ def build_rows(run: Run) -> list[Row]:
 
 def result_grid(run: Run, rows: list[Row]) -> Grid:
     """Return the machine-readable table: the documented columns first, further facts after `status`."""
+    if run.measures:
+        return _measured_grid(run, rows)
     metrics = run.metrics
     parallel = any("seconds_parallel" in row.samples for row in rows)
     columns = [Column("dataset"), Column("method")]
@@ -125,65 +147,24 @@ def result_grid(run: Run, rows: list[Row]) -> Grid:
     return grid
 
 
-def reading_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Grid:
-    """Return the table for people: mean ± std in one cell, columns without any content left out."""
-    parallel = any("seconds_parallel" in row.samples for row in rows)
-    timed = any("seconds" in row.samples for row in rows)
-    fast = any(row.speedup is not None for row in rows)
-    columns = [Column("dataset")] * with_dataset + [Column("method")]
-    columns += [Column(m, "score") for m in run.metrics]
-    columns += [Column("seconds", "seconds")] * timed + [Column("parallel", "seconds")] * parallel
-    columns += [Column("speedup", "ratio")] * fast + [Column("n", "count"), Column("status")]
-    grid = Grid(columns)
+def _measured_grid(run: Run, rows: list[Row]) -> Grid:
+    columns = [Column("dataset"), Column("method")]
+    for name in run.metrics:
+        columns += [Column(f"{name}_mean", "number"), Column(f"{name}_std", "number")]
+    grid = Grid([*columns, Column("n", "count"), Column("status"), Column("planned", "count")])
     for row in rows:
-        grid.rows.append(
-            [
-                *[run.title_of(row.dataset)] * with_dataset,
-                row.method,
-                *[mean_std(row, m) for m in run.metrics],
-                *[row.value("seconds")] * timed,
-                *[row.value("seconds_parallel")] * parallel,
-                *[row.speedup] * fast,
-                row.n,
-                row.status_text,
-            ]
-        )
+        numbers = [value for name in run.metrics for value in (row.value(name), row.std(name))]
+        grid.rows.append([row.dataset, row.method, *numbers, row.n, row.status, row.planned])
     return grid
-
-
-def mean_std(row: Row, quantity: str) -> str:
-    """Write ``mean ± std``, only the mean with one split, a dash without any."""
-    value, spread = row.value(quantity), row.std(quantity)
-    text = show(value, "score")
-    if spread is None:
-        return text
-    # The same decimals as the mean, where that has a fixed number of them.
-    return f"{text} ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}"
 
 
 def count_text(row: Row, name: str) -> str | None:
     """Write a count over the splits: ``4`` when it is the same in all, else ``3-5``; None when it is not known."""
-    return _range_text(row.counts.get(name) or [])
+    return range_text(row.counts.get(name) or [])
 
 
-def task_note(run: Run, rows: list[Row]) -> str | None:
-    """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
-
-    None when there was no such task.
-    """
-    counts: dict[str, list[int]] = {}
-    for row in rows:
-        for name, values in row.counts.items():
-            counts.setdefault(name, []).extend(values)
-    names = {COUNTS[0]: "one class only in the training part"}
-    names.update({f"undefined_{m}": f"{m} undefined" for m in run.metrics})
-    told = [f"{text}: {_range_text(counts[name])}" for name, text in names.items() if any(counts.get(name, ()))]
-    if not told:
-        return None
-    return f"of {_range_text(counts.get('n_tasks', []))} tasks, per split: {'; '.join(told)}"
-
-
-def _range_text(values: list[int]) -> str | None:
+def range_text(values: list[int]) -> str | None:
+    """Write the smallest and the largest of counts, one number when they are equal; None without any."""
     if not values:
         return None
     low, high = min(values), max(values)
@@ -201,7 +182,9 @@ def _row(run: Run, dataset: str, method: str) -> Row | None:
     if worst == MISSING and affected < len(statuses):
         worst = PARTIAL
     done = {trial: r for trial, r in records.items() if r is not None and r.done}
-    row = Row(dataset, method, worst, len(done), len(planned), affected)
+    row = Row(dataset, method, worst, len(done), len(planned), affected, timeouts=statuses.count(TIMEOUT))
+    row.medians = () if run.measures else MEDIAN_QUANTITIES
+    row.task_names = [str(name) for name in run.datasets[dataset].get("tasks") or ()]
     for trial, record in done.items():
         _collect(row, trial, record)
     return row
@@ -209,11 +192,15 @@ def _row(run: Run, dataset: str, method: str) -> Row | None:
 
 def _collect(row: Row, trial: int, record: CellRecord) -> None:
     """Add the numbers of one finished cell to its row."""
-    numbers: dict[str, float | None] = dict(record.metrics)
-    numbers["seconds"] = record.seconds.get("fit")
-    numbers["seconds_parallel"] = parallel_seconds(record.seconds)
-    numbers["seconds_predict"] = record.seconds.get("predict")
-    numbers.update({name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")})
+    facts = {
+        "seconds": record.seconds.get("fit"),
+        "seconds_parallel": parallel_seconds(record.seconds),
+        "seconds_predict": record.seconds.get("predict"),
+        **{name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")},
+    }
+    # A measure may have a quantity of one of these names: it is what the table is about.
+    numbers: dict[str, Any] = {**record.metrics, **{k: v for k, v in facts.items() if k not in record.metrics}}
+    row.task_names = [str(name) for name in record.result.get("tasks") or row.task_names]
     for name, value in numbers.items():
         if isinstance(value, int | float) and math.isfinite(value):
             row.samples.setdefault(name, {})[trial] = float(value)

@@ -10,8 +10,9 @@ from rich.text import Text
 from mtlrun.report.build import Report
 from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY
 from mtlrun.report.folder import PlannedCell
+from mtlrun.report.reading import reading_grid, task_note
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
-from mtlrun.report.table import Row, reading_grid, task_note
+from mtlrun.report.table import Row
 from mtlrun.report.text import Grid
 
 STYLES = {

@@ -20,7 +20,7 @@ class Column:
     ----------
     name : str
         Header.
-    kind : {"text", "score", "seconds", "ratio", "count", "small"}
+    kind : {"text", "score", "seconds", "number", "ratio", "count", "small"}
         Key of the formats below; everything but text is set to the right.
     """
 
@@ -69,9 +69,15 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
+def number(value: float, digits: int = 4) -> str:
+    """An integer as such, anything else with `digits` significant digits."""
+    return f"{value:.0f}" if value == int(value) and abs(value) < 1e12 else significant(value, digits)
+
+
 _FORMATS: dict[str, Callable[[float], str]] = {
     "score": score,
     "seconds": significant,
+    "number": number,
     "ratio": lambda value: f"{significant(value)}x",
     "count": lambda value: f"{value:.0f}",
     "small": lambda value: f"{value:.2g}",

@@ -11,7 +11,9 @@ from typing import Any
 from mtlrun.core.errors import UnknownNameError
 from mtlrun.core.records import write_atomic
 from mtlrun.report.build import Report
-from mtlrun.report.table import reading_grid, result_grid, task_note
+from mtlrun.report.curves import published_line
+from mtlrun.report.reading import reading_grid, task_note
+from mtlrun.report.table import result_grid
 from mtlrun.report.text import (
     Column,
     Grid,
@@ -177,8 +179,9 @@ def _results(report: Report) -> Section:
 def _figure_lines(report: Report) -> list[str]:
     lines = []
     for figure in report.figures:
-        quantities = ", ".join(panel.quantity for panel in figure.panels)
-        lines.append(f"![{figure.title}: {quantities} against {figure.axis}](figures/{figure.name}.svg)")
+        lines.append(f"![{figure.caption}](figures/{figure.name}.svg)")
+    source = published_line(report.run)
+    lines += [source] if source else []
     return lines
 
 

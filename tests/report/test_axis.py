@@ -5,9 +5,9 @@ import math
 import pytest
 from matplotlib.colors import to_hex
 
-from mtlrun.report.axis import Curve, Figure, Panel
 from mtlrun.report.build import build_report
 from mtlrun.report.figures import COLOURS, draw, svg, write_figures
+from mtlrun.report.panels import Curve, Figure, Panel
 from mtlrun.report.writers import markdown, write_report
 
 

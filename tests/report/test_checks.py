@@ -12,10 +12,16 @@ GOOD = [
     {"kind": "value", "quantity": "speedup", "of": "A", "at_least": 1, "at_most": 2},
     {"kind": "paired", "quantity": "auc", "of": "A", "over": "B", "at_least": 0.05, "unit": "task", "test": "t"},
     {"kind": "order", "quantity": "seconds", "methods": ["A", "B"], "direction": "decreasing"},
+    {"kind": "rejections", "control": "A", "at_least": 3, "dataset": "train 0.1"},
+]
+OTHER_GOOD = [
+    {"kind": "paired", "of": "A", "over": "B", "unit": "prediction", "at_least": 0.3},
+    {"kind": "value", "quantity": "average_rank", "of": "A", "at_most": 2},
+    {"kind": "value", "quantity": "auc", "of": "A", "task": ["t1", "t2"], "at_most": 2},
 ]
 
 
-@pytest.mark.parametrize("check", GOOD, ids=lambda c: c["kind"])
+@pytest.mark.parametrize("check", [*GOOD, *OTHER_GOOD], ids=lambda c: c["kind"])
 def test_good_checks(check):
     assert check_problems(check, ("auc",)) == []
 
@@ -32,7 +38,10 @@ def test_every_kind_is_covered():
         ({"atleast": 3}, "atleast", "has no 'atleast'; it may have: kind, quantity"),
         ({"at_least": None}, "kind", "needs 'at_least' or 'at_most'"),
         ({"quantity": "ouc"}, "quantity", "unknown quantity 'ouc'; known: auc, seconds"),
-        ({"kind": "paired", "unit": "row"}, "unit", "one of trial, task, not 'row'"),
+        ({"kind": "paired", "unit": "row"}, "unit", "one of trial, task, prediction, not 'row'"),
+        ({"kind": "paired", "unit": "task", "quantity": None}, "quantity", "needs 'quantity'"),
+        ({"kind": "paired", "unit": "prediction", "test": "corrected_t"}, "test", "split by split"),
+        ({"kind": "paired", "task": "t1"}, "task", "has no 'task'"),
     ],
 )
 def test_bad_checks(change, field, words):

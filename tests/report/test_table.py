@@ -6,7 +6,8 @@ import pytest
 
 from mtlrun.core.errors import DataError
 from mtlrun.report.folder import read_run
-from mtlrun.report.table import Row, build_rows, count_text, mean_std, reading_grid, result_grid, std, task_note
+from mtlrun.report.reading import mean_std, reading_grid, task_note
+from mtlrun.report.table import Row, build_rows, count_text, result_grid, std
 
 DC = "LADM-DC-RMTL-10%"
 
