@@ -119,7 +119,7 @@ class _Divide(BaseMTL):
 
 def _rotation(base: ConvexMTL, whole: Rotation | None, block: TaskData) -> Rotation | None:
     """Return the decomposition of a block as part of that of all tasks, None where it must be made anew."""
-    if not isinstance(whole, SharedRotation) or base._solver_for(block) != "admm":
+    if not isinstance(whole, SharedRotation) or base._solver_for(block) == "fista":
         return None
     return whole.retarget(base._designs(block))
 
@@ -182,7 +182,8 @@ class DivideAndConquerRMTL(RegressorMTL, _Divide):
     block_seconds_ : ndarray of shape (number of blocks,)
         Seconds of every block; the sum is the work, the maximum the time on enough processors.
     setup_seconds_ : float
-        Seconds of the decomposition that the blocks of a shared design have in common (solver "admm").
+        Seconds of the decomposition that the blocks of a shared design have in common; it counts once, in addition to
+        `block_seconds_`.
     objective_ : list of one float
         Objective of `base` on all tasks at the joined solution.
     gap_ : None

@@ -17,6 +17,7 @@ from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, choice, real
 from mtlrun.solvers.apg import solve_apg
 from mtlrun.solvers.ladm import solve_ladm
+from mtlrun.solvers.reduction import find_basis
 from mtlrun.solvers.rotation import Rotation
 
 #: Solvers of the paper, which have its variant and its stopping rules.
@@ -65,6 +66,7 @@ class _Robust(ConvexMTL):
         options: dict[str, Any] = {
             "eps": self.eps,
             "start": start,
+            "rotation": rotation,
             "fit_intercept": self.fit_intercept,
             "max_iter": self.max_iter,
         }
@@ -80,6 +82,11 @@ class _Robust(ConvexMTL):
         if result.info["objective"] == "constrained":
             result.objective = [self._objective(data, result.parts, result.intercept)]
         return result
+
+    def _decompose(self, data: TaskData) -> Rotation | None:
+        if self.solver not in _PAPER_SOLVERS:
+            return super()._decompose(data)
+        return find_basis(data, self._loss(), self._penalties(), self.fit_intercept, weighted=self.solver == "apg")
 
     def _stop(self) -> str:
         if self.stop != "auto":

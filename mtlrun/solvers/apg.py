@@ -8,14 +8,16 @@ from typing import Literal
 import numpy as np
 
 from mtlrun.core.certificates import Gap
-from mtlrun.core.losses import Loss
+from mtlrun.core.losses import Loss, SquaredLoss
 from mtlrun.core.penalties import Penalty, TraceNorm
 from mtlrun.core.result import SolverResult
 from mtlrun.core.spectral import svt_full
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.common import Callback, Tracker, relative_changes, start_parts
 from mtlrun.solvers.fista import ProximalRun
-from mtlrun.solvers.smooth import cheap_eigenvectors, smooth_loss
+from mtlrun.solvers.reduction import find_basis, lift_parts, rotate_parts
+from mtlrun.solvers.rotation import Rotation
+from mtlrun.solvers.smooth import RotatedLoss, SmoothLoss, cheap_eigenvectors, smooth_loss
 
 
 class _FullSvdTraceNorm(TraceNorm):
@@ -36,8 +38,10 @@ def solve_apg(
     *,
     variant: Literal["paper", "fast"] = "paper",
     stop: Literal["paper", "gap"] = "paper",
+    form: Literal["auto", "direct"] = "auto",
     eps: float = 1e-5,
     start: SolverResult | np.ndarray | None = None,
+    rotation: Rotation | None = None,
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 20000,
@@ -51,8 +55,9 @@ def solve_apg(
 
     FISTA on (L, E) jointly with the fixed step 1 / (2 * curvature * max_t sigma_max(X_t)^2): both blocks see the whole
     residual, hence the 2; curvature = 2 beta for the paper's losses. ``variant="paper"`` takes a full SVD every time;
-    ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient restart. Products are those of
-    `solve_fista`: a sparse X stays sparse, or X'X is used where it is cheaper.
+    ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient restart. The squared loss of a shared
+    design without gaps is run in its eigenbasis, which changes no iterate; otherwise, and with ``form="direct"`` (the
+    paper's), products are those of `solve_fista`: a sparse X stays sparse, or X'X is used where it is cheaper.
 
     The paper's stop (Pan et al. 2015, Section VII): every part changes by at most eps relative to max(1, its norm),
     equation (25), or the objective by at most eps of itself, equation (26).
@@ -66,10 +71,14 @@ def solve_apg(
     variant : {"paper", "fast"}
     stop : {"paper", "gap"}
         Rules (25) or (26), or the relative duality gap `tol`.
+    form : {"auto", "direct"}
+        Whether an eigenbasis of the design may be used.
     eps : float, default 1e-5
         For the paper's rules.
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start; the paper starts at zero.
+    rotation : Rotation, optional
+        From `prepare` with the same data and `fit_intercept`; made if not given and needed.
     fit_intercept : bool, default False
     tol : float, default 1e-4
     max_iter : int, default 20000
@@ -86,28 +95,40 @@ def solve_apg(
     Raises
     ------
     ValueError
-        If an option is unknown, the loss is not smooth, or `start` has a wrong shape.
+        If an option is unknown, the loss is not smooth, the rotation belongs to other data, or `start` has a wrong
+        shape.
     """
     if variant not in ("paper", "fast"):
         raise ValueError(f"variant must be 'paper' or 'fast', got {variant!r}")
     if stop not in ("paper", "gap"):
         raise ValueError(f"stop must be 'paper' or 'gap', got {stop!r}")
-    # The paper's rules need no certificate; the one at the end must not cost more than the run.
-    smooth = smooth_loss(data, loss, fit_intercept, sharp=stop == "gap" or cheap_eigenvectors(data))
+    if form not in ("auto", "direct"):
+        raise ValueError(f"form must be 'auto' or 'direct', got {form!r}")
     paper = variant == "paper"
     if paper:
         penalties = [_FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
-    shape = (data.n_features, data.n_tasks)
-    parts = start_parts(start, len(penalties), shape)
-    parts = np.zeros((len(penalties), *shape)) if parts is None else parts
+    basis = None if form == "direct" else find_basis(data, loss, penalties, fit_intercept, rotation)
+    parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
+    smooth: SmoothLoss
+    if basis is None or not isinstance(loss, SquaredLoss):
+        smooth = smooth_loss(data, loss, fit_intercept, sharp=cheap_eigenvectors(data))
+        rows = data.n_features
+    else:
+        smooth, rows = RotatedLoss(basis, loss), basis.rank
+        parts = None if parts is None else rotate_parts(basis, parts)
+    parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     run = ProximalRun(smooth, penalties, parts, b, adaptive=False, restart=not paper)
     if stop == "paper":
-        return _until_paper_rule(run, eps, max_iter, callback)
-    tracker = Tracker(tol, max_iter, callback, unavoidable=smooth.unavoidable)
-    run.until(tracker)
-    parts, at = tracker.best
-    return tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
+        result = _until_paper_rule(run, eps, max_iter, callback)
+    else:
+        tracker = Tracker(tol, max_iter, callback, unavoidable=smooth.unavoidable)
+        run.until(tracker)
+        parts, at = tracker.best
+        result = tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
+    if basis is not None:
+        result.parts = lift_parts(basis, result.parts)
+    return result
 
 
 def _until_paper_rule(run: ProximalRun, eps: float, max_iter: int, callback: Callback | None) -> SolverResult:

@@ -17,6 +17,8 @@ from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.balancing import RELAXATION
 from mtlrun.solvers.common import Callback, relative_changes, start_parts
+from mtlrun.solvers.reduction import find_basis, lift_parts, reduced_data, rotate_parts
+from mtlrun.solvers.rotation import Rotation, SharedRotation
 
 # Constants of Algorithms 3 and 4.
 MU_FIRST, MU_GROWTH, MU_MAX = 1e-6, 1.9, 1e10
@@ -33,9 +35,11 @@ def solve_ladm(
     variant: Literal["corrected", "paper"] = "corrected",
     objective: Literal["auto", "constrained", "penalised"] = "auto",
     step: Literal["auto", "stacked", "operator"] = "auto",
+    form: Literal["auto", "direct"] = "auto",
     eps: float = 1e-5,
     feasibility: float = 1e-5,
     start: SolverResult | np.ndarray | None = None,
+    rotation: Rotation | None = None,
     fit_intercept: bool = False,
     max_iter: int = 20000,
     mu: float | None = None,
@@ -55,6 +59,9 @@ def solve_ladm(
     penalised one, which it always is for the squared hinge: ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to
     ``M = A(W)``, with a joint linearised step in all parts and an exact one in M.
 
+    Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
+    are elementwise; this changes no iterate (`reduced_data`). ``form="direct"`` does not.
+
     Parameters
     ----------
     data : TaskData
@@ -67,12 +74,16 @@ def solve_ladm(
         For the squared loss in the corrected variant.
     step : {"auto", "stacked", "operator"}
         The sigma_max of tau: of the stacked designs (printed) or of the operator (corrected).
+    form : {"auto", "direct"}
+        Whether an eigenbasis of the design may be used.
     eps : float, default 1e-5
         Rule (25): ||W_k - previous||_F <= eps max(1, ||previous||_F) for every part.
     feasibility : float, default 1e-5
         Corrected: largest ||violation of the constraint||_F / max(1, ||Y||_F).
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
         Warm start of the parts, and of mu if a result of this function.
+    rotation : Rotation, optional
+        From `prepare` with the same data and `fit_intercept`; made if not given and needed.
     fit_intercept : bool, default False
         Unpenalised intercepts: by centring for the squared loss; as variables in the corrected variant for others.
     max_iter : int, default 20000
@@ -91,27 +102,33 @@ def solve_ladm(
     Raises
     ------
     ValueError
-        If an option is unknown, the loss does not fit the variant, or `start` has a wrong shape.
+        If an option is unknown, the loss does not fit the variant, the rotation belongs to other data, or `start` has
+        a wrong shape.
     """
-    _check_options(variant, objective, step, loss, fit_intercept)
-    squared = isinstance(loss, SquaredLoss)
-    if squared and (variant == "paper" or objective == "constrained"):
+    _check_options(variant, objective, step, form, loss, fit_intercept)
+    basis = None
+    if form == "auto":
+        basis = find_basis(data, loss, penalties, fit_intercept, rotation, weighted=False)
+    if isinstance(loss, SquaredLoss) and (variant == "paper" or objective == "constrained"):
         constrained = True
+    elif isinstance(loss, SquaredLoss) and objective == "auto":
+        constrained = solvable(data, fit_intercept) if basis is None else _full_rows(basis)
     else:
-        constrained = squared and objective == "auto" and solvable(data, fit_intercept)
-    problem = _Problem(data, loss, penalties, variant == "paper", fit_intercept, step)
-    if constrained:
-        run: _Run = _ConstrainedRun(problem)
-    else:
-        run = _PrintedHingeRun(problem) if variant == "paper" else _PenalisedRun(problem)
+        constrained = False
+    working, centred = (data, fit_intercept) if basis is None else (reduced_data(basis), False)
+    run = _make_run(_Problem(working, loss, penalties, variant == "paper", centred, step), constrained)
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
-        run.begin_at(first)
+        run.begin_at(first if basis is None else rotate_parts(basis, first))
         if isinstance(start, SolverResult) and "mu" in start.info:
             run.mu = start.info["mu"]
     if mu is not None:
         run.mu = mu
-    return _iterate(run, eps, feasibility, max_iter, callback)
+    result = _iterate(run, eps, feasibility, max_iter, callback)
+    if basis is not None:
+        result.parts = lift_parts(basis, result.parts)
+        result.intercept = basis.intercept(result.W)
+    return result
 
 
 class _Problem:
@@ -277,6 +294,17 @@ class _PenalisedRun(_Run):
         self.C = self.mu * (at - self.M)
 
 
+def _make_run(problem: _Problem, constrained: bool) -> _Run:
+    if constrained:
+        return _ConstrainedRun(problem)
+    return _PrintedHingeRun(problem) if problem.paper else _PenalisedRun(problem)
+
+
+def _full_rows(basis: SharedRotation) -> bool:
+    """`solvable`, from the eigenbasis; centring takes one dimension."""
+    return basis.squares[0, 0] > 0 and basis.rank >= basis.data.n_rows - int(basis.fit_intercept)
+
+
 def _iterate(run: _Run, eps: float, feasibility: float, max_iter: int, callback: Callback | None) -> SolverResult:
     problem = run.problem
     slow = _SLOW * eps * problem.size * np.sqrt(problem.tau)
@@ -357,11 +385,12 @@ def _stacked_square(operator: TaskOperator) -> float:
     return float(np.linalg.eigvalsh(operator.gram().sum(axis=0))[-1])
 
 
-def _check_options(variant: str, objective: str, step: str, loss: Loss, fit_intercept: bool) -> None:
+def _check_options(variant: str, objective: str, step: str, form: str, loss: Loss, fit_intercept: bool) -> None:
     for name, value, known in (
         ("variant", variant, ("corrected", "paper")),
         ("objective", objective, ("auto", "constrained", "penalised")),
         ("step", step, ("auto", "stacked", "operator")),
+        ("form", form, ("auto", "direct")),
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")

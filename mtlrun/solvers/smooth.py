@@ -1,8 +1,9 @@
 """The smooth part of the objectives, as first-order methods see it: values, gradients, dual values.
 
-Two forms with the same interface. `FieldLoss` works on predictions and takes any smooth loss; `GramLoss` is the squared
-loss through X'X, whose products cost d^2 instead of n d per task. Everything linear in W is kept as its *image* (the
-predictions, or X'X W), so that an extrapolated point needs no product of its own.
+Three forms with the same interface. `FieldLoss` works on predictions and takes any smooth loss; `GramLoss` is the
+squared loss through X'X, whose products cost d^2 instead of n d per task; `RotatedLoss` is that in an eigenbasis.
+Everything linear in W is kept as its *image* (the predictions, or X'X W), so that an extrapolated point needs no product
+of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from mtlrun.core.losses import Loss, SquaredLoss
 from mtlrun.core.operator import TaskOperator
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.taskdata import TaskData
+from mtlrun.solvers.rotation import SharedRotation
 
 # A dense product runs about this many times as fast per multiplication as one with a sparse matrix.
 _DENSE_ADVANTAGE = 50
@@ -269,6 +271,30 @@ class GramLoss(SmoothLoss):
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
         return np.linalg.eigh(self.gram)
+
+
+class RotatedLoss(GramLoss):
+    """Squared loss in the eigenbasis of a shared design, on coordinates (r, T) instead of W."""
+
+    def __init__(self, rotation: SharedRotation, loss: SquaredLoss) -> None:
+        self.data = rotation.data
+        self.scale = loss.scale
+        self.cross, self.energy = rotation.cross, rotation.energy
+        self._rotation = rotation
+
+    @cached_property
+    def curvature(self) -> float:
+        return self.scale * float(self._rotation.squares.max())
+
+    @property
+    def explained(self) -> np.ndarray:
+        return self._rotation.explained
+
+    def image(self, W: np.ndarray) -> np.ndarray:
+        return self._rotation.squares * W
+
+    def intercept(self, at: Point) -> np.ndarray:
+        return self._rotation.intercept(self._rotation.lift(at.W))
 
 
 def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True) -> SmoothLoss:
