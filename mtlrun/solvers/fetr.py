@@ -93,7 +93,8 @@ class FetrProblem:
 
     def system(self, feature: Precision, task: Precision) -> CoupledSystem:
         """Return the equations of the W-step."""
-        return CoupledSystem(self.form.gram, self.form.cross, feature.matrix, task.matrix, self.eta, self.rho)
+        spectrum = task.values, task.vectors
+        return CoupledSystem(self.form.gram, self.form.cross, feature.matrix, task.matrix, self.eta, self.rho, spectrum)
 
     def fit_term(self, W: np.ndarray) -> float:
         """Return the loss plus eta ||W||_F^2."""

@@ -11,6 +11,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import eigh
+from scipy.linalg.blas import dtrsm
+
+from mtlrun.solvers.tridiagonal import Tridiagonal, reduce_pencil
 
 #: The matrix of the closed form may take this many bytes.
 MAX_CLOSED_BYTES = 4 << 30
@@ -34,6 +38,8 @@ class CoupledSystem:
         S2, positive definite.
     eta, rho : float
         Non-negative.
+    task_spectrum : (ndarray of shape (T,), ndarray of shape (T, T)), optional
+        Eigenvalues and eigenvectors (in columns) of S2 where they are known: a step saved.
     """
 
     gram: np.ndarray
@@ -42,6 +48,7 @@ class CoupledSystem:
     task_precision: np.ndarray
     eta: float
     rho: float
+    task_spectrum: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def shared(self) -> bool:
@@ -224,10 +231,11 @@ def solve_sylvester(system: CoupledSystem) -> Solution:
 
 
 def solve_eigen(system: CoupledSystem) -> Solution:
-    """Solve by diagonalising both sides, which are symmetric: no Schur forms. Shared design only.
+    """Solve by diagonalising one side and tridiagonalising the other: both are symmetric. Shared design only.
 
-    With the generalised eigenvectors (G + eta I) V = S1 V diag(a), V'S1 V = I, and S2 = Q diag(b) Q',
-    ``W = V [(V'C Q)_ij / (a_i + rho b_j)] Q'``.
+    With S1 = L L', M = L^{-1} (G + eta I) L^{-T} and S2 = Q diag(b) Q', the columns of Z = L' W Q solve
+    (M + rho b_j I) z_j = (L^{-1} C Q)_j, for which a tridiagonal form of M is enough. Of M and S2 the smaller one is
+    diagonalised (S2 where `task_spectrum` has done it already), so that no eigenvectors of the larger one are needed.
 
     Raises
     ------
@@ -235,7 +243,7 @@ def solve_eigen(system: CoupledSystem) -> Solution:
         If the tasks have Gram matrices of their own.
     """
     _require_shared(system, "eigen")
-    return Solution(system, _diagonal_inverse(system, system.gram)(system.cross), 1)
+    return Solution(system, _inverse(system, system.gram)(system.cross), 1)
 
 
 #: Names that estimators accept, "auto" aside; direct ones take no start.
@@ -290,13 +298,41 @@ def _require_shared(system: CoupledSystem, method: str) -> None:
 
 
 def _mean_inverse(system: CoupledSystem) -> Callable[[np.ndarray], np.ndarray]:
-    return _diagonal_inverse(system, system.gram.mean(axis=0))
+    return _inverse(system, system.gram.mean(axis=0))
 
 
-def _diagonal_inverse(system: CoupledSystem, gram: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _inverse(system: CoupledSystem, gram: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return the inverse of W -> (gram + eta I) W + rho S1 W S2."""
-    shifted = gram + system.eta * np.eye(len(gram))
-    a, V = scipy.linalg.eigh(shifted, system.feature_precision, driver="gvd", overwrite_a=True, check_finite=False)
-    b, Q = scipy.linalg.eigh(system.task_precision, driver="evd", check_finite=False)
-    scale = 1.0 / (a[:, None] + system.rho * b)
-    return lambda R: V @ (scale * (V.T @ R @ Q)) @ Q.T
+    shifted = np.array(gram)
+    shifted.flat[:: len(gram) + 1] += system.eta
+    L, M = reduce_pencil(shifted.T, system.feature_precision)
+    if system.task_spectrum is None and system.cross.shape[1] >= len(gram):
+        return _by_features(system, L, M)
+    return _by_tasks(system, L, M)
+
+
+def _by_tasks(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Diagonalise S2 = Q diag(b) Q'; then every column of L' W Q has a system M + rho b_j I of its own."""
+    left = Tridiagonal.reduce(M)
+    b, Q = system.task_spectrum or eigh(system.task_precision.T, driver="evd", check_finite=False)
+
+    def apply(R: np.ndarray) -> np.ndarray:
+        columns = dtrsm(1.0, L, (R @ Q).T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        left.solve(system.rho * b, columns.T)
+        columns = dtrsm(1.0, L, columns, side=1, lower=1, overwrite_b=1)
+        return columns.T @ Q.T
+
+    return apply
+
+
+def _by_features(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Diagonalise M = U diag(a) U'; then every row of U'L'W has a system rho S2 + a_i I of its own."""
+    a, V = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+    V = dtrsm(1.0, L, V, lower=1, trans_a=1, overwrite_b=1)
+    right = Tridiagonal.reduce(np.array(system.task_precision.T, order="F"))
+
+    def apply(R: np.ndarray) -> np.ndarray:
+        rows = np.ascontiguousarray(R.T @ V)
+        return V @ right.solve(a, rows, factor=system.rho).T
+
+    return apply
