@@ -48,7 +48,10 @@ def print_report(console: Console, report: Report) -> None:
 
 
 def print_tables(console: Console, report: Report) -> None:
-    """Print one table per data set; method names are never wrapped."""
+    """Print one table per data set (one for all where data sets are inspected); names are never wrapped."""
+    if report.run.info.get("kind") == "inspect":
+        console.print(_fitting(console, "", reading_grid(report.run, report.rows), report.rows))
+        return
     for place, dataset in enumerate(report.run.datasets):
         rows = [row for row in report.rows if row.dataset == dataset]
         if rows:
@@ -90,7 +93,7 @@ def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table
 
 def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
     table = Table(
-        title=title,
+        title=title or None,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -101,12 +104,14 @@ def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
     texts = grid.texts()
     for column in grid.columns:
         # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.
-        whole = column.name in ("method", "status")
+        whole = column.name in ("dataset", "method", "status")
         right = column.kind != "text"
         table.add_column(column.name, justify="right" if right else "left", no_wrap=whole, overflow="fold")
     table.columns[0].min_width = max(len(cells[0]) for cells in texts)
+    told = grid.columns[-1].name == "status"
     for row, cells in zip(rows, texts, strict=True):
-        table.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=STYLES.get(row.status, "red")))
+        style = STYLES.get(row.status, "red") if told else ""
+        table.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=style))
     return table
 
 

@@ -70,8 +70,11 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """An integer as such, anything else with `digits` significant digits."""
-    return f"{value:.0f}" if value == int(value) and abs(value) < 1e12 else significant(value, digits)
+    """An integer as such, anything else with at most `digits` significant digits."""
+    if value == int(value) and abs(value) < 1e12:
+        return f"{value:.0f}"
+    text = significant(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 _FORMATS: dict[str, Callable[[float], str]] = {

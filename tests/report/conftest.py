@@ -120,6 +120,22 @@ class FolderMaker:
                     self.cell(dataset, method, trial, auc=0.7 + 0.01 * place + 0.001 * trial, fit=8.0 / 4**place)
         return self
 
+    def measure(self, kind: str, metrics: list[str], **config: Any) -> FolderMaker:
+        """Make it an experiment of measurements of two methods; `config` goes into the resolved experiment."""
+        self.info["kind"] = kind
+        self.info["methods"] = ["DCD", "MTK"]
+        self.info["quantities"] = {name: {"text": f"made {name}", "greater_is_better": False} for name in metrics}
+        kept = {"seed": 0, "metrics": metrics, "repeats": 1, "claims": [], "reference": []}
+        methods = [{"label": m, "measure": "made", "params": {"C": 10}} for m in self.info["methods"]]
+        self.info["config"] = {**kept, "methods": methods, **config}
+        return self
+
+    def measurement(self, dataset: str, method: str, trial: int = 0, **fields: Any) -> CellRecord:
+        """Add one record of a measurement."""
+        fields = {"metrics": {}, "per_task": {}, "counts": {}, "seconds": {"total": 1.0}, "solver": {}, **fields}
+        split = {"kind": "repeat", "trial": trial, "seed": trial}
+        return self.cell(dataset, method, trial, kind="measurement", split=split, **fields)
+
     def skip(self, dataset: str, method: str, trial: int) -> None:
         """Plan a cell that was not computed."""
         self.records[dataset, method, trial] = None
@@ -132,7 +148,14 @@ class FolderMaker:
         for (dataset, method, trial), record in self.records.items():
             key = record.key if record else f"missing-{dataset}-{method}-{trial}".replace(" ", "_")
             plan.append(
-                {"key": key, "kind": "evaluation", "dataset": dataset, "method": method, "trial": trial, "split": {}}
+                {
+                    "key": key,
+                    "kind": record.kind if record else "evaluation",
+                    "dataset": dataset,
+                    "method": method,
+                    "trial": trial,
+                    "split": {},
+                }
             )
             if record:
                 (cells / f"{key}.json").write_text(record.to_json(), encoding="utf-8")
