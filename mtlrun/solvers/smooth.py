@@ -2,8 +2,8 @@
 
 Three forms with the same interface. `FieldLoss` works on predictions and takes any smooth loss; `GramLoss` is the
 squared loss through X'X, whose products cost d^2 instead of n d per task; `RotatedLoss` is that in an eigenbasis.
-Everything linear in W is kept as its *image* (the predictions, or X'X W), so that an extrapolated point needs no product
-of its own.
+Everything linear in W is kept as its *image* (the predictions, or X'X W), so that an extrapolated point needs no
+product of its own.
 """
 
 from __future__ import annotations
