@@ -173,6 +173,21 @@ def r2_per_task(targets: Any, values: Any, **layout: Any) -> Array:
     return 1.0 - nmse_per_task(targets, values, **layout)
 
 
+def explained_variance_per_task(targets: Any, values: Any, **layout: Any) -> Array:
+    """1 - MSE over the variance of the targets of all tasks together.
+
+    Averaged by rows (``how="sample"``) it is 1 - MSE / variance of the rows pooled, as the School data are reported.
+    """
+    kernels = (lambda y, p, w: w.sum(), lambda y, p, w: np.average(y, weights=w), lambda y, p, w: _variance(y, w))
+    sizes, means, variances = (_per_task(kernel, targets, values, **layout) for kernel in kernels)
+    some = sizes > 0  # NaN for a task without rows
+    if not some.any():
+        return sizes
+    between = _variance(means[some], sizes[some])
+    within = float(np.average(variances[some], weights=sizes[some]))
+    return 1.0 - nmse_per_task(targets, values, variance=between + within, **layout)
+
+
 def average(
     values: ArrayLike, sizes: ArrayLike | None = None, how: Literal["task", "sample"] = "task"
 ) -> tuple[float, int]:
@@ -226,12 +241,15 @@ class Metric:
     greater_is_better : bool
     needs : {"score", "label", "value"}
         Real scores whose sign separates the classes, predicted labels, or predicted values of a regression.
+    task_variance : bool
+        Whether the function takes `variance`, that of all rows of every task, training and test.
     """
 
     name: str
     function: Callable[..., Array]
     greater_is_better: bool
     needs: Literal["score", "label", "value"]
+    task_variance: bool = False
 
     def __call__(self, targets: Any, predictions: Any, **layout: Any) -> Array:
         """Return the metric per task."""
@@ -250,7 +268,9 @@ METRICS: dict[str, Metric] = {
         Metric("mse", mse_per_task, False, "value"),
         Metric("rmse", rmse_per_task, False, "value"),
         Metric("nmse", nmse_per_task, False, "value"),
+        Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
         Metric("r2", r2_per_task, True, "value"),
+        Metric("explained_variance", explained_variance_per_task, True, "value"),
     )
 }
 

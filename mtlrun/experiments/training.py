@@ -298,7 +298,7 @@ def with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
         return part, None
     step = _step(features, part.train)
     train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
-    return Part(train, replace(part.test, X=step.transform(part.test.X), features=[]), part.one_class), step
+    return replace(part, train=train, test=replace(part.test, X=step.transform(part.test.X), features=[])), step
 
 
 def _step(features: FeatureStep, dataset: Dataset) -> Any:

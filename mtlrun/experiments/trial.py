@@ -65,17 +65,20 @@ class Part:
     train, test : Dataset
     one_class : ndarray of bool, shape (n_tasks,)
         Tasks whose training labels are all the same; False throughout for regression.
+    variance : ndarray of shape (n_tasks,)
+        Of all rows of every task, training and test; NaN where labels are no numbers.
     """
 
     train: Dataset
     test: Dataset
     one_class: np.ndarray
+    variance: np.ndarray
 
     @classmethod
     def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Part:
         """Take rows of a data set."""
         part = dataset.subset(train)
-        return cls(part, dataset.subset(test), _one_class(part))
+        return cls(part, dataset.subset(test), _one_class(part), _variances(dataset, np.union1d(train, test)))
 
     def fit(self, estimator: Any) -> Any:
         """Fit on the training rows; estimators that know no tasks can only take shared designs."""
@@ -118,7 +121,11 @@ class Part:
             values = (
                 estimator.predict(self.test.X, **_task_ids(self.test)) if classifier else labels_from_scores(scores)
             )
-        layout = {} if self.test.task_id is None else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
+        layout: dict[str, Any] = (
+            {} if self.test.task_id is None else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
+        )
+        if metric.task_variance:
+            layout["variance"] = self.variance
         per_task = metric(self.test.y, np.asarray(values), weights=self.test.source.get(WEIGHT), **layout)
         if metric.name in NEEDS_BOTH_CLASSES:
             per_task = np.where(self.one_class, np.nan, per_task)
@@ -142,9 +149,20 @@ def load_trial(inputs: Mapping[str, Any], data_dir: str | None) -> tuple[Dataset
     ValueError
         If the split is impossible.
     """
-    data = inputs["dataset"]
-    dataset = _load(data["id"], json.dumps(data["options"], sort_keys=True), data_dir, data["fingerprint"])
+    dataset = load_data(inputs, data_dir)
     return dataset, *split_rows(dataset, inputs["split"])
+
+
+def load_data(inputs: Mapping[str, Any], data_dir: str | None) -> Dataset:
+    """Return the data set of a cell.
+
+    Raises
+    ------
+    DataError
+        If the files are not those of the plan any more.
+    """
+    data = inputs["dataset"]
+    return _load(data["id"], json.dumps(data["options"], sort_keys=True), data_dir, data["fingerprint"])
 
 
 def split_rows(dataset: Dataset, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -225,6 +243,19 @@ def _sizes(dataset: Dataset) -> np.ndarray:
     if dataset.y.ndim == 2:
         return np.asarray((~np.isnan(dataset.y)).sum(axis=0))
     return np.array([len(dataset.y)])
+
+
+def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
+    """Return the population variance of the targets of every task over some rows; missing ones do not count."""
+    if dataset.task_type != "regression":
+        return np.full(dataset.n_tasks, np.nan)
+    y = dataset.y[rows]
+    if dataset.task_id is None:
+        return np.atleast_1d(np.nanvar(y, axis=0))
+    codes = dataset.task_id[rows]
+    sizes = np.maximum(np.bincount(codes, minlength=dataset.n_tasks), 1)
+    means = np.bincount(codes, weights=y, minlength=dataset.n_tasks) / sizes
+    return np.bincount(codes, weights=(y - means[codes]) ** 2, minlength=dataset.n_tasks) / sizes
 
 
 def _one_class(dataset: Dataset) -> np.ndarray:

@@ -121,6 +121,19 @@ def test_nmse_with_zero_given_variance_is_nan():
     assert np.isnan(m.nmse_per_task(np.ones((2, 2)), np.zeros((2, 2)), variance=[1.0, 0.0])).tolist() == [False, True]
 
 
+def test_explained_variance_by_rows_is_that_of_the_rows_pooled():
+    rng = np.random.default_rng(0)
+    task = rng.integers(0, 4, size=60)
+    y, p, w = rng.normal(size=60) + 3 * task, rng.normal(size=60) + 3 * task, rng.uniform(0.5, 2, size=60)
+    for weights in (None, w):
+        values = m.explained_variance_per_task(y, p, task_id=task, tasks=range(5), weights=weights)
+        sizes = np.bincount(task, weights=weights, minlength=5)
+        assert np.isnan(values[4])  # a task without rows
+        mean, _ = m.average(values, sizes, how="sample")
+        assert mean == pytest.approx(reference.r2_score(y, p, sample_weight=weights))
+    assert np.isnan(m.explained_variance_per_task([], [], task_id=[], tasks=range(2))).all()
+
+
 def test_accuracy_takes_any_labels():
     y = np.array(["cat", "dog", "cow", "dog"])
     guess = np.array(["cat", "cow", "cow", "dog"])

@@ -55,6 +55,23 @@ def test_folds_inside_a_ragged_set_hold_every_task_and_label():
         assert set(RAGGED.y[test]) == {-1.0, 1.0}
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+def test_nmse_may_be_relative_to_the_variance_of_all_rows_of_a_task(ragged):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(30, 2)) * [1.0, 5.0]
+    codes = np.tile([0, 1], 30) if ragged else None
+    X = np.repeat(rng.normal(size=(30, 3)), 2 if ragged else 1, axis=0)
+    dataset = Dataset(X=X, y=y.ravel() if ragged else y, task_type="regression", task_id=codes, id="two")
+    rows = rng.permutation(len(X))
+    part = Part.of(dataset, rows[: len(X) // 2], rows[len(X) // 2 :])
+    if ragged:
+        expected = [np.mean(part.test.y[part.test.task_id == t] ** 2) for t in (0, 1)] / y.var(axis=0)
+    else:
+        expected = (part.test.y**2).mean(axis=0) / y.var(axis=0)
+    found = part.score(None, np.zeros(part.test.y.shape), ["nmse_all"], "task")["nmse_all"]
+    np.testing.assert_allclose(found.per_task, expected)
+
+
 def shared(y_train, y_test):
     y = np.vstack([y_train, y_test])
     dataset = Dataset(X=np.random.default_rng(0).normal(size=(len(y), 3)), y=y, task_type="binary")
