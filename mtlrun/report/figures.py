@@ -156,7 +156,7 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     values = [[float("nan") if v is None else v for v in row] for row in panel.values]
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
-    axes.set_aspect("equal")
+    axes.set_box_aspect(len(panel.rows) / max(1, len(panel.columns)))
     axes.grid(visible=False)
     for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
         few = len(names) <= MAX_NAMES

@@ -57,6 +57,25 @@ def test_a_quantity_that_the_experiment_names_is_drawn(sweep):
     assert [panel.quantity for panel in figure.panels] == ["n_iter"]
 
 
+def test_marks_of_the_axis_may_depend_on_the_tasks(sweep):
+    sweep.config["sweep"]["marks"] = {"1/sqrt(m)": "1/sqrt(tasks)", "one": 1}
+    (figure,) = build_report(sweep.write()).figures
+    assert figure.panels[0].marks == {"1/sqrt(m)": pytest.approx(3**-0.5), "one": 1.0}
+    assert "one" in svg(figure)
+
+
+def test_published_curves_lie_under_those_of_a_sweep(sweep):
+    entry = {"dataset": "alpha", "method": "APG-RMTL", "name": "auc", "x": [1, 8], "y": [0.6, 0.7]}
+    sweep.info["published"] = {"file": "made.yaml", "curves": [entry, {**entry, "dataset": "beta"}]}
+    (figure,) = build_report(sweep.write()).figures
+    auc, seconds = figure.panels
+    assert [c.label for c in auc.curves if c.published] == ["APG-RMTL (published)"]
+    assert auc.curves[0].place == 1
+    assert not any(c.published for c in seconds.curves)
+    labels = [text.get_text() for text in draw(figure).legends[0].texts]
+    assert labels[-1] == "APG-RMTL (published)"
+
+
 def test_the_files_of_a_sweep_are_the_same_twice(sweep, tmp_path):
     report = build_report(sweep.write())
     first = {p.name: p.read_bytes() for p in write_report(report, tmp_path / "a")}
