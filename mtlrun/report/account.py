@@ -14,7 +14,7 @@ from mtlrun.report.checks import as_list
 from mtlrun.report.folder import Run
 from mtlrun.report.protocol import value_text
 from mtlrun.report.table import Row
-from mtlrun.report.text import Column, Grid, Section, significant
+from mtlrun.report.text import Column, Grid, Section, show, significant
 
 ERROR_LENGTH = 200
 
@@ -60,6 +60,7 @@ def timing_section(run: Run) -> Section:
         "speed-ups compare medians over the splits that both methods finished. "
         "Compare ratios, not seconds, with other machines."
     )
+    section.lines.append(accuracy_line(run))
     columns = ["threads", "repeats", "warmup", "serial", "cpu", "blas"]
     kinds = Counter(tuple(_text(r.environment.get(c)) for c in columns) for r in records)
     grid = Grid([*map(Column, columns), Column("cells", "count")])
@@ -68,6 +69,27 @@ def timing_section(run: Run) -> Section:
     if len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records}) > 1:
         section.lines.append("Warning: cells were timed under different conditions; their seconds do not compare.")
     return section
+
+
+def accuracy_line(run: Run) -> str:
+    """Say how accurate the fits were whose seconds are compared: the largest certified gap of every method."""
+    known, blocks, none = [], [], []
+    for method in run.methods:
+        records = [r for c in run.planned if c.method == method and (r := run.record(c)) is not None and r.done]
+        gaps = [r.solver["gap"] for r in records if r.solver.get("gap") is not None]
+        if any(r.seconds.get("blocks_sum") is not None for r in records):
+            blocks.append(method)
+        elif gaps:
+            known.append(f"{method} {show(max(gaps), 'small')}")
+        elif records:
+            none.append(method)
+    parts = [f"Largest certified relative duality gap: {', '.join(known)}."] * bool(known)
+    parts += [f"No gap: {', '.join(blocks)} (divide and conquer solves other problems than the whole)."] * bool(blocks)
+    parts += [f"No certificate: {', '.join(none)}."] * bool(none)
+    text = (
+        "Every method stops by its own rule, the papers' where the protocol says so: seconds are not at equal accuracy."
+    )
+    return " ".join([text, *parts])
 
 
 def environment_section(run: Run) -> Section:

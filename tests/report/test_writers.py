@@ -237,3 +237,15 @@ def test_a_full_disk_leaves_no_half_file(maker, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_report(build_report(folder), folder)
     assert not [p for p in Path(folder).iterdir() if p.name.startswith((".", "table", "report"))]
+
+
+def test_seconds_are_said_not_to_be_at_equal_accuracy(maker):
+    maker.fill()
+    maker.records["alpha", "One Norm", 1].solver["gap"] = 2e-3
+    for trial in range(2):
+        maker.records["alpha", "APG-RMTL", trial].solver.pop("gap")
+        maker.records["alpha", "LADM-DC-RMTL-10%", trial].seconds.update(blocks_sum=0.4, blocks_max=0.1)
+    text = markdown(build_report(maker.write()))
+    assert "seconds are not at equal accuracy. Largest certified relative duality gap: One Norm 0.002. " in text
+    assert "No gap: LADM-DC-RMTL-10% (divide and conquer solves other problems than the whole). " in text
+    assert "No certificate: APG-RMTL." in text
