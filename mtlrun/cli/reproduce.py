@@ -74,11 +74,13 @@ def say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
     spec = experiment.spec
     values = len(spec.sweep.values) if spec.sweep else 1
-    sizes = (len(spec.datasets), *[values] * (values > 1), len(spec.methods), spec.split.n_trials)
-    names = ("data set", *["value"] * (values > 1), "method", "split")
+    n_data, trial = len(spec.datasets), "repeat" if spec.measures else "split"
+    sizes = (*[n_data] * bool(n_data), *[values] * (values > 1), len(spec.methods), spec.n_trials)
+    names = (*["data set"] * bool(n_data), *["value"] * (values > 1), "method", trial)
     product = " x ".join(f"{n} {name}{'s' * (n > 1)}" for n, name in zip(sizes, names, strict=True))
     say(f"{experiment.id}: {spec.title}", error=True)
-    say(f"profile {experiment.profile}: {product}; data: {', '.join(d.name for d in spec.datasets)}", error=True)
+    data = ", ".join(d.name for d in spec.datasets) or "published numbers"
+    say(f"profile {experiment.profile}: {product}; data: {data}", error=True)
 
 
 def say_plan(made: Plan, force: bool) -> None:

@@ -78,6 +78,8 @@ def _numbers(config: dict[str, Any]) -> list[str]:
 
 def _sources(experiment: Experiment) -> list[str]:
     from mtlrun.estimators.registry import METHODS
+    from mtlrun.experiments.measures.registry import MEASURES
 
     names = {m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS}
-    return [f"{name}: {METHODS[name].source}" for name in names]
+    measures = {m.measure: None for m in experiment.spec.methods if m.measure in MEASURES}
+    return [f"{name}: {METHODS[name].source}" for name in names] + [f"{n}: {MEASURES[n].summary}" for n in measures]

@@ -31,7 +31,7 @@ class CellRecord:
     ----------
     key : str
         sha256 of `inputs` in canonical JSON.
-    kind : {"selection", "evaluation", ...}
+    kind : {"selection", "evaluation", "measurement"}
     experiment, profile, dataset, method : str
         Names for people; only `inputs` decides the key.
     split : dict
@@ -60,8 +60,8 @@ class CellRecord:
     environment : dict
         Threads, host facts and versions that do not enter the key.
     result : dict
-        What a measurement returns beside numbers: ``curves, matrices, lines, tables``; of an evaluation ``tasks`` (names)
-        and ``predictions`` (file of the test scores) where the experiment asks for them.
+        What a measurement returns beside numbers: ``curves, matrices, lines, tables``; of an evaluation ``tasks``
+        (names) and ``predictions`` (file of the test scores) where the experiment asks for them.
     """
 
     key: str

@@ -11,12 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
+from mtlrun.experiments.crosscheck_kinds import (
+    Finding,
+    kind_findings,
+    measure_findings,
+    measured_quantities,
+    measures,
+)
+from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
+from mtlrun.experiments.published import read_curves
 from mtlrun.experiments.yamlmarks import KeyPath
 from mtlrun.report.checks import QUANTITIES, VERDICTS, as_list, check_problems
 
-#: (path, whether the key and not the value is meant, message, hint)
-Finding = tuple[KeyPath, bool, str, str]
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.
 FIXED = ("schema", "id", "title", "kind", "default_for", "paper", "profiles")
 
@@ -31,10 +38,13 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
     data_dir : Path, optional
         Data directory whose own cards count too.
     """
+    yield from kind_findings(data)
     labels = [m["label"] for m in _dicts(data.get("methods")) if isinstance(m.get("label"), str)]
     yield from _duplicates(labels, "methods", "method")
     for i, method in enumerate(as_list(data.get("methods"))):
-        if isinstance(method, dict):
+        if isinstance(method, dict) and measures(data):
+            yield from measure_findings(method, ("methods", i))
+        elif isinstance(method, dict):
             yield from _method(method, ("methods", i), data)
     yield from _datasets(data, data_dir)
     yield from _metrics(data)
@@ -42,12 +52,18 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
     if isinstance(baseline, str):
         yield from _known(baseline, labels, ("timing", "baseline"), "method")
     yield from _sweep(data)
+    yield from _published(data)
     yield from _claims(data, labels)
     yield from _references(data, labels)
 
 
 def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
     params = _dict(method.get("params"))
+    if "estimator" not in method and data.get("kind") != "train":
+        yield path, True, f"missing key 'estimator' in methods[{path[-1]}]", ""
+    if method.get("measure") is not None:
+        hint = "kinds of measurements: inspect, trace, scaling, audit"
+        yield (*path, "measure"), True, f"kind: {data.get('kind', 'evaluate')} has no measures", hint
     yield from _estimator(method.get("estimator"), params, path)
     grid, select_with = _dict(method.get("grid")), _dict(method.get("select_with"))
     for section, names in (("grid", grid), ("select_with", select_with)):
@@ -119,8 +135,9 @@ def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
     from mtlrun.core.metrics import METRICS
 
     metrics = [m for m in as_list(data.get("metrics")) if isinstance(m, str)]
+    known, what = (measured_quantities(data), "quantity") if measures(data) else ([*METRICS], "metric")
     for i, name in enumerate(metrics):
-        yield from _known(name, METRICS, ("metrics", i), "metric")
+        yield from _known(name, metrics if known is None else known, ("metrics", i), what)
     yield from _duplicates(metrics, "metrics", "metric")
     chosen = _dict(data.get("selection")).get("metric")
     if isinstance(chosen, str):
@@ -146,8 +163,22 @@ def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
             yield from _known(name, quantities, ("sweep", "quantities", i), "quantity")
 
 
+def _published(data: dict[str, Any]) -> Iterator[Finding]:
+    name = data.get("published")
+    if isinstance(name, str):
+        try:
+            read_curves(name)
+        except UserError as error:
+            yield ("published",), False, error.message, error.remedy or ""
+
+
 def _has(method: dict[str, Any], parameter: str) -> bool:
-    estimator = method.get("estimator")
+    estimator, measure = method.get("estimator"), method.get("measure")
+    if isinstance(measure, str):
+        try:
+            return parameter in (measure_parameters(measure) or (parameter,))
+        except UserError:
+            return False
     if not isinstance(estimator, str):
         return False
     try:

@@ -8,7 +8,8 @@ from pydantic import Field, TypeAdapter
 
 from mtlrun.core.metrics import METRICS
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.schema import ExperimentSpec
+from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.experiments.schema import MEASURE_KINDS, ExperimentSpec
 from mtlrun.experiments.trainspec import TrainSpec
 
 #: Models that may also be written as the one text that they need.
@@ -39,9 +40,18 @@ def config_schema() -> dict[str, Any]:
     definitions["MetricName"] = {"enum": sorted(METRICS)}
     for name in ("Method", "TrainMethod"):
         _properties(definitions[name])["estimator"] = {"$ref": "#/$defs/EstimatorName"}
-    for name in ("ExperimentSpec", "TrainSpec"):
-        _properties(definitions[name])["metrics"]["items"] = {"$ref": "#/$defs/MetricName"}
+    definitions["MeasureName"] = {
+        "description": "A registered measure, or package.module:function.",
+        "anyOf": [{"enum": sorted(MEASURES)}, {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}],
+    }
+    quantities = sorted({*METRICS, *(name for info in MEASURES.values() for name in info.quantities)})
+    definitions["QuantityName"] = {"anyOf": [{"enum": quantities}, {"type": "string"}]}
+    _properties(definitions["Method"])["measure"] = {"$ref": "#/$defs/MeasureName"}
+    definitions["Method"]["oneOf"] = [{"required": ["estimator"]}, {"required": ["measure"]}]
+    _properties(definitions["TrainSpec"])["metrics"]["items"] = {"$ref": "#/$defs/MetricName"}
+    definitions["ExperimentSpec"].update(_by_kind())
     experiment = _properties(definitions["ExperimentSpec"])
+    experiment["metrics"]["items"] = {"$ref": "#/$defs/QuantityName"}
     for name in ("default_for", "tolerance"):
         several = experiment[name]
         experiment[name] = {"anyOf": [several["items"], several], "default": []}
@@ -55,6 +65,19 @@ def config_schema() -> dict[str, Any]:
         "else": {"$ref": "#/$defs/ExperimentSpec"},
         "$defs": definitions,
     }
+
+
+def _by_kind() -> dict[str, Any]:
+    """Return what an experiment must have by its kind: `split` and metrics, or measures."""
+    measured = {"properties": {"kind": {"enum": list(MEASURE_KINDS)}}, "required": ["kind"]}
+    fitted = {
+        "required": ["split", "datasets"],
+        "properties": {
+            "metrics": {"items": {"$ref": "#/$defs/MetricName"}},
+            "methods": {"items": {"required": ["estimator"]}},
+        },
+    }
+    return {"if": measured, "then": {"properties": {"methods": {"items": {"required": ["measure"]}}}}, "else": fitted}
 
 
 def _properties(definition: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Compute what is missing: selections in parallel, then evaluations, every finished cell on disk at once."""
+"""Compute what is missing: selections in parallel, then the cells of the table, each on disk as it is finished."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.records import DONE, FAILED, CellRecord, jsonable, write_atomic
-from mtlrun.experiments.plan import EVALUATION, Cell, Plan, survey
+from mtlrun.experiments.cells import SELECTION, Cell, settled
+from mtlrun.experiments.plan import Plan, survey
 from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.progress import Progress, Silent
 from mtlrun.experiments.resolved import resolved_yaml
 from mtlrun.experiments.store import Store
-from mtlrun.experiments.work import EVALUATIONS, SELECTIONS, Phase, Work, note, without_selection
+from mtlrun.experiments.work import EVALUATIONS, MEASUREMENTS, SELECTIONS, Phase, Work, note, without_selection
 
 RUN_FILE = "run.json"
 RESOLVED_FILE = "config.resolved.yaml"
@@ -195,7 +196,8 @@ class _Runner:
             self.progress.start(len(selections) + len(evaluations))
             append_run(self.plan.folder, entry)
             self._phase(selections, pool, SELECTIONS)
-            self._phase(self._ready(evaluations), alone, EVALUATIONS)
+            phase = MEASUREMENTS if self.plan.experiment.spec.measures else EVALUATIONS
+            self._phase(self._ready(evaluations), alone, phase)
         except KeyboardInterrupt:
             return True
         except _Stop:
@@ -280,7 +282,7 @@ class _Runner:
             self.progress.message(f"took over {cell.name}: {owner} is gone")
         record = self.store.load(cell.key)
         fresh = record is not None and self.store.path(cell.key).stat().st_mtime >= self.started
-        if record is not None and record.done and (fresh or not self.force):
+        if record is not None and self._settled(record) and (fresh or not self.force):
             self.store.locks.release(cell.key)
             self.progress.cell(cell.name, "done", None, "by another process")
             return False
@@ -292,15 +294,18 @@ class _Runner:
         self.computed[cell.key] = record.status
         seconds = record.seconds.get("total")
         self.progress.cell(cell.name, record.status, seconds, note(record))
-        if self.fail_fast and not record.done:
+        if self.fail_fast and not self._settled(record):
             raise _Stop
+
+    def _settled(self, record: CellRecord) -> bool:
+        return settled(record, self.plan.experiment.spec.limits)
 
 
 def rerun_reasons(cells: Iterable[Cell]) -> list[str]:
     """Return one line per (data set, method, reason) for cells that had a result before."""
     grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for cell in cells:
-        if cell.kind == EVALUATION and cell.state in ("stale", "failed"):
+        if cell.kind != SELECTION and cell.state in ("stale", "failed"):
             grouped[cell.dataset, cell.method, cell.reason].append(cell.trial)
     lines = []
     for (dataset, method, reason), trials in grouped.items():

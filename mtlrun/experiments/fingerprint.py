@@ -32,6 +32,8 @@ NOT_NUMERICAL = frozenset(
         "mtlrun.estimators.methods_composite",
         "mtlrun.estimators.methods_groups",
         "mtlrun.estimators.registry",
+        "mtlrun.experiments.measures.measurement",
+        "mtlrun.experiments.measures.registry",
     }
 )
 

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import FIXED, crosscheck
+from mtlrun.experiments.findings import describe_problems
 from mtlrun.experiments.layers import Layers, Origin
-from mtlrun.experiments.schema import ExperimentSpec, describe_problems
+from mtlrun.experiments.schema import ExperimentSpec, Method
 from mtlrun.experiments.trainspec import KIND as TRAIN
 from mtlrun.experiments.trainspec import validate_training
 from mtlrun.experiments.yamlmarks import Document, KeyPath, Problem, load_file, render
@@ -207,17 +208,9 @@ def _plain(spec: ExperimentSpec) -> dict[str, Any]:
     config = spec.model_dump(by_alias=True, exclude={"profiles", "grids"}, exclude_unset=True)
     config = {name: value for name, value in config.items() if value is not None}
     config["seed"] = spec.seed
-    config["average"] = spec.average
-    config["methods"] = [
-        {
-            "label": m.label,
-            "estimator": m.estimator,
-            "params": m.params,
-            "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in m.grid.items()},
-            "select_with": m.select_with,
-        }
-        for m in spec.methods
-    ]
+    config["methods"] = [_plain_method(spec, method) for method in spec.methods]
+    if not spec.measures:
+        config["average"] = spec.average
     config["datasets"] = [{"id": d.id, **({"label": d.label} if d.label else {}), **d.options} for d in spec.datasets]
     if spec.selection is not None:
         config["selection"] = {"folds": spec.selection.folds, "metric": spec.selection_metric}
@@ -225,10 +218,24 @@ def _plain(spec: ExperimentSpec) -> dict[str, Any]:
         section = getattr(spec, name)
         if section is not None:
             config[name] = {k: v for k, v in section.model_dump().items() if v is not None}
+    if spec.split is None:
+        return {**config, "repeats": spec.repeats}
     config["split"] = {k: v for k, v in {**spec.split.model_dump(), "trials": None}.items() if v is not None}
     if spec.split.kind != "kfold":
         config["split"]["trials"] = spec.split.n_trials
     return config
+
+
+def _plain_method(spec: ExperimentSpec, method: Method) -> dict[str, Any]:
+    if method.measure:
+        return {"label": method.label, "measure": method.measure, "params": method.params}
+    return {
+        "label": method.label,
+        "estimator": method.estimator,
+        "params": method.params,
+        "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
+        "select_with": method.select_with,
+    }
 
 
 def _path(folder: Path | str | None) -> Path | None:

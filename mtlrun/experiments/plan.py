@@ -4,72 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.experiments.axis import Setting, settings
-from mtlrun.experiments.fingerprint import code_fingerprint
-from mtlrun.experiments.keys import PROTOCOL, SHARED_CODE, cell_key, derive_seed, explain
+from mtlrun.experiments.cells import SCHEMA, Cell, CellMaker, State, settled
+from mtlrun.experiments.keys import explain
 from mtlrun.experiments.load import Experiment
-from mtlrun.experiments.methods import class_paths, complete, metric_path, resolved, with_params
-from mtlrun.experiments.schema import Method
-from mtlrun.experiments.store import Names, Store
+from mtlrun.experiments.measures.lookup import published_hash, quantities_of
+from mtlrun.experiments.published import read_curves
+from mtlrun.experiments.schema import PUBLISHED
+from mtlrun.experiments.store import Store
 
-SCHEMA = 1
 OUTPUT = Path("results/runs")
-EVALUATION, SELECTION = "evaluation", "selection"
-State = Literal["done", "missing", "stale", "failed"]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One piece of work.
-
-    Attributes
-    ----------
-    key : str
-    kind : {"evaluation", "selection"}
-    dataset, method : str
-        Labels; a selection that several methods share has the name of the first. In a sweep the first is that of the
-        setting (`axis.Setting`).
-    trial : int
-        From 0.
-    inputs : dict
-        Everything that changes the number; its sha256 is the key.
-    needs : str or None
-        Key of the selection cell that an evaluation starts from.
-    state : {"done", "missing", "stale", "failed"}
-        `stale`: an older record of the same names exists, under another key.
-    reason : str
-        Why it is stale or failed.
-    wanted : bool
-        False for cells outside `only`.
-    """
-
-    key: str
-    kind: str
-    dataset: str
-    method: str
-    trial: int
-    inputs: Mapping[str, Any]
-    needs: str | None = None
-    state: State = "missing"
-    reason: str = ""
-    wanted: bool = True
-
-    @property
-    def name(self) -> str:
-        """Name for people: ``enron/APG-RMTL/trial 0``."""
-        note = " (selection)" if self.kind == SELECTION else ""
-        return f"{self.dataset}/{self.method}/trial {self.trial}{note}"
-
-    @property
-    def names(self) -> Names:
-        """Names under which records are looked up."""
-        return self.kind, self.dataset, self.method, self.trial
 
 
 @dataclass(frozen=True)
@@ -83,7 +33,8 @@ class Plan:
         Run folder.
     data_dir : Path or None
     evaluations : tuple of Cell
-        In the order of the table: data sets, methods, trials. Two of them may have the same key.
+        The cells of the table, measurements included, in its order: data sets, methods, trials. Two of them may have
+        the same key.
     selections : tuple of Cell
         Every key once.
     datasets : dict
@@ -104,13 +55,13 @@ class Plan:
 
     @property
     def wanted(self) -> tuple[Cell, ...]:
-        """The evaluation cells inside `only`."""
+        """The cells of the table inside `only`."""
         return tuple(cell for cell in self.evaluations if cell.wanted)
 
     @property
     def timed(self) -> bool:
-        """Whether evaluation cells measure seconds, and therefore run one after the other."""
-        return self.experiment.spec.timing is not None
+        """Whether the cells of the table measure seconds, and therefore run one after the other."""
+        return self.experiment.spec.timed
 
     def todo(self, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
         """Return the (selection, evaluation) cells to compute, every key once."""
@@ -149,7 +100,21 @@ class Plan:
                 for c in self.evaluations
             ],
             "command": rerun_command(experiment),
+            **self._published(),
+            **self._quantities(),
         }
+
+    def _published(self) -> dict[str, Any]:
+        name = self.experiment.spec.published
+        return {} if name is None else {"published": read_curves(name)}
+
+    def _quantities(self) -> dict[str, Any]:
+        """Return what the report must know about the quantities of measures: it does not see the registry."""
+        spec = self.experiment.spec
+        if not spec.measures:
+            return {}
+        known = quantities_of(method.measure for method in spec.methods) or {}
+        return {"quantities": {name: asdict(quantity) for name, quantity in known.items() if name in spec.metrics}}
 
 
 def plan(
@@ -188,8 +153,11 @@ def plan(
     prints: dict[tuple[str, ...], dict[str, str]] = {}
     for place in places:
         for method in place.methods:
-            for trial in range(place.split.n_trials):
-                maker = _CellMaker(experiment, place, facts[place.name]["fingerprint"], method, trial, prints)
+            for trial in range(place.trials):
+                maker = CellMaker(experiment, place, facts[place.name].get("fingerprint", ""), method, trial, prints)
+                if method.measure:
+                    evaluations.append(maker.measurement())
+                    continue
                 selection = maker.selection()
                 if selection is not None:
                     selections.setdefault(selection.key, selection)
@@ -209,8 +177,9 @@ def survey(plan: Plan) -> Plan:
     def examine(cell: Cell) -> Cell:
         record = store.load(cell.key)
         if record is not None:
-            state: State = "done" if record.done else "failed"
-            return replace(cell, state=state, reason="" if record.done else f"{record.status}: {record.error}")
+            good = settled(record, plan.experiment.spec.limits)
+            state: State = "done" if good else "failed"
+            return replace(cell, state=state, reason="" if good else f"{record.status}: {record.error}")
         if store.path(cell.key).exists():
             return replace(cell, state="failed", reason="its file cannot be read")
         before = old.get(cell.names)
@@ -237,77 +206,16 @@ def rerun_command(experiment: Experiment) -> str:
     return shlex.join(words)
 
 
-@dataclass(frozen=True)
-class _CellMaker:
-    """Builds the cells of one (setting, method, trial); `prints` holds the code fingerprints found so far."""
-
-    experiment: Experiment
-    place: Setting
-    fingerprint: str
-    method: Method
-    trial: int
-    prints: dict[tuple[str, ...], dict[str, str]]
-
-    def selection(self) -> Cell | None:
-        """Return the search for the parameters, None without a grid."""
-        spec, method = self.experiment.spec, self.method
-        if not method.grid or spec.selection is None:
-            return None
-        params = with_params(complete(method.estimator, method.params), method.select_with)
-        grid = {k: list(spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()}
-        inputs = {
-            **self._common(SELECTION, params, [spec.selection_metric]),
-            "grid": grid,
-            "search": {"folds": spec.selection.folds, "metric": spec.selection_metric, "seed": self._seed("selection")},
-        }
-        return Cell(cell_key(inputs), SELECTION, self.place.name, method.label, self.trial, inputs)
-
-    def evaluation(self, needs: str | None) -> Cell:
-        """Return the cell that fits, times and scores."""
-        spec, timing = self.experiment.spec, self.experiment.spec.timing
-        inputs = {
-            **self._common(EVALUATION, self.method.params, spec.metrics),
-            "selection": needs,
-            "metrics": list(spec.metrics),
-            "timing": timing and {"repeats": timing.repeats, "threads": timing.threads, "warmup": timing.warmup},
-        }
-        return Cell(cell_key(inputs), EVALUATION, self.place.name, self.method.label, self.trial, inputs, needs)
-
-    def _common(self, kind: str, params: Mapping[str, Any], metrics: list[str]) -> dict[str, Any]:
-        spec = self.experiment.spec
-        dataset = self.place.dataset
-        split = {k: v for k, v in self.place.split.model_dump(exclude={"trials"}).items() if v is not None}
-        estimator = resolved(self.method.estimator, params, self._seed("estimator"))
-        code = (*class_paths(estimator), *(metric_path(name) for name in metrics), *SHARED_CODE)
-        if code not in self.prints:
-            self.prints[code] = code_fingerprint(code)
-        return {
-            "schema": SCHEMA,
-            "protocol": PROTOCOL,
-            "kind": kind,
-            "profile": self.experiment.profile,
-            "dataset": {"id": dataset.id, "options": dataset.options, "fingerprint": self.fingerprint},
-            "split": {**split, "trial": self.trial, "seed": self._split_seed()},
-            "estimator": estimator,
-            "average": spec.average,
-            "code": self.prints[code],
-        }
-
-    def _split_seed(self) -> int:
-        if self.experiment.spec.split.kind == "kfold":  # the trials are the folds of one partition
-            return derive_seed(self.experiment.spec.seed, self.place.dataset.id)
-        return self._seed()
-
-    def _seed(self, *purpose: str) -> int:
-        return derive_seed(self.experiment.spec.seed, self.place.dataset.id, self.trial, *purpose)
-
-
 def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> dict[str, Any]:
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory
     from mtlrun.data.load import dataset_fingerprint
 
     spec = setting.dataset
+    if spec is None:
+        files = {name: digest for m in setting.methods for name, digest in published_hash(m.params).items()}
+        about: dict[str, Any] = {"id": PUBLISHED, "title": "Published numbers", "files": files, "axis": setting.axis}
+        return {name: value for name, value in about.items() if value}
     card = load_card(spec.id, data_directory(data_dir))
     try:
         variant = card.variant(spec.options.get("variant"))

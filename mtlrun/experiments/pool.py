@@ -200,6 +200,7 @@ def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 def _import_all() -> None:
     import mtlrun.experiments.evaluate
+    import mtlrun.experiments.measuring
     import mtlrun.experiments.selection
     import mtlrun.experiments.training  # noqa: F401
 

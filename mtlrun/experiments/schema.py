@@ -1,23 +1,23 @@
 """What an experiment file may say: pydantic models that refuse unknown keys.
 
-`describe_problems` turns pydantic's findings into problems with a path into the file; what needs more than one field
-(estimators, parameters, grids, labels) is checked in `crosscheck`.
+`findings` turns pydantic's findings into problems with a path into the file; what needs more than one field
+(estimators, parameters, grids, labels, what belongs to which kind) is checked in `crosscheck`.
 """
 
 from __future__ import annotations
 
 import re
-import types
-import typing
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-
-from mtlrun.core.errors import suggest
-from mtlrun.experiments.yamlmarks import KeyPath
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 SCHEMA = 1
+#: Kinds whose cells are measurements: calls of a measure instead of fits on the splits of a data set.
+MEASURE_KINDS = ("inspect", "trace", "scaling", "audit")
+#: Those of them that measure seconds: their cells run one after the other.
+TIMED_KINDS = ("trace", "scaling")
+#: Label of the one place of an experiment without data sets.
+PUBLISHED = "published"
 
 
 class Base(BaseModel):
@@ -161,10 +161,12 @@ class Sweep(Base):
 
 
 class Method(Base):
-    """A row of the table. `select_with` replaces parameters during selection (a fast solver of the same objective)."""
+    """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
+    parameters during selection (a fast solver of the same objective)."""
 
     label: Annotated[str, Field(min_length=1)]
-    estimator: str
+    estimator: str = ""
+    measure: str = ""
     params: dict[str, Any] = {}
     grid: dict[str, Values | str] = {}
     select_with: dict[str, Any] = {}
@@ -213,12 +215,13 @@ class ExperimentSpec(Base):
     schema_: Literal[1] = Field(alias="schema")
     id: Annotated[str, AfterValidator(experiment_id)]
     title: str
-    kind: Literal["evaluate", "sweep", "test"] = "evaluate"
+    kind: Literal["evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit"] = "evaluate"
     description: str | None = None
     default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
     paper: Paper | None = None
-    datasets: Annotated[list[DatasetSpec], Field(min_length=1)]
-    split: Split
+    datasets: list[DatasetSpec] = []
+    split: Split | None = None
+    repeats: Count = 1
     metrics: Annotated[list[str], Field(min_length=1)]
     average: Literal["task", "sample"] = "task"
     seed: Annotated[int, Field(ge=0)] = 0
@@ -230,129 +233,27 @@ class ExperimentSpec(Base):
     methods: Annotated[list[Method], Field(min_length=1)]
     claims: list[Claim] = []
     reference: list[Reference] = []
+    published: str | None = None
     tolerance: Annotated[list[Tolerance], BeforeValidator(_as_list)] = []
     deviations: list[str] = []
     profiles: dict[str, dict[str, Any] | None] = {}
 
-    @model_validator(mode="after")
-    def _section_of_kind(self) -> ExperimentSpec:
-        if self.sweep is None if self.kind == "sweep" else self.sweep is not None and self.kind != "test":
-            raise ValueError("kind: sweep and the section 'sweep' belong together (kind: test may have it)")
-        paired = any(check.get("kind") == "paired" for claim in self.claims for check in claim.checks)
-        if self.kind == "test" and not paired:
-            raise ValueError("kind: test needs a claim with a check of the kind 'paired'")
-        return self
+    @property
+    def measures(self) -> bool:
+        """Whether the cells are measurements."""
+        return self.kind in MEASURE_KINDS
+
+    @property
+    def timed(self) -> bool:
+        """Whether the cells of the table measure seconds, and therefore run one after the other."""
+        return self.timing is not None or self.kind in TIMED_KINDS
+
+    @property
+    def n_trials(self) -> int:
+        """Cells of one method in one setting: splits, or repeats of a measurement."""
+        return self.repeats if self.split is None else self.split.n_trials
 
     @property
     def selection_metric(self) -> str:
         """The metric that parameters are chosen by."""
         return (self.selection.metric if self.selection else None) or self.metrics[0]
-
-
-def describe_problems(
-    error: ValidationError, data: Any, model: type[BaseModel] | None = None
-) -> Iterator[tuple[KeyPath, bool, str, str]]:
-    """Yield (path, at_key, message, hint) for every finding of pydantic.
-
-    Parameters
-    ----------
-    error : ValidationError
-        From `ExperimentSpec.model_validate(data)`.
-    data : dict
-        What was validated: pydantic's locations are mapped onto it.
-    model : type, optional
-        The model it was validated with, when that is not `ExperimentSpec`.
-    """
-    seen = set()
-    for finding in error.errors(include_url=False):
-        path, rest = locate(data, finding["loc"])
-        name = str(path[-1]) if path else "the file"
-        if finding["type"] == "extra_forbidden":
-            known = _fields_at(path[:-1], model or ExperimentSpec)
-            near = suggest(name, known, 1)
-            hint = f"did you mean {near[0]!r}?   " if near else ""
-            text = f"unknown key {name!r}{_inside(path[:-1])}"
-            yield path, True, text, f"{hint}valid keys: {', '.join(known)}"
-        elif finding["type"] == "missing":
-            yield path, True, f"missing key {rest[-1]!r}{_inside(path)}", ""
-        elif path not in seen:  # one message per value, not one per alternative of a union
-            text = _reworded(finding)
-            yield path, False, f"{_titled(path)} {text}" if text.startswith("must") else text, ""
-        seen.add(path)
-
-
-def locate(data: Any, location: tuple[str | int, ...]) -> tuple[KeyPath, tuple[str | int, ...]]:
-    """Split a pydantic location into the part that exists in the data and the rest; union tags are skipped."""
-    path: list[str | int] = []
-    rest: list[str | int] = []
-    for step in location:
-        inside = (isinstance(data, dict) and step in data) or (
-            isinstance(data, list) and isinstance(step, int) and step < len(data)
-        )
-        if inside:
-            data = data[step]
-            path.append(step)
-        else:
-            rest.append(step)
-    return tuple(path), tuple(rest)
-
-
-def _inside(path: KeyPath) -> str:
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-    return f" in {text}" if text else ""
-
-
-def _titled(path: KeyPath) -> str:
-    if not path:
-        return "the file"
-    names = [step for step in path if isinstance(step, str)]
-    return f"an entry of {names[-1]!r}" if isinstance(path[-1], int) and names else repr(path[-1])
-
-
-_EXPECTED = {
-    "string_type": "must be a text",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "list_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-}
-
-
-def _reworded(finding: Any) -> str:
-    text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix("Value error, ")
-    text = text.replace("Input should be", "must be").replace("String should match", "must match")
-    value = finding.get("input")
-    if not text.startswith("must be ") or ", not " in text or isinstance(value, dict | list):
-        return text
-    return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
-
-
-def _fields_at(path: KeyPath, root: type[BaseModel]) -> list[str]:
-    """Return the keys that the model at a path knows."""
-    annotation: Any = root
-    for step in path:
-        annotation = _step(annotation, step)
-    model = _model_in(annotation)
-    return [info.alias or name for name, info in model.model_fields.items()] if model else []
-
-
-def _step(annotation: Any, step: str | int) -> Any:
-    model = _model_in(annotation)
-    if model is not None and isinstance(step, str) and step in model.model_fields:
-        return model.model_fields[step].annotation
-    return annotation  # lists and mappings hold models of one kind: keep looking inside
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if typing.get_origin(annotation) in (Annotated, list, dict, typing.Union, types.UnionType):
-        for argument in typing.get_args(annotation):
-            found = _model_in(argument)
-            if found is not None:
-                return found
-    return None

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TypeVar
 
 from mtlrun.core.errors import ConfigError, suggest
 
 _MAX_HOPS = 20
+Definition = TypeVar("Definition", ast.ClassDef, ast.FunctionDef)
 
 
 @dataclass(frozen=True)
 class Constructor:
-    """Parameters of a class.
+    """Parameters of a class or of a function.
 
     Attributes
     ----------
@@ -57,18 +59,43 @@ def constructor(class_path: str) -> Constructor | None:
     ConfigError
         If the module or the class does not exist, or the source is no Python.
     """
-    module, _, name = class_path.partition(":")
+    module, name = _existing_module(class_path)
+    found = _find(module, name, ast.ClassDef)
+    if found is None:
+        raise ConfigError(f"module {module!r} defines no class {name!r}", _near(module, name, ast.ClassDef))
+    return _constructor_of(*found, _MAX_HOPS)
+
+
+def function(path: str) -> Constructor:
+    """Return the parameters of ``package.module:function`` that must be given by name.
+
+    Raises
+    ------
+    ConfigError
+        If the module or the function does not exist, or the source is no Python.
+    """
+    module, name = _existing_module(path)
+    found = _find(module, name, ast.FunctionDef)
+    if found is None:
+        raise ConfigError(f"module {module!r} defines no function {name!r}", _near(module, name, ast.FunctionDef))
+    arguments = found[1].args
+    return Constructor(tuple(a.arg for a in arguments.kwonlyargs), arguments.kwarg is not None)
+
+
+def _existing_module(path: str) -> tuple[str, str]:
+    """Return module and name of ``package.module:name``, where the module has a source."""
+    module, _, name = path.partition(":")
     if find_module(module) is None:
         top = module.partition(".")[0]
         if find_module(top) is None:
-            raise ConfigError(f"no module {top!r} for {class_path!r}", "Is it installed, or its folder on PYTHONPATH?")
-        raise ConfigError(f"no Python source for module {module!r} of {class_path!r}")
-    found = _find_class(module, name)
-    if found is None:
-        near = suggest(name, _classes(module), 1)
-        hint = f"Did you mean {near[0]!r}?" if near else None
-        raise ConfigError(f"module {module!r} defines no class {name!r}", hint)
-    return _constructor_of(*found, _MAX_HOPS)
+            raise ConfigError(f"no module {top!r} for {path!r}", "Is it installed, or its folder on PYTHONPATH?")
+        raise ConfigError(f"no Python source for module {module!r} of {path!r}")
+    return module, name
+
+
+def _near(module: str, name: str, kind: type[Definition]) -> str | None:
+    near = suggest(name, _names(module, kind), 1)
+    return f"Did you mean {near[0]!r}?" if near else None
 
 
 def parse(path: Path) -> ast.Module:
@@ -125,28 +152,28 @@ def _source_file(origin: str | None) -> Path | None:
     return Path(origin) if origin and origin.endswith(".py") else None
 
 
-def _find_class(module: str, name: str, hops: int = _MAX_HOPS) -> tuple[str, ast.ClassDef] | None:
-    """Return the module that defines a class and its definition, following re-exports."""
+def _find(module: str, name: str, kind: type[Definition], hops: int = _MAX_HOPS) -> tuple[str, Definition] | None:
+    """Return the module that defines a class or function and its definition, following re-exports."""
     path = find_module(module)
     if path is None or hops == 0:
         return None
     tree = parse(path)
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
+        if isinstance(node, kind) and node.name == name:
             return module, node
     for local, source, attribute in imports_of(tree, module, path.name == "__init__.py"):
         if local == name and attribute is not None:
-            return _find_class(source, attribute, hops - 1)
+            return _find(source, attribute, kind, hops - 1)
     return None
 
 
-def _classes(module: str) -> list[str]:
+def _names(module: str, kind: type[Definition]) -> list[str]:
     path = find_module(module)
     if path is None:
         return []
     tree = parse(path)
     imported = [name for name, _, attribute in imports_of(tree, module, path.name == "__init__.py") if attribute]
-    return [node.name for node in tree.body if isinstance(node, ast.ClassDef)] + imported
+    return [node.name for node in tree.body if isinstance(node, kind)] + imported
 
 
 def _constructor_of(module: str, node: ast.ClassDef, hops: int) -> Constructor | None:
@@ -156,7 +183,7 @@ def _constructor_of(module: str, node: ast.ClassDef, hops: int) -> Constructor |
             names = [a.arg for a in [*args.posonlyargs, *args.args, *args.kwonlyargs]][1:]
             return Constructor(tuple(names), args.kwarg is not None)
     for base in node.bases:
-        found = _find_class(module, base.id) if isinstance(base, ast.Name) and hops else None
+        found = _find(module, base.id, ast.ClassDef) if isinstance(base, ast.Name) and hops else None
         inherited = _constructor_of(*found, hops - 1) if found else None
         if inherited is not None:
             return inherited

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from mtlrun.core.errors import ConfigError
 from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import Finding, crosscheck
+from mtlrun.experiments.findings import describe_problems
 from mtlrun.experiments.layers import Layers, Origin
 from mtlrun.experiments.schema import (
     Base,
@@ -19,7 +20,6 @@ from mtlrun.experiments.schema import (
     Selection,
     Split,
     Values,
-    describe_problems,
     experiment_id,
 )
 from mtlrun.experiments.yamlmarks import KeyPath, Problem, load_file, render

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import FAILED, OK, CellRecord
-from mtlrun.experiments.plan import SELECTION, Cell, Plan
+from mtlrun.core.records import FAILED, OK, TIMEOUT, CellRecord
+from mtlrun.experiments.cells import SELECTION, Cell
+from mtlrun.experiments.plan import Plan
 from mtlrun.experiments.pool import Outcome
 from mtlrun.experiments.store import Store
+
+#: Numbers of a finished cell that are shown; measures may return many.
+SHOWN = 6
 
 
 @dataclass
@@ -42,6 +46,13 @@ def _evaluate(*arguments: Any) -> dict[str, Any]:
     from mtlrun.experiments.evaluate import evaluate
 
     return evaluate(*arguments)
+
+
+def _measure(*arguments: Any) -> dict[str, Any]:
+    """Take a measurement."""
+    from mtlrun.experiments.measuring import take
+
+    return take(*arguments)
 
 
 def _selection_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work:
@@ -92,15 +103,32 @@ def _evaluation_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work
         facts["key"] = cell.needs
 
     def finish(outcomes: list[Outcome]) -> CellRecord:
-        record = new_record(plan, cell)
+        record = _recorded(plan, cell, outcomes[0])
         record.selection = facts
-        outcome = outcomes[0]
-        record.status, record.error, record.log = outcome.status, outcome.error, outcome.log
-        for name, value in (outcome.value or {}).items():
-            setattr(record, name, value)
         return record
 
     return Work([(dict(cell.inputs), _text(plan.data_dir), facts.get("chosen") or {}, serial)], finish)
+
+
+def _measurement_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work:
+    def finish(outcomes: list[Outcome]) -> CellRecord:
+        record = _recorded(plan, cell, outcomes[0])
+        record.params = dict(cell.inputs["measure"]["params"])
+        return record
+
+    return Work([(dict(cell.inputs), _text(plan.data_dir), serial)], finish)
+
+
+def _recorded(plan: Plan, cell: Cell, outcome: Outcome) -> CellRecord:
+    """Return the record of a cell of one part; what was stopped has the limit in its seconds."""
+    record = new_record(plan, cell)
+    record.status, record.error, record.log = outcome.status, outcome.error, outcome.log
+    limits = plan.experiment.spec.limits
+    if outcome.status == TIMEOUT and limits is not None:
+        record.seconds = {"limit": limits.seconds}
+    for name, value in (outcome.value or {}).items():
+        setattr(record, name, value)
+    return record
 
 
 def new_record(plan: Plan, cell: Cell) -> CellRecord:
@@ -126,7 +154,8 @@ def note(record: CellRecord) -> str:
     shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
     if record.seconds.get("fit") is not None:
         shown.append(f"fit {record.seconds['fit']:.3g} s")
-    return ", ".join(shown)
+    more = ["..."] * (len(shown) > SHOWN)
+    return ", ".join(shown[:SHOWN] + more)
 
 
 def _text(path: Path | None) -> str | None:
@@ -135,3 +164,4 @@ def _text(path: Path | None) -> str | None:
 
 SELECTIONS = Phase(_fit_fold, _selection_work)
 EVALUATIONS = Phase(_evaluate, _evaluation_work)
+MEASUREMENTS = Phase(_measure, _measurement_work)

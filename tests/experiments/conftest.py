@@ -93,6 +93,38 @@ def shrink(alpha):
     return 1.0 * alpha
 """
 
+MEASURES = '''
+"""Measures whose behaviour the tests decide."""
+
+import time
+
+import numpy as np
+
+from mtlrun.experiments.measures.measurement import Curve, Matrix, Measurement
+
+
+def walk(dataset, *, seed, steps=3, slow=0.0, converged=True):
+    time.sleep(slow)
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=steps)
+    return Measurement(
+        {"end": y[-1], "rows": np.nan if dataset is None else dataset.n_samples},
+        curves={"walk": Curve(list(range(steps)), y, "step", "height", marks={"half": steps / 2})},
+        matrices={"outer": Matrix(np.outer(y, y).tolist(), ["a"] * steps, ["b"] * steps, 0.0)},
+        lines=["A random walk."],
+        tables={"steps": {"columns": ["step", "height"], "rows": [[i, h] for i, h in enumerate(y)]}},
+        solver={"n_iter": steps, "converged": converged},
+    )
+
+
+def nothing(dataset, *, seed):
+    return None
+
+
+def audit(dataset, *, seed, published):
+    return Measurement({"end": float(len(published))})
+'''
+
 #: Data without files: 60 rows, 8 features, 6 tasks.
 DATA = "{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}"
 
@@ -130,6 +162,7 @@ class Lab:
         (root / "lab" / "__init__.py").touch()
         self.models.write_text(LAB)
         self.helper.write_text(HELPER)
+        (root / "lab" / "measures.py").write_text(MEASURES)
 
     def write(self, text: str = EXPERIMENT, name: str = "tiny.yaml") -> Path:
         """Write an experiment file."""

@@ -46,5 +46,34 @@ class MeasureInfo:
     needs_data: bool = True
 
 
+_STATISTICS = MeasureInfo(
+    "data-set-statistics",
+    "mtlrun.experiments.measures.statistics:data_set_statistics",
+    "sizes, sparsity and labels of a data set",
+    {
+        "n": Quantity("rows"),
+        "d": Quantity("features"),
+        "tasks": Quantity("tasks (classes of a multi-class set)"),
+        "x_nnz": Quantity("values of X that are not zero"),
+        "x_density": Quantity("share of the values of X that are not zero"),
+        "cardinality": Quantity("labels per row"),
+        "density": Quantity("labels per row divided by the number of labels"),
+        "labelsets": Quantity("distinct rows of labels"),
+        "unlabelled": Quantity("rows without a label"),
+        "label_min": Quantity("positives of the rarest label"),
+        "label_max": Quantity("positives of the most frequent label"),
+        "positives": Quantity("positive labels"),
+        "positive_share": Quantity("share of the known labels that are positive"),
+        "missing": Quantity("missing targets"),
+        "missing_share": Quantity("share of the targets that are missing"),
+        "task_min": Quantity("rows of the smallest task"),
+        "task_max": Quantity("rows of the largest task"),
+        "class_min": Quantity("rows of the smallest class"),
+        "class_max": Quantity("rows of the largest class"),
+        "y_mean": Quantity("mean of all targets"),
+        "y_var": Quantity("variance of all targets"),
+    },
+)
+
 #: In alphabetical order.
-MEASURES: dict[str, MeasureInfo] = {info.name: info for info in ()}
+MEASURES: dict[str, MeasureInfo] = {info.name: info for info in (_STATISTICS,)}

@@ -1,0 +1,58 @@
+"""Published curves that the report lays under ours: files of plain numbers below the folder of the experiments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.experiments.measures.lookup import published_path
+from mtlrun.experiments.yamlmarks import load_text
+
+_NEEDS = ("dataset", "method", "name", "x", "y")
+_MAY = ("source",)
+
+
+def read_curves(name: str) -> dict[str, Any]:
+    """Read published curves.
+
+    Parameters
+    ----------
+    name : str
+        File below the folder of the experiments, ``mtsvm/published/curves.yaml``.
+
+    Returns
+    -------
+    dict
+        ``{"file": name, "curves": [{"dataset", "method", "name", "x", "y", "source"}, ...]}``: `name` is that of a
+        curve or of a quantity, `x` and `y` are lists of numbers of one length.
+
+    Raises
+    ------
+    ConfigError
+        If the file is missing or no list of curves.
+    """
+    data = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}").data
+    curves = data.get("curves") if isinstance(data, dict) else None
+    if not isinstance(curves, list):
+        raise ConfigError(f"configs/{name}: must be a mapping with a list 'curves'")
+    for i, curve in enumerate(curves):
+        problem = _problem(curve)
+        if problem:
+            raise ConfigError(f"configs/{name}: curves[{i}]: {problem}")
+    return {"file": name, "curves": curves}
+
+
+def _problem(curve: Any) -> str | None:
+    if not isinstance(curve, dict):
+        return "must be a mapping"
+    lacking = [name for name in _NEEDS if name not in curve]
+    unknown = [str(name) for name in curve if name not in (*_NEEDS, *_MAY)]
+    if lacking or unknown:
+        return f"missing key {lacking[0]!r}" if lacking else f"unknown key {unknown[0]!r}"
+    for name in ("x", "y"):
+        numbers = isinstance(curve[name], list) and all(
+            isinstance(v, int | float) and not isinstance(v, bool) for v in curve[name]
+        )
+        if not numbers:
+            return f"{name!r} must be a list of numbers"
+    return None if len(curve["x"]) == len(curve["y"]) else "'x' and 'y' must be of one length"

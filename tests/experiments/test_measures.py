@@ -1,0 +1,232 @@
+"""Experiments whose cells are measurements: what their files may say, their keys, how they are run and recorded."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.core.records import TIMEOUT
+from mtlrun.data.load import load_dataset
+from mtlrun.experiments.measures.lookup import measure_parameters, measure_path
+from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.experiments.measures.statistics import data_set_statistics
+from mtlrun.experiments.plan import plan
+from mtlrun.experiments.store import Store
+from mtlrun.report.build import build_report
+
+TRACE = """\
+schema: 1
+id: lab/walks
+title: Walks
+kind: trace
+datasets: [DATA]
+repeats: 2
+metrics: [end, rows]
+methods:
+  - {label: short, measure: "lab.measures:walk"}
+  - {label: long, measure: "lab.measures:walk", params: {steps: 5}}
+"""
+AUDIT = """\
+schema: 1
+id: lab/audit
+title: An audit
+kind: audit
+metrics: [end]
+methods:
+  - {label: audit, measure: "lab.measures:audit", params: {published: mtmkl/published/tables.yaml}}
+"""
+
+
+@pytest.fixture
+def trace(lab):
+    return TRACE.replace("DATA", lab.data)
+
+
+def records(made):
+    store = Store(made.folder)
+    return [store.load(cell.key) for cell in made.evaluations]
+
+
+def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
+    summary = lab.run(trace)
+    assert (summary.n_ok, summary.exit_code) == (4, 0)
+    made = lab.plan(trace)
+    assert {cell.state for cell in made.evaluations} == {"done"}
+    short = records(made)[0]
+    assert short.kind == "measurement"
+    assert short.metrics == {"end": pytest.approx(short.result["curves"]["walk"]["y"][-1]), "rows": 60}
+    assert short.result["curves"]["walk"]["marks"] == {"half": 1.5}
+    assert short.result["matrices"]["outer"]["centre"] == 0
+    assert short.result["lines"] == ["A random walk."]
+    assert short.result["tables"]["steps"]["rows"][2][1] == short.metrics["end"]
+    assert (short.solver["n_iter"], short.counts["n_samples"], short.environment["serial"]) == (3, 60, True)
+    assert short.seconds["total"] > 0
+    build_report(made.folder)
+
+
+def test_repeats_have_seeds_of_their_own_that_methods_share(lab, trace):
+    cells = lab.plan(trace).evaluations
+    seeds = {(cell.method, cell.trial): cell.inputs["split"]["seed"] for cell in cells}
+    assert cells[0].inputs["split"]["kind"] == "repeat"
+    assert seeds["short", 0] == seeds["long", 0] != seeds["short", 1]
+
+
+def test_editing_the_measure_runs_it_again(lab, trace):
+    lab.run(trace)
+    path = lab.root / "lab" / "measures.py"
+    path.write_text(path.read_text() + "# a comment\n")
+    assert {cell.state for cell in lab.plan(trace).evaluations} == {"done"}
+    path.write_text(path.read_text().replace("rng.normal", "3 * rng.normal"))
+    cells = lab.plan(trace).evaluations
+    assert {cell.state for cell in cells} == {"stale"}
+    assert "code changed" in cells[0].reason
+
+
+def test_only_the_wanted_cells_are_computed(lab, trace):
+    assert lab.run(trace, only=["method=long,trial=1"]).n_ok == 1
+    assert [cell.state for cell in lab.plan(trace).evaluations] == ["missing", "missing", "missing", "done"]
+
+
+def test_timed_kinds_are_serial_and_have_threads_in_their_keys(lab, trace):
+    assert lab.plan(trace).timed
+    untimed = lab.plan(trace.replace("kind: trace", "kind: inspect"))
+    assert not untimed.timed
+    assert untimed.evaluations[0].inputs["timing"] is None
+    assert lab.plan(trace + "timing: {threads: 2}\n").evaluations[0].inputs["timing"] == {"threads": 2}
+
+
+def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
+    slow = trace.replace("steps: 5", "slow: 30").replace("repeats: 2", "limits: {seconds: 2}")
+    summary = lab.run(slow)
+    assert (summary.n_ok, summary.n_failed, summary.exit_code) == (2, 0, 0)
+    made = lab.plan(slow)
+    short, long = records(made)
+    assert (short.status, long.status, long.seconds) == ("ok", TIMEOUT, {"limit": 2})
+    assert made.todo() == ([], [])
+    build_report(made.folder)
+    raised = lab.plan(slow.replace("2}", "4}"))
+    assert [cell.state for cell in raised.evaluations] == ["done", "failed"]
+
+
+def test_what_is_no_measurement_is_a_failed_row(lab, trace):
+    summary = lab.run(trace.replace('walk", params: {steps: 5}', 'nothing"'))
+    assert (summary.n_ok, summary.n_failed) == (2, 2)
+    assert "not a Measurement" in summary.failures[0].error
+
+
+def test_not_converged_is_a_status(lab, trace):
+    lab.run(trace.replace("steps: 5", "converged: false"))
+    assert [r.status for r in records(lab.plan(trace.replace("steps: 5", "converged: false")))[1:3]] == [
+        "ok",
+        "not_converged",
+    ]
+
+
+def test_an_axis_over_parameters_and_options(lab, trace):
+    text = trace.replace("kind: trace", "kind: scaling")
+    cells = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n").evaluations
+    assert [cell.inputs["measure"]["params"]["steps"] for cell in cells] == [2, 2, 2, 2, 4, 4, 4, 4]
+    made = lab.plan(text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n")
+    assert [cell.inputs["dataset"]["options"]["n"] for cell in made.evaluations[::4]] == [20, 40]
+    summary = lab.run(text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n")
+    assert summary.n_ok == 8
+    build_report(made.folder)
+
+
+def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
+    made = lab.plan(AUDIT)
+    (cell,) = made.evaluations
+    assert cell.dataset == "published"
+    assert list(cell.inputs["published"]) == ["mtmkl/published/tables.yaml"]
+    assert made.datasets["published"]["files"] == cell.inputs["published"]
+    assert lab.run(AUDIT).n_ok == 1
+    run = json.loads((made.folder / "run.json").read_text())
+    assert (run["config"]["repeats"], run["quantities"]) == (1, {})
+    build_report(made.folder)
+
+
+def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
+    monkeypatch.setattr("mtlrun.experiments.measures.lookup.configs_dir", lambda: tmp_path)
+    curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
+    (tmp_path / "curves.yaml").write_text(curves)
+    made = lab.plan(trace + "published: curves.yaml\n").run_json()
+    assert made["published"]["curves"][0]["y"] == [3, 4]
+    (tmp_path / "curves.yaml").write_text(curves.replace("[3, 4]", "[3]"))
+    with pytest.raises(ConfigError, match=r"curves\[0\]: 'x' and 'y' must be of one length"):
+        lab.plan(trace + "published: curves.yaml\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("measures:walk", "measures:wlak", "Did you mean 'walk'"),
+        ("steps: 5", "stpes: 5", "did you mean 'steps'"),
+        ("steps: 5", "seed: 5", "has no parameter 'seed'"),
+        ('"lab.measures:walk"}', "data-set-statistic}", "data-set-statistics"),
+        ("measure:", "estimator:", "missing key 'measure'"),
+        ("repeats: 2", "split: {train: 0.5}", "kind: trace has no 'split'"),
+        ("repeats: 2", "selection: {folds: 2}", "kind: trace has no 'selection'"),
+        ("repeats: 2", "timing: {repeats: 2}", "'threads' only"),
+        ("repeats: 2", "sweep: {name: a, split: train, values: [0.1]}", "kind: trace has no split"),
+        ("params: {", "grid: {steps: [1]}, params: {", "a measurement has no 'grid'"),
+        ("kind: trace", "kind: evaluate", "kind: evaluate has no measures"),
+        ("kind: trace", "kind: evaluate", "kind: evaluate has no 'repeats'"),
+        ("repeats: 2", "published: none.yaml", "no file of published numbers 'none.yaml'"),
+    ],
+)
+def test_what_a_file_cannot_say(lab, trace, old, new, message):
+    with pytest.raises(ConfigError, match=message):
+        lab.plan(trace.replace(old, new, 1))
+
+
+def test_quantities_are_those_of_the_measures(lab):
+    text = AUDIT.replace('audit", params: {published: mtmkl/published/tables.yaml}', "walk")
+    known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace("[end]", "[n, cardinalty]")
+    with pytest.raises(ConfigError, match="unknown quantity 'cardinalty'") as caught:
+        lab.plan(known)
+    assert "'cardinality'" in str(caught.value)
+    assert "needs a data set" in str(caught.value)
+
+
+def test_a_file_of_published_numbers_must_exist(lab):
+    with pytest.raises(ConfigError, match="no file of published numbers"):
+        lab.plan(AUDIT.replace("tables.yaml", "tabels.yaml"))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_registry_is_right(name):
+    info = MEASURES[name]
+    assert name == info.name
+    assert measure_path(name) == info.path
+    assert measure_parameters(name) is not None
+    assert info.quantities
+    assert list(MEASURES) == sorted(MEASURES)
+
+
+def test_statistics_of_a_shared_set_with_gaps():
+    dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
+    dataset.y[:15, 0] = np.nan
+    found = data_set_statistics(dataset, seed=0)
+    assert set(found.values) <= set(MEASURES["data-set-statistics"].quantities)
+    assert found.values["missing_share"] == pytest.approx(15 / 360)
+    assert found.per_task["rows"] == [45, 60, 60, 60, 60, 60]
+    share = np.average(found.per_task["positive_share"], weights=found.per_task["rows"])
+    assert found.values["positive_share"] == pytest.approx(share)
+
+
+def test_the_registered_measure_runs(lab, tmp_path):
+    text = f"""\
+schema: 1
+id: lab/facts
+title: Facts
+kind: inspect
+datasets: [{lab.data}]
+metrics: [n, positive_share]
+methods:
+  - {{label: facts, measure: data-set-statistics}}
+"""
+    assert lab.run(text, jobs=1).n_ok == 1
+    made = plan(lab.plan(text).experiment, output=lab.output)
+    assert records(made)[0].metrics["n"] == 60
+    assert made.run_json()["quantities"]["n"] == {"text": "rows", "greater_is_better": None}
