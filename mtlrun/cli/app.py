@@ -17,7 +17,7 @@ from mtlrun.core.errors import MtlrunError, UserError
 #: Panels of ``mtlrun --help`` and the modules of their commands. A module holds a function of its own name (a command)
 #: or a Typer called `app` (a group).
 COMMANDS = {
-    "Experiments": ("reproduce", "status", "report", "show", "validate", "list", "clean"),
+    "Experiments": ("reproduce", "status", "report", "plot", "show", "validate", "list", "clean"),
     "Your own data": ("compare", "init", "train", "predict"),
     "Data sets and machine": ("data", "env"),
 }

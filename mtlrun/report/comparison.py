@@ -31,6 +31,10 @@ class Ranking:
         What was ranked within: ``3 data sets`` or ``5 splits of enron``.
     test : FriedmanTest or None
         None for a single block.
+    values : list of list of float
+        A row per block, a column per method.
+    better : bool
+        Whether greater values are better.
     """
 
     metric: str
@@ -38,6 +42,8 @@ class Ranking:
     ranks: list[float]
     blocks: str
     test: FriedmanTest | None
+    values: list[list[float]]
+    better: bool
 
 
 def greater_is_better(metric: str, run: Run | None = None) -> bool:
@@ -130,10 +136,11 @@ def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
     complete = {m: v for m, v in values.items() if v and None not in v}
     if len(complete) < MIN_METHODS:
         return None
-    table = list(zip(*complete.values(), strict=True))
-    ranks = average_ranks(table, greater_is_better=greater_is_better(metric))
+    table = [[float(v) for v in row if v is not None] for row in zip(*complete.values(), strict=True)]
+    better = greater_is_better(metric)
+    ranks = [float(r) for r in average_ranks(table, greater_is_better=better)]
     test = friedman(table) if len(table) >= MIN_SPLITS else None
-    return Ranking(metric, list(complete), [float(r) for r in ranks], blocks, test)
+    return Ranking(metric, list(complete), ranks, blocks, test, table, better)
 
 
 def comparison_section(run: Run, rows: Sequence[Row]) -> Section:

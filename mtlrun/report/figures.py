@@ -13,7 +13,7 @@ from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure as Canvas
 
 from mtlrun.core.records import write_atomic
-from mtlrun.report.panels import Curve, Figure, HeatMap, Panel, are_numbers
+from mtlrun.report.panels import Curve, Figure, HeatMap, Panel, Ranks, are_numbers
 from mtlrun.report.text import number, show
 
 FOLDER = "figures"
@@ -72,12 +72,51 @@ def draw(figure: Figure) -> Canvas:
     return canvas
 
 
-def svg(figure: Figure) -> str:
+def svg(figure: Figure | Ranks) -> str:
     """Return a figure as SVG, without a date."""
-    stream = io.StringIO()
+    text = _saved(figure, "svg", {"Date": None, "Creator": None}).decode()
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def write_drawing(figure: Figure | Ranks, path: Path) -> None:
+    """Write a figure into a file whose ending (svg, png or pdf) says the format.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    form = path.suffix.lower().removeprefix(".")
+    if form == "svg":
+        write_atomic(path, svg(figure))
+    else:
+        write_atomic(path, _saved(figure, form, {"CreationDate": None} if form == "pdf" else {}))
+
+
+def _saved(figure: Figure | Ranks, form: str, metadata: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
     with mpl.rc_context(STYLE):
-        draw(figure).savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+        canvas = draw_ranks(figure) if isinstance(figure, Ranks) else draw(figure)
+        canvas.savefig(stream, format=form, metadata=metadata, dpi=200)
+    return stream.getvalue()
+
+
+def draw_ranks(figure: Ranks) -> Canvas:
+    """Draw a critical-difference diagram."""
+    import pandas as pd
+    from scikit_posthocs import critical_difference_diagram
+
+    from mtlrun.core.statistics import average_ranks, nemenyi
+
+    ranks = pd.Series(average_ranks(figure.values, greater_is_better=figure.better), index=figure.methods)
+    pvalues = pd.DataFrame(nemenyi(figure.values), index=figure.methods, columns=figure.methods)
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        canvas = Canvas(figsize=(7.0, 1.2 + 0.16 * len(figure.methods)), layout="constrained")
+        axes = canvas.subplots()
+        colours = {m: COLOURS[i % len(COLOURS)] for i, m in enumerate(figure.methods)}
+        critical_difference_diagram(ranks, pvalues, ax=axes, color_palette=colours, text_h_margin=0.04)
+        canvas.suptitle(f"Average ranks by {figure.title} (1 is best; bars: Nemenyi, 0.05)", fontsize=10)
+    return canvas
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:

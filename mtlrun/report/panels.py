@@ -125,6 +125,27 @@ class Figure:
         return f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
 
 
+@dataclass
+class Ranks:
+    """A critical-difference diagram: average ranks, and bars over methods that Nemenyi's test does not tell apart.
+
+    Attributes
+    ----------
+    name, title : str
+    methods : list of str
+    values : list of list of float
+        A row per data set (or split), a column per method.
+    better : bool
+        Whether greater values are better.
+    """
+
+    name: str
+    title: str
+    methods: list[str]
+    values: list[list[float]]
+    better: bool
+
+
 def file_name(*parts: str) -> str:
     """Return the name of a figure's file: letters, digits, ``-`` and ``_``."""
     return "-".join("".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts)

@@ -1,0 +1,40 @@
+"""``mtlrun plot``: a figure of a run as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtlrun.cli import options
+from mtlrun.cli.console import say
+from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.cli.report import run_folder
+from mtlrun.core.errors import UserError
+
+
+def plot(
+    target: Annotated[str, typer.Argument(metavar="TARGET|FOLDER", help="Experiment, or the folder of a run.")],
+    kind: Annotated[
+        str,
+        typer.Option("--kind", metavar="KIND", help="trace, scaling, heatmap, cd-diagram (average ranks) or path."),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write: .svg, .png or .pdf.")],
+    dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="Only this data set.")] = None,
+    parameter: Annotated[
+        str | None, typer.Option("--parameter", metavar="NAME", help="For path: only this parameter.")
+    ] = None,
+    profile: options.Profile = None,
+    output_dir: options.Output = OUTPUT_DEFAULT,
+    debug: options.Debug = False,
+) -> None:
+    """Draw a figure of a run from its cells: several data sets make several files, with their names in them."""
+    from mtlrun.report.plots import plot as draw
+
+    try:
+        paths = draw(run_folder(target, profile, output_dir), kind, out, dataset=dataset, parameter=parameter)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror or error}", "Choose another --out.") from error
+    for path in paths:
+        say(str(path))

@@ -1,0 +1,96 @@
+"""Figures on demand: mtlrun plot."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.core.errors import UnknownNameError, UserError
+from mtlrun.core.records import CellRecord
+from mtlrun.report.folder import read_run
+from mtlrun.report.paths import path_figures
+from mtlrun.report.plots import plot
+
+
+@pytest.fixture
+def searched(maker):
+    """A search over alpha and beta behind every split of one method."""
+    maker.fill()
+    for trial in range(2):
+        candidates = [
+            {"params": {"alpha": alpha, "beta": beta}, "mean": 0.5 + 0.1 * place + 0.02 * (beta > 1) + 0.1 * trial}
+            for place, alpha in enumerate((0.1, 1.0, 10.0))
+            for beta in (1.0, 2.0)
+        ]
+        candidates.append({"params": {"alpha": 100.0, "beta": 2.0}, "mean": None, "errors": ["ValueError: no"]})
+        names = ("made/table1", "quick", "alpha", "One Norm")
+        search = CellRecord(f"search-{trial}", "selection", *names, {}, {})
+        search.selection = {"candidates": candidates, "metric": "auc"}
+        maker.records["alpha", "One Norm", trial].selection = {"key": search.key}
+        maker.extra.append(search)
+    return maker
+
+
+def test_a_path_takes_the_best_of_the_other_parameters(searched):
+    (figure,) = path_figures(read_run(searched.write()))
+    alpha, beta = figure.panels
+    assert (alpha.axis, alpha.x_log, alpha.quantity) == ("alpha", True, "auc (cross-validation)")
+    curve, without, _ = alpha.curves
+    assert (curve.x, without.x) == ([0.1, 1.0, 10.0], [])
+    assert curve.y == pytest.approx([0.57, 0.67, 0.77])
+    assert curve.spread == pytest.approx([0.1 / 2**0.5] * 3)
+    assert (beta.x_log, beta.curves[0].y) == (False, pytest.approx([0.75, 0.77]))
+    (only,) = path_figures(read_run(searched.folder), "beta")
+    assert [panel.axis for panel in only.panels] == ["beta"]
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
+def test_formats(searched, tmp_path, suffix, magic):
+    out = tmp_path / f"made{suffix}"
+    assert plot(searched.write(), "path", out) == [out]
+    assert out.read_bytes().startswith(magic)
+
+
+def test_critical_differences(maker, tmp_path):
+    maker.trials = 4
+    folder = maker.fill().write()
+    first, second = tmp_path / "a.svg", tmp_path / "b.svg"
+    plot(folder, "cd-diagram", first)
+    plot(folder, "cd-diagram", second)
+    assert first.read_bytes() == second.read_bytes()
+    text = first.read_text()
+    assert all(method in text for method in maker.info["methods"])
+    assert "Average ranks by auc, 4 splits of alpha" in text
+
+
+def test_several_data_sets_are_several_files(searched, tmp_path):
+    searched.fill(("beta",))
+    for trial in range(2):
+        searched.records["beta", "One Norm", trial].selection = {"key": f"search-{trial}"}
+    folder = searched.write()
+    paths = plot(folder, "path", tmp_path / "made.svg")
+    assert [p.name for p in paths] == ["made-alpha-path.svg", "made-beta-path.svg"]
+    (path,) = plot(folder, "path", tmp_path / "one.svg", dataset="beta")
+    assert path.name == "one.svg"
+    with pytest.raises(UnknownNameError, match="bata"):
+        plot(folder, "path", tmp_path / "one.svg", dataset="bata")
+
+
+@pytest.mark.parametrize("kind", ["trace", "scaling", "heatmap", "path"])
+def test_nothing_to_draw_is_told_with_what_is_needed(maker, tmp_path, kind):
+    with pytest.raises(UserError, match="nothing to draw"):
+        plot(maker.fill().write(), kind, tmp_path / "a.svg")
+
+
+def test_the_command(searched, tmp_path):
+    folder = str(searched.write())
+    runner = CliRunner()
+    done = runner.invoke(app, ["plot", folder, "--kind", "path", "--out", str(tmp_path / "made.svg")])
+    assert (done.exit_code, done.stdout.strip()) == (0, str(tmp_path / "made.svg"))
+    wrong = runner.invoke(app, ["plot", folder, "--kind", "pith", "--out", str(tmp_path / "made.svg")])
+    assert wrong.exit_code == 2
+    assert "path" in wrong.stderr
+    form = runner.invoke(app, ["plot", folder, "--kind", "path", "--out", str(tmp_path / "made.gif")])
+    assert form.exit_code == 2
+    assert ".pdf" in form.stderr
