@@ -50,9 +50,9 @@ class Pool:
     jobs : int
         Processes; -1 means all cores.
     backend : str or None
-        Name of a joblib backend (``dask`` connects to `scheduler`); default loky.
+        Name of a joblib backend, default loky; or ``dask``: the workers of the cluster of `scheduler`, however many.
     scheduler : str or None
-        Address for ``backend="dask"``.
+        Address for ``backend="dask"``; default a cluster of processes on this machine.
     seconds : float or None
         Limit of one piece of work. It runs in a process of its own, which is killed at the limit, in compiled code too.
     """
@@ -89,6 +89,10 @@ class Pool:
             yield from self._limited(function, units)
         elif self.serial:
             yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
+        elif self.backend == "dask":
+            from mtlrun.experiments.cluster import run_on_dask
+
+            yield from run_on_dask(function, units, self.scheduler)
         else:
             yield from self._parallel(function, units)
 
@@ -125,11 +129,8 @@ class Pool:
                 flying[tag] = None
                 yield delayed(_tagged)(tag, function, arguments)
 
-        with contextlib.ExitStack() as stack:
-            if self.backend == "dask":
-                stack.enter_context(_dask_client(self.scheduler))
-            local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
-            stack.enter_context(parallel_config(backend=self.backend or "loky", n_jobs=self.jobs, **local))
+        local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
+        with parallel_config(backend=self.backend or "loky", n_jobs=self.jobs, **local):
             while True:
                 try:
                     parallel = Parallel(return_as="generator_unordered", batch_size=1)
@@ -214,16 +215,6 @@ def _closing(results: Any) -> Iterator[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results.close()
-
-
-@contextlib.contextmanager
-def _dask_client(scheduler: str | None) -> Iterator[None]:
-    try:
-        from distributed import Client  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise ConfigError("--backend dask needs the package distributed", "pip install 'mtlrun[distributed]'") from None
-    with Client(scheduler):
-        yield
 
 
 def _without_folders(text: str) -> str:

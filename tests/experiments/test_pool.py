@@ -105,14 +105,6 @@ def test_contradictions(options, message):
         Pool(**options)
 
 
-def test_a_dask_cluster_gives_the_same_outcomes():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
-    ) as cluster:
-        assert results(Pool(backend="dask", scheduler=cluster.scheduler_address)) == EXPECTED
-
-
 def test_dask_without_its_package_is_a_user_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ConfigError, match=r"pip install 'mtlrun\[distributed\]'"):

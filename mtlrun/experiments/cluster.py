@@ -1,0 +1,143 @@
+"""Pieces of work on a Dask cluster: workers may die or come later, nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.core.records import FAILED
+from mtlrun.experiments.pool import Outcome, Result, Unit, attempt
+
+#: Seconds to wait for the scheduler, and for a first worker.
+PATIENCE = 15
+#: What is said of a piece of work that Dask has given up.
+DIED = "the worker processes that did it died, one after the other (out of memory?)"
+
+
+def run_on_dask(
+    function: Callable[..., Any], units: Iterable[Unit], scheduler: str | None
+) -> Generator[Result, None, None]:
+    """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
+
+    joblib's own Dask backend is not used here: it waits for ever for a piece of work that Dask has given up.
+
+    Parameters
+    ----------
+    function : callable
+        Importable on the workers.
+    units : iterable
+        Taken from one by one, while earlier ones run. What a dead worker had in hand is done by another one. A piece
+        with which more workers died than Dask allows (``distributed.scheduler.allowed-failures``) is tried once more
+        with nothing beside it, at the end: it may have been the victim of its neighbour. Then it is a failed outcome.
+    scheduler : str or None
+        Address; None starts a cluster of processes on this machine, for this call only.
+
+    Raises
+    ------
+    ConfigError
+        If distributed is not installed, no scheduler answers or it is lost on the way, it has no worker, a worker runs
+        several threads or has other sources of mtlrun.
+    """
+    with _client(scheduler) as client:
+        suspects: list[Unit] = []
+        try:
+            for unit, outcome in _spread(client, function, iter(units), lambda: len(client.nthreads())):
+                if outcome.error == DIED:
+                    suspects.append(unit)
+                else:
+                    yield unit[0], outcome
+            for unit, outcome in _spread(client, function, iter(suspects), lambda: 1):
+                yield unit[0], outcome
+        except OSError:
+            remedy = "What is finished is kept. Start the scheduler and its workers again, then run the command again."
+            raise ConfigError(f"the connection to the Dask scheduler {scheduler or ''} was lost", remedy) from None
+
+
+def _spread(
+    client: Any, function: Callable[..., Any], units: Iterator[Unit], width: Callable[[], int]
+) -> Generator[tuple[Unit, Outcome], None, None]:
+    """Yield (unit, Outcome), with at most `width()` of them in flight; OSError when the scheduler is gone."""
+    from distributed import as_completed
+
+    finished = as_completed([], raise_errors=False, with_results=True)
+    flying: dict[Any, Unit] = {}
+
+    def send() -> None:
+        while len(flying) < max(1, width()):
+            unit = next(units, None)
+            if unit is None:
+                return
+            future = client.submit(attempt, function, *unit[1], pure=False)
+            flying[future] = unit
+            finished.add(future)
+
+    try:
+        send()
+        while flying:
+            future, outcome = next(finished)
+            unit = flying.pop(future)
+            if future.status == "error":
+                outcome = Outcome(FAILED, error=_why(future.exception()))
+            elif future.status != "finished":
+                raise OSError(future.status)
+            send()
+            yield unit, outcome
+    finally:
+        client.cancel(list(flying))
+
+
+def _why(error: Exception) -> str:
+    return DIED if type(error).__name__ == "KilledWorker" else f"Dask: {type(error).__name__}: {error}"[:200]
+
+
+@contextlib.contextmanager
+def _client(scheduler: str | None) -> Iterator[Any]:
+    try:
+        from distributed import Client  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise ConfigError("--backend dask needs the package distributed", "pip install 'mtlrun[distributed]'") from None
+    local = {} if scheduler else {"threads_per_worker": 1, "dashboard_address": None}
+    try:
+        client = Client(scheduler, timeout=PATIENCE, **local)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--scheduler {scheduler}: no Dask scheduler answers ({error})") from None
+    with client:
+        _check(client, scheduler)
+        yield client
+
+
+def _check(client: Any, scheduler: str | None) -> None:
+    """Refuse a cluster whose numbers would not be those of this machine."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        remedy = f"Start some, on any machine: dask worker {scheduler} --nthreads 1"
+        raise ConfigError(f"the Dask scheduler {scheduler} has no worker", remedy) from None
+    threads = max(client.nthreads().values())
+    if threads > 1:
+        # Limits of BLAS threads and the collection of warnings belong to a process, not to a thread.
+        remedy = "Start them with: dask worker ADDRESS --nthreads 1 --nworkers N"
+        raise ConfigError(f"a Dask worker runs {threads} threads; one is needed", remedy)
+    ours = sources()
+    for worker, theirs in client.run(sources, on_error="return").items():
+        if theirs != ours and not isinstance(theirs, OSError):  # an OSError: it has just died
+            remedy = "Install the same version there, and start the worker again."
+            raise ConfigError(f"the Dask worker {worker} has other sources of mtlrun", remedy)
+
+
+@lru_cache
+def sources() -> str:
+    """Return a sha256 of all modules of the package, as they were when a process was first asked.
+
+    What the key of a cell says of the code then holds on workers, too.
+    """
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\n".encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,184 @@
+"""A Dask cluster of real processes, some of them killed: the numbers of a serial run, and nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.core.records import FAILED, OK
+from mtlrun.data import load_dataset
+from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
+from mtlrun.experiments.execute import run
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.plan import plan
+from mtlrun.experiments.pool import Pool
+from mtlrun.experiments.store import Store
+
+distributed = pytest.importorskip("distributed")
+
+WORK = '''
+import os, time
+
+def work(value):
+    """Return, or take the whole process along."""
+    if value == "die":
+        os._exit(3)
+    time.sleep(0.05)
+    return value
+'''
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A scheduler and two workers with a nanny each, that is started again when it dies; yields the address."""
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "errands.py").write_text(WORK)
+    about = folder / "scheduler.json"
+    paths = os.pathsep.join([str(folder), *(p for p in sys.path if p)])
+    # A piece of work may lose one worker; the second one is too many.
+    settings = {"PYTHONPATH": paths, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    started = []
+
+    def start(module, *arguments):
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--no-dashboard"]
+        with (folder / f"log{len(started)}").open("w") as log:
+            started.append(
+                subprocess.Popen(
+                    command, cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log, start_new_session=True
+                )
+            )
+
+    try:
+        start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(about))
+        patience = time.time() + 60
+        while not about.exists() and time.time() < patience:
+            time.sleep(0.05)
+        address = json.loads(about.read_text())["address"]
+        for _ in range(2):
+            start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0")
+        sys.path.insert(0, str(folder))
+        with distributed.Client(address) as client:
+            client.wait_for_workers(2, timeout=60)
+        yield address
+    finally:
+        sys.path.remove(str(folder))
+        for process in started:  # with the workers of the nannies; politely, one that is just starting a worker hangs
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+EXPERIMENT = """\
+schema: 1
+id: made/blocks
+title: Divide and conquer
+kind: evaluate
+datasets: [{id: simulated-rmtl, n: 80, d: 20, m: 12}]
+split: {kind: random, train: 0.5, trials: 3}
+metrics: [auc]
+selection: {folds: 2}
+methods:
+  - label: blocks
+    estimator: DivideAndConquerRMTL
+    params: {n_blocks: 3, base: {estimator: RobustMTL, params: {fit_intercept: false}}}
+    grid: {base__beta: [0.1, 1]}
+  - label: whole
+    estimator: RobustMTL
+    params: {beta: 0.1}
+"""
+
+
+class KillOne:
+    """A progress display that kills a worker with SIGKILL when some cells are done."""
+
+    def __init__(self, address, after):
+        self.address, self.after, self.done, self.pid = address, after, 0, None
+
+    def __getattr__(self, name):
+        return lambda *arguments: None
+
+    def cell(self, name, status, seconds, note):
+        self.done += 1
+        if self.done == self.after:
+            with distributed.Client(self.address, set_as_default=False) as client:
+                self.pid = next(iter(client.run(os.getpid).values()))
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_path):
+    (tmp_path / "blocks.yaml").write_text(EXPERIMENT)
+    experiment = load_experiment(tmp_path / "blocks.yaml")
+    plans = {name: plan(experiment, output=tmp_path / name) for name in ("serial", "dask")}
+    progress = KillOne(cluster, after=3)
+    summary = run(plans["dask"], backend="dask", scheduler=cluster, progress=progress)
+    assert progress.pid is not None
+    assert (summary.n_ok, summary.n_failed, summary.n_left) == (6, 0, 0)
+    run(plans["serial"])
+    stores = {name: Store(made.folder) for name, made in plans.items()}
+    for cell in plans["serial"].cells:
+        serial, dask = (stores[name].load(cell.key) for name in ("serial", "dask"))
+        assert dask.status == OK
+        assert dask.per_task == serial.per_task
+        assert dask.selection == serial.selection
+        assert dask.solver == serial.solver
+
+
+def finished_work(dask_scheduler):
+    """Count the pieces of work that workers have reported; the scheduler runs this."""
+    return sum(1 for story in dask_scheduler.transition_log if story[1:3] == ("processing", "memory"))
+
+
+def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
+    data = load_dataset("simulated-rmtl", n=80, d=20, m=12)
+    model = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=4).fit(data.X, data.y)
+    with distributed.Client(cluster) as client, parallel_config(backend="dask"):
+        client.wait_for_workers(2, timeout=60)  # with one only joblib stays at home
+        before = client.run_on_scheduler(finished_work)
+        far = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=4).fit(data.X, data.y)
+        assert client.run_on_scheduler(finished_work) >= before + 4
+    np.testing.assert_array_equal(far.coef_, model.coef_)
+    np.testing.assert_array_equal(far.low_rank_, model.low_rank_)
+
+
+def test_workers_with_other_sources_are_refused(cluster, monkeypatch):
+    monkeypatch.setattr("mtlrun.experiments.cluster.sources", os.getpid)
+    with pytest.raises(ConfigError, match="has other sources of mtlrun"):
+        next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
+
+
+def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(cluster, monkeypatch):
+    from errands import work
+
+    monkeypatch.setattr("mtlrun.experiments.cluster.sources", str)  # this is about workers that were started anew
+    units = [("dead", ("die",)), *((i, (i,)) for i in range(10))]
+    found = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
+    assert found["dead"].status == FAILED
+    assert "died" in found["dead"].error
+    assert {tag: outcome.value for tag, outcome in found.items() if tag != "dead"} == {i: i for i in range(10)}
+
+
+def test_where_no_scheduler_answers(monkeypatch):
+    monkeypatch.setattr("mtlrun.experiments.cluster.PATIENCE", 0.2)
+    with pytest.raises(ConfigError, match="no Dask scheduler answers"):
+        next(Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(len, iter([(0, ("x",))])))
+
+
+def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):
+    monkeypatch.setattr("mtlrun.experiments.cluster.PATIENCE", 0.2)
+    options = {"processes": False, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=0, **options) as empty,
+        pytest.raises(ConfigError, match="has no worker"),
+    ):
+        next(Pool(backend="dask", scheduler=empty.scheduler_address).run(len, iter([(0, ("x",))])))
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as threaded,
+        pytest.raises(ConfigError, match="runs 2 threads"),
+    ):
+        next(Pool(backend="dask", scheduler=threaded.scheduler_address).run(len, iter([(0, ("x",))])))
