@@ -190,6 +190,50 @@ def balanced_task_partition(dataset: Dataset, fraction: float, seed: int) -> tup
     return train, validation, test
 
 
+def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split as the multi-kernel paper does: a part of every task for training, the rest halved.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Tasks made of classes are split with `balanced_task_partition`, other ragged sets task by task.
+    fraction : float
+        Training part, strictly between 0 and 1.
+    seed : int
+
+    Returns
+    -------
+    train, validation, test : ndarrays of int
+        Sorted rows; an odd row of a task goes to the test part.
+
+    Raises
+    ------
+    DataError
+        If the tasks share their rows without being made of classes, a fraction is out of range, or a part of a task
+        would be empty.
+    """
+    if dataset.source and "label" in dataset.source:
+        return balanced_task_partition(dataset, fraction, seed)
+    if dataset.task_id is None:
+        raise DataError(f"the tasks of {dataset.id or 'this set'} share their rows", "Split its rows instead.")
+    if not 0 < fraction < 1:
+        raise DataError(f"the training fraction must lie strictly between 0 and 1, not {fraction}")
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for t in range(dataset.n_tasks):
+        rows = _shuffled(dataset.task_id, t, seed)
+        size = int(np.floor(fraction * len(rows) + 1e-9))
+        middle = size + (len(rows) - size) // 2
+        if size < 1 or middle == size:
+            raise DataError(
+                f"a training part of {fraction:g} leaves task {dataset.tasks[t]} ({len(rows)} rows) an empty part",
+                "Use another training part.",
+            )
+        for part, piece in zip(parts, (rows[:size], rows[size:middle], rows[middle:]), strict=True):
+            part.append(piece)
+    train, validation, test = (np.sort(np.concatenate(part)) for part in parts)
+    return train, validation, test
+
+
 def _require_multiclass(dataset: Dataset) -> None:
     if dataset.task_type != "multiclass":
         raise DataError(f"{dataset.id or 'this set'} is {dataset.task_type}, not multi-class: its tasks exist already")

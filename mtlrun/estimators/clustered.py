@@ -14,9 +14,14 @@ from mtlrun.estimators.base import ClassifierMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import NONE, Rule, integer, real
 
+#: Values of `n_task_clusters`: a number, a part of the tasks strictly between 0 and 1, or None.
+CLUSTERS = integer(1) | real(0, 1, closed="neither") | NONE
 
-def resolve_clusters(n_clusters: int | None, n_tasks: int) -> int:
-    """Return the number of clusters of tasks; None stands for half the tasks, at least one.
+
+def resolve_clusters(n_clusters: float | None, n_tasks: int) -> int:
+    """Return the number of clusters of tasks: an int as it is, a part of the tasks rounded, None for half of them.
+
+    The number is at least one; halves are rounded down.
 
     Raises
     ------
@@ -24,7 +29,9 @@ def resolve_clusters(n_clusters: int | None, n_tasks: int) -> int:
         If there are more clusters than tasks.
     """
     if n_clusters is None:
-        return max(1, n_tasks // 2)
+        n_clusters = 0.5
+    if n_clusters < 1:
+        return max(1, int(np.ceil(n_clusters * n_tasks - 0.5)))
     if n_clusters > n_tasks:
         raise ValueError(
             f"n_task_clusters={n_clusters}, but there are only {n_tasks} tasks; use at most {n_tasks}, "
@@ -52,8 +59,8 @@ class CMTL(ClassifierMTL, ConvexMTL):
     Parameters
     ----------
     alpha : float, default 1.0
-    n_task_clusters : int, optional
-        r; by default half the tasks.
+    n_task_clusters : int or float, optional
+        r, or a part of the tasks (between 0 and 1); by default half the tasks.
     mean, between, within : float, default 0.1, 1.0, 10.0
         Positive, between <= within.
     loss : {"squared", "logistic", "squared_hinge"}, default "squared"
@@ -76,7 +83,7 @@ class CMTL(ClassifierMTL, ConvexMTL):
     _rules: ClassVar[dict[str, Rule]] = {
         **ConvexMTL._rules,
         "alpha": real(0),
-        "n_task_clusters": integer(1) | NONE,
+        "n_task_clusters": CLUSTERS,
         "mean": real(0, closed="neither"),
         "between": real(0, closed="neither"),
         "within": real(0, closed="neither"),
@@ -86,7 +93,7 @@ class CMTL(ClassifierMTL, ConvexMTL):
     def __init__(
         self,
         alpha: float = 1.0,
-        n_task_clusters: int | None = None,
+        n_task_clusters: float | None = None,
         *,
         mean: float = 0.1,
         between: float = 1.0,

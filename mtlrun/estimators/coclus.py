@@ -10,9 +10,9 @@ from mtlrun.core.losses import LOSSES
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
-from mtlrun.estimators.clustered import resolve_clusters
+from mtlrun.estimators.clustered import CLUSTERS, resolve_clusters
 from mtlrun.estimators.convex import CLASS_LOSSES
-from mtlrun.estimators.params import BOOLEAN, NONE, Rule, integer, real
+from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
 from mtlrun.solvers.coclus import solve_coclus
 
 
@@ -24,8 +24,9 @@ class CoClus(ClassifierMTL, BaseMTL):
         loss + shared sum_t ||p_t - mean(p)||^2 + low_rank sum_{i>k} sigma_i(Q)^2
 
     with the loss summed over all entries and sigma_i the singular values of Q in descending order: k co-clusters cost
-    nothing. Not convex; solved by proximal alternating linearised minimisation from zero, so `gap_` is None and
-    `stop_crit_` the relative size of the proximal gradient. The objective never rises.
+    nothing. Not convex; solved by alternating between W = P + Q for a given subspace of tasks and the subspace, so
+    `gap_` is None and `stop_crit_` the decrease in the last round. The objective never rises. (The source takes
+    proximal alternating linearised steps, which need thousands of iterations where features are correlated.)
 
     ``shared = 0`` or ``low_rank = 0`` learns every task alone by least squares; both large give one common model plus a
     part of rank k. Our reading: the squared loss by default; the mean of P is not penalised.
@@ -36,14 +37,15 @@ class CoClus(ClassifierMTL, BaseMTL):
         Strength of the global part (their lambda_1).
     low_rank : float, default 1.0
         Strength of the co-clusters (lambda_2).
-    n_task_clusters : int, optional
-        k; by default half the tasks.
+    n_task_clusters : int or float, optional
+        k, or a part of the tasks (between 0 and 1); by default half the tasks.
     loss : {"squared", "logistic", "squared_hinge"}, default "squared"
         As of `CMTL`.
     fit_intercept : bool, default True
-    tol : float, default 1e-4
-        Proximal gradient relative to the gradient at zero.
-    max_iter : int, default 5000
+    tol : float, default 1e-5
+        Decrease of the objective in one round, relative to the objective at zero.
+    max_iter : int, default 500
+        Rounds.
     task_column, unseen
         As of `SparseMTL`.
 
@@ -63,7 +65,7 @@ class CoClus(ClassifierMTL, BaseMTL):
         **COMMON_RULES,
         "shared": real(0),
         "low_rank": real(0),
-        "n_task_clusters": integer(1) | NONE,
+        "n_task_clusters": CLUSTERS,
         "loss": CLASS_LOSSES,
         "fit_intercept": BOOLEAN,
         "tol": real(0, closed="neither"),
@@ -74,12 +76,12 @@ class CoClus(ClassifierMTL, BaseMTL):
         self,
         shared: float = 1.0,
         low_rank: float = 1.0,
-        n_task_clusters: int | None = None,
+        n_task_clusters: float | None = None,
         *,
         loss: str = "squared",
         fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
+        tol: float = 1e-5,
+        max_iter: int = 500,
         task_column: int | str | None = None,
         unseen: str = "error",
     ) -> None:

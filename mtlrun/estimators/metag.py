@@ -16,19 +16,21 @@ class MeTaG(ClassifierMTL, BaseMTL):
 
     Minimises::
 
-        1/2 sum_t sum_i (y_ti - x_ti'w_t - b_t)^2 + alpha sum_{s<t} ||w_s - w_t||_2
+        1/2 sum_t sum_i (y_ti - x_ti'w_t - b_t)^2 + alpha sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2
 
     Convex; solved by the consensus ADMM that also makes the theta-step of `GroupMKLClassifier`; certified by a duality
-    gap. ``alpha = 0`` learns every task alone by least squares (of smallest norm where it is not unique); from a finite
+    gap. ``alpha = 0`` learns every task alone (the solution of smallest norm where it is not unique); from a finite
     `alpha` on there is one model for all tasks.
 
     Our reading: the source has H levels, W = sum_h W_h, with the strengths alpha / phi^(h-1) of the *same* seminorm on
     every level. Such a sum of levels equals the single level with the smallest strength, so one level is what is
-    implemented; give the strength of the last level.
+    implemented; give the strength of the last level. The source has no ridge; without one nothing holds back what all
+    tasks have in common, which ruins tasks with fewer rows than features.
 
     Parameters
     ----------
     alpha : float, default 1.0
+    ridge : float, default 0.0
     fit_intercept : bool, default True
     tol : float, default 1e-4
         Relative duality gap.
@@ -49,6 +51,7 @@ class MeTaG(ClassifierMTL, BaseMTL):
     _rules: ClassVar[dict[str, Rule]] = {
         **COMMON_RULES,
         "alpha": real(0),
+        "ridge": real(0),
         "fit_intercept": BOOLEAN,
         "tol": real(0, closed="neither"),
         "max_iter": integer(1),
@@ -58,6 +61,7 @@ class MeTaG(ClassifierMTL, BaseMTL):
         self,
         alpha: float = 1.0,
         *,
+        ridge: float = 0.0,
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 5000,
@@ -65,6 +69,7 @@ class MeTaG(ClassifierMTL, BaseMTL):
         unseen: str = "error",
     ) -> None:
         self.alpha = alpha
+        self.ridge = ridge
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -72,4 +77,11 @@ class MeTaG(ClassifierMTL, BaseMTL):
         self.unseen = unseen
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        return solve_metag(data, self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter)
+        return solve_metag(
+            data,
+            self.alpha,
+            ridge=self.ridge,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )

@@ -9,9 +9,9 @@ from mtlrun.core.penalties_clusters import GroupTrace
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import ClassifierMTL
-from mtlrun.estimators.clustered import resolve_clusters
+from mtlrun.estimators.clustered import CLUSTERS, resolve_clusters
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
-from mtlrun.estimators.params import NONE, Rule, integer, real
+from mtlrun.estimators.params import Rule, integer, real
 from mtlrun.solvers.rotation import Rotation
 from mtlrun.solvers.task_groups import Groups, merge_tasks, move_tasks
 
@@ -36,8 +36,8 @@ class Whom(ClassifierMTL, ConvexMTL):
     Parameters
     ----------
     alpha : float, default 1.0
-    n_task_clusters : int, optional
-        Number of groups; by default half the tasks.
+    n_task_clusters : int or float, optional
+        Number of groups, or a part of the tasks (between 0 and 1); by default half the tasks.
     loss : {"logistic", "squared", "squared_hinge"}, default "logistic"
         As in the source. See `CMTL`.
     max_moves : int, default 10
@@ -61,7 +61,7 @@ class Whom(ClassifierMTL, ConvexMTL):
     _rules: ClassVar[dict[str, Rule]] = {
         **ConvexMTL._rules,
         "alpha": real(0),
-        "n_task_clusters": integer(1) | NONE,
+        "n_task_clusters": CLUSTERS,
         "loss": CLASS_LOSSES,
         "max_moves": integer(1),
     }
@@ -69,7 +69,7 @@ class Whom(ClassifierMTL, ConvexMTL):
     def __init__(
         self,
         alpha: float = 1.0,
-        n_task_clusters: int | None = None,
+        n_task_clusters: float | None = None,
         *,
         loss: str = "logistic",
         max_moves: int = 10,
@@ -95,6 +95,7 @@ class Whom(ClassifierMTL, ConvexMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
+        self.groups_: Groups = [[t] for t in range(data.n_tasks)]
         return super()._fit_data(data)
 
     def _penalties(self) -> list[Penalty]:
@@ -104,8 +105,7 @@ class Whom(ClassifierMTL, ConvexMTL):
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
         rotation = self._decompose(data) if rotation is None else rotation
-        singles: Groups = [[t] for t in range(data.n_tasks)]
-        self.groups_ = singles
+        self.groups_ = [[t] for t in range(data.n_tasks)]
         result = super()._solve(data, start=start, rotation=rotation)
         if self.n_task_clusters_ == data.n_tasks:
             return result

@@ -19,30 +19,47 @@ _ROUND = 300
 
 
 class LeastSquares(TaskTerm):
-    """1/2 sum_t ||y_t - X_t w_t||^2 (centred where intercepts are fitted, rows weighted).
+    """1/2 sum_t ||y_t - X_t w_t||^2 + ridge/2 ||W||_F^2 (centred where intercepts are fitted, rows weighted).
 
     Parameters
     ----------
     rotation : Rotation
+    ridge : float, default 0.0
     """
 
-    def __init__(self, rotation: Rotation) -> None:
-        self.rotation = rotation
+    def __init__(self, rotation: Rotation, ridge: float = 0.0) -> None:
+        self.rotation, self.ridge = rotation, ridge
+        if ridge > 0:
+            return
         gram = rotation.operator.gram(rotation.data.weights)
         values, vectors = np.linalg.eigh(gram * rotation.data.n_tasks if gram.ndim == 2 else gram.sum(axis=0))
         kept = values > 4.0 * np.finfo(np.float64).eps * len(values) * max(float(values[-1]), 0.0)
         self._pooled = (vectors[:, kept], values[kept])
 
     def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
+        V = (weight / (weight + self.ridge)) * V
+        weight = weight + self.ridge
         q = self.rotation.rotate(V.T)
         moved = (self.rotation.cross - self.rotation.squares * q) / (self.rotation.squares + weight)
         return V + self.rotation.lift(moved).T
 
     def value(self, W: np.ndarray) -> float:
         linear, square = self._moments(self.rotation.rotate(W.T))
-        return max(0.5 * float(np.sum(self.rotation.energy - 2.0 * linear + square)), 0.0)
+        loss = max(0.5 * float(np.sum(self.rotation.energy - 2.0 * linear + square)), 0.0)
+        return loss + 0.5 * self.ridge * float(np.vdot(W, W))
 
     def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
+        return self._conjugate(flows) if self.ridge > 0 else self._dual(W, flows, lam)
+
+    def _conjugate(self, flows: Flows) -> float:
+        """Return the minimum over W of the loss, the ridge and <div p, W>, in closed form."""
+        pull = flows.divergence().T
+        inside = self.rotation.rotate(pull)
+        outside = float(np.sum(pull * pull)) - float(np.sum(inside * inside))
+        gain = np.square(self.rotation.cross - inside) / (self.rotation.squares + self.ridge)
+        return 0.5 * float(self.rotation.energy.sum() - gain.sum()) - 0.5 * max(outside, 0.0) / self.ridge
+
+    def _dual(self, W: np.ndarray, flows: Flows, lam: float) -> float:
         """Return the dual value at the residuals of W, shifted and scaled to be feasible.
 
         A dual point theta needs X_t'theta_t = div p_t with flows of norm at most lam. Moving all tasks by one vector (a
@@ -59,13 +76,15 @@ class LeastSquares(TaskTerm):
         return max(0.0, float(value.sum()) + 0.5 * rotation.unexplained)
 
     def centre(self, W: np.ndarray) -> np.ndarray:
-        """Return W with all tasks moved by the vector that lowers the loss most; differences stay."""
+        """Return W with all tasks moved by the vector that lowers the loss most; differences stay. Not with a ridge."""
+        if self.ridge > 0:
+            return W
         vectors, values = self._pooled
         return W + vectors @ ((vectors.T @ self._negative_gradient(W).sum(axis=0)) / values)
 
     def alone(self) -> np.ndarray:
-        """Return the least-squares solution of smallest norm of every task, (T, d)."""
-        squares = np.broadcast_to(self.rotation.squares, self.rotation.cross.shape)
+        """Return the solution of every task alone, of smallest norm, (T, d)."""
+        squares = np.broadcast_to(self.rotation.squares + self.ridge, self.rotation.cross.shape)
         positive = squares > 0
         q = np.where(positive, self.rotation.cross / np.where(positive, squares, 1.0), 0.0)
         return self.rotation.lift(q).T
@@ -83,17 +102,20 @@ def solve_metag(
     data: TaskData,
     lam: float,
     *,
+    ridge: float = 0.0,
     fit_intercept: bool = True,
     tol: float = 1e-4,
     max_iter: int = 5000,
 ) -> SolverResult:
-    """Minimise 1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s - w_t||_2.
+    """Minimise 1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2.
 
     Parameters
     ----------
     data : TaskData
     lam : float
-        Not negative; 0 gives the least-squares solution of smallest norm of every task.
+        Not negative; 0 gives the solution of every task alone, of smallest norm.
+    ridge : float, default 0.0
+        Not negative.
     fit_intercept : bool, default True
     tol : float, default 1e-4
         Relative duality gap to stop at.
@@ -105,11 +127,11 @@ def solve_metag(
         One part.
     """
     rotation = prepare(data, fit_intercept)
-    term = LeastSquares(rotation)
+    term = LeastSquares(rotation, ridge)
     W, T = term.alone(), data.n_tasks
     gaps: list[tuple[int, float, float]] = []
     if lam == 0 or T == 1:
-        gaps.append((1, term.value(W), 0.5 * rotation.unexplained))
+        gaps.append((1, term.value(W), term.bound(W, Flows(*W.shape), 0.0)))
     else:
         W = term.centre(np.repeat(W.mean(axis=0, keepdims=True), T, axis=0))
         W = _descend(term, W, lam, tol, max_iter, gaps)
