@@ -146,7 +146,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="Print the report as md, json, csv or tex instead of the table.",
+        help="Print the report as md, json, csv or tex instead of the table; html is written as a file.",
         rich_help_panel=OUT,
     ),
 ]

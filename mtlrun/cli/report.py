@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,29 +16,60 @@ from mtlrun.core.errors import UnknownNameError, UserError
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
 
+HTML = "html"
+
 
 def report(
-    target: Annotated[str, typer.Argument(metavar="TARGET|FOLDER", help="Experiment, or the folder of a run.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET|FOLDER", help="Experiment, the folder of a run or, for html, a folder of several runs."
+        ),
+    ],
     profile: options.Profile = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
     form: options.Format = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the --format to this file instead of stdout (html: instead of the folder of the run).",
+            rich_help_panel=options.OUT,
+        ),
+    ] = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--merge",
+            metavar="DIR",
+            help="First take the finished cells of this run folder, of another machine for instance; repeatable.",
+            rich_help_panel=options.WHAT,
+        ),
+    ] = None,
     check: options.Check = False,
     debug: options.Debug = False,
 ) -> None:
-    """Print and write the report of a run again, from its cells alone: no data, no solver is touched."""
+    """Print and write the report of a run again, from its cells alone: no data, no solver is touched.
+
+    html: one file with everything in it, report.html in the folder of the run, and an index.html over all runs.
+    """
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
+    if out is not None and form is None:
+        raise UserError("--out needs a --format", "Add --format html, md, json, csv or tex.")
     folder = run_folder(target, profile, output_dir)
+    if form == HTML and _holds_runs(folder):
+        _write_site(folder)
+        return
+    for other in merge or ():
+        _merge(folder, other)
     made = build_report(folder)
-    # A format asked for goes to stdout and nowhere else: the folder may be read-only, or of someone else.
-    if form is None:
-        try:
-            write_report(made, folder)
-        except OSError as error:
-            message = f"cannot write into {folder}: {error.strerror or error}"
-            raise UserError(message, "Print it instead: --format md (or json, csv, tex).") from error
-    print_report(made, form, folder)
+    # A format asked for goes to stdout or its file and nowhere else: the folder may be read-only, or of someone else.
+    if form is None or merge:
+        _writing(folder, lambda: write_report(made, folder))
+    print_report(made, form, folder, out)
     good = say_check(made) if check else True
     raise typer.Exit(0 if good and not made.run.failed else 1)
 
@@ -57,16 +89,23 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
         raise
 
 
-def print_report(made: Report, form: str | None, folder: Path) -> None:
-    """Print a report as a table for people, or in one of the formats as it is in the file."""
+def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
+    """Print a report as a table for people, or in one of the formats as it is in the file; html goes into a file."""
     from mtlrun.report.terminal import print_report as print_table
     from mtlrun.report.writers import render
 
-    if form is not None:
+    if out is not None and form is not None:
+        from mtlrun.core.records import write_atomic
+
+        _writing(out, lambda: write_atomic(out, render(made, form)))
+        say(f"report: {out}")
+    elif form == HTML:
+        _write_page(made, folder)
+    elif form is not None:
         typer.echo(render(made, form), nl=False)
-        return
-    print_table(output(), made)
-    say(f"report: {folder / 'report.md'}")
+    else:
+        print_table(output(), made)
+        say(f"report: {folder / 'report.md'}")
 
 
 def say_check(made: Report) -> bool:
@@ -76,3 +115,55 @@ def say_check(made: Report) -> bool:
     if not made.check_problems:
         say("check: nothing is out of tolerance, no claim is contradicted", error=True)
     return not made.check_problems
+
+
+def _holds_runs(folder: Path) -> bool:
+    from mtlrun.report.site import run_folders
+
+    return not (folder / "run.json").is_file() and bool(run_folders(folder))
+
+
+def _write_page(made: Report, folder: Path) -> None:
+    """Write the page of a run, and the index of the runs beside it."""
+    from mtlrun.report.site import results_root, write_index, write_page
+    from mtlrun.report.writers import write_report
+
+    def write() -> None:
+        write_report(made, folder)  # the index reads report.json
+        say(f"report: {write_page(made, folder)}")
+        root = results_root(made, folder)
+        if root is not None:
+            say(f"index: {write_index(root)}")
+
+    _writing(folder, write)
+
+
+def _write_site(root: Path) -> None:
+    """Write the pages of all runs below a folder, and their index."""
+    from mtlrun.report.build import build_report
+    from mtlrun.report.site import run_folders, write_index, write_page
+    from mtlrun.report.writers import write_report
+
+    def write() -> None:
+        for folder in run_folders(root):
+            made = build_report(folder)
+            write_report(made, folder)
+            say(f"report: {write_page(made, folder)}")
+        say(f"index: {write_index(root)}")
+
+    _writing(root, write)
+
+
+def _merge(folder: Path, other: Path) -> None:
+    from mtlrun.report.merge import merge
+
+    _writing(folder, lambda: say(f"{other}: {merge(folder, other)}", error=True))
+
+
+def _writing(place: Path, write: Callable[[], object]) -> None:
+    """Do something that writes files; what the disk refuses is told with a remedy."""
+    try:
+        write()
+    except OSError as error:
+        message = f"cannot write into {place}: {error.strerror or error}"
+        raise UserError(message, "Print it instead: --format md (or json, csv, tex), or give another --out.") from error

@@ -202,6 +202,13 @@ def finding_line(f: Finding) -> str:
     return f"{f.where}: {names[f.kind]} {f.recomputed:.5g}, printed {f.printed:.5g}{reason}"
 
 
+def audit_tables(a: SizeAudit) -> dict[str, dict[str, list[Any]]]:
+    """Return the comparison with the control of one training size as plain columns and rows, by title."""
+    grid = _grid(a)
+    title = f"Table 2 at {a.size}%, recomputed and printed"
+    return {title: {"columns": [column.name for column in grid.columns], "rows": grid.rows}}
+
+
 def _audit_size(published: Mapping[str, Any], size: int) -> SizeAudit:
     table, printed = published["table1"][size], published["table2_holm"][size]
     datasets = tuple(table["accuracy"])

@@ -167,7 +167,7 @@ def read_run(folder: Path) -> Run:
         If there is no run.json or it is damaged. A damaged cell is only noted: it will be computed again.
     """
     folder = Path(folder)
-    info = _read_json(folder / RUN_FILE)
+    info = read_json(folder / RUN_FILE)
     if info is None:
         raise DataError(
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
@@ -175,7 +175,7 @@ def read_run(folder: Path) -> Run:
         )
     planned = [PlannedCell(c["key"], c["dataset"], c["method"], int(c.get("trial", 0))) for c in info.get("cells", [])]
     run = Run(folder, info, planned)
-    run.provenance = as_list((_read_json(folder / PROVENANCE) or {}).get("runs"))
+    run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     for cell in planned:
         try:
             record = _read_cell(folder, cell.key)
@@ -200,7 +200,8 @@ def _read_cell(folder: Path, key: str) -> CellRecord | None:
     return CellRecord.from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object, None where there is no file; raises DataError when it is damaged."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -145,6 +145,11 @@ class Ranks:
     values: list[list[float]]
     better: bool
 
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        return f"Average ranks by {self.title} (1 is best); bars: not told apart by Nemenyi's test at 0.05"
+
 
 def file_name(*parts: str) -> str:
     """Return the name of a figure's file: letters, digits, ``-`` and ``_``."""

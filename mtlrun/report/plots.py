@@ -14,7 +14,7 @@ from mtlrun.report.matrices import matrix_figures
 from mtlrun.report.panels import Figure, Ranks, file_name
 from mtlrun.report.paths import path_figures
 from mtlrun.report.ranking import rank_groups
-from mtlrun.report.table import build_rows
+from mtlrun.report.table import Row, build_rows
 
 #: What can be drawn, and what a run needs for it.
 KINDS = {
@@ -64,7 +64,7 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
         "trace": lambda: trace_figures(run),
         "scaling": lambda: sweep_figures(run, rows),
         "heatmap": lambda: matrix_figures(run),
-        "cd-diagram": lambda: _ranks(run),
+        "cd-diagram": lambda: rank_diagrams(run, rows),
         "path": lambda: path_figures(run, parameter),
     }
     figures = makers[kind]()
@@ -85,9 +85,8 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
     return paths
 
 
-def _ranks(run: Run) -> list[Ranks]:
+def rank_diagrams(run: Run, rows: list[Row]) -> list[Ranks]:
     """Return the average ranks of every group of data sets, or of the comparison of an experiment without groups."""
-    rows = build_rows(run)
     groups = [g for g in rank_groups(run, rows) if len(g.methods) > 2]
     found = [Ranks(file_name(g.label), f"{g.metric}, {g.label}", g.methods, g.values, g.better) for g in groups]
     ranking = None if found else rank_methods(run, rows)

@@ -107,6 +107,12 @@ def mean_std(row: Row, quantity: str) -> str:
     return f"{text} ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}"
 
 
+def result_notes(run: Run, rows: list[Row]) -> list[str]:
+    """Say for every data set what `task_note` says."""
+    notes = ((d, task_note(run, [row for row in rows if row.dataset == d])) for d in run.datasets)
+    return [f"{dataset}: {note}." for dataset, note in notes if note]
+
+
 def task_note(run: Run, rows: list[Row]) -> str | None:
     """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
 

@@ -10,10 +10,16 @@ from typing import Any
 from mtlrun.report.checks import REFERENCE_SOURCES, as_list
 from mtlrun.report.folder import Run
 from mtlrun.report.table import Row
+from mtlrun.report.text import Column, Grid
 
 WITHIN = "within"
 OUTSIDE = "outside"
 NOT_RUN = "not run"
+TOLERANCE_RULE = (
+    "A number is within tolerance when it differs by at most the largest of: the absolute tolerance, the relative "
+    "tolerance times the printed value, half a unit of the last printed digit and, with at least two splits on both "
+    "sides, the stated number of standard errors of the difference."
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,19 @@ def compare_references(run: Run, rows: Sequence[Row]) -> list[ReferenceVerdict]:
             alone = row and row.of_task(task)
             results.append(_compare(named, alone, label, tolerances, run, f"no task {task!r} known"))
     return results
+
+
+def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
+    """Return the printed numbers beside ours."""
+    columns = [Column("dataset"), Column("method"), Column("quantity"), Column("source"), Column("printed", "seconds")]
+    columns += [Column("ours", "seconds"), Column("n", "count"), Column("difference", "seconds")]
+    columns += [Column("tolerance", "seconds"), Column("verdict")] + [Column("rule or reason")] * why
+    grid = Grid(columns)
+    for r in references:
+        values: list[Any] = [r.dataset, r.method, r.quantity, r.source, _number(r.value), _number(r.ours), r.n]
+        values += [_number(r.difference), _number(r.tolerance), r.verdict]
+        grid.rows.append(values + [r.why] * why)
+    return grid
 
 
 def tolerance_of(
@@ -153,3 +172,8 @@ def _decimals(value: float) -> int:
     if "e" in text:
         return max(0, -int(text.split("e")[1]))
     return len(text.split(".")[1].rstrip("0")) if "." in text else 0
+
+
+def _number(value: float | None) -> str | None:
+    """Five significant digits: printed numbers keep all of theirs."""
+    return None if value is None else f"{value:.5g}"

@@ -12,7 +12,8 @@ from mtlrun.core.errors import UnknownNameError
 from mtlrun.core.records import write_atomic
 from mtlrun.report.build import Report
 from mtlrun.report.curves import published_line
-from mtlrun.report.reading import reading_grid, task_note
+from mtlrun.report.reading import reading_grid, result_notes
+from mtlrun.report.reference import TOLERANCE_RULE, reference_grid
 from mtlrun.report.table import result_grid
 from mtlrun.report.text import (
     Column,
@@ -27,11 +28,6 @@ from mtlrun.report.text import (
 )
 
 SCHEMA = 1
-TOLERANCE_RULE = (
-    "A number is within tolerance when it differs by at most the largest of: the absolute tolerance, the relative "
-    "tolerance times the printed value, half a unit of the last printed digit and, with at least two splits on both "
-    "sides, the stated number of standard errors of the difference."
-)
 
 
 def markdown(report: Report) -> str:
@@ -51,9 +47,8 @@ def markdown(report: Report) -> str:
     if report.figures:
         blocks.append(markdown_section(Section("Figures", _figure_lines(report))))
     if report.references:
-        blocks.append(
-            markdown_section(Section("Reference numbers", [TOLERANCE_RULE, markdown_grid(reference_grid(report))]))
-        )
+        numbers = markdown_grid(reference_grid(report.references))
+        blocks.append(markdown_section(Section("Reference numbers", [TOLERANCE_RULE, numbers])))
     blocks += [markdown_section(section) for section in report.sections]
     return "\n\n".join(blocks) + "\n"
 
@@ -108,21 +103,15 @@ def latex(report: Report) -> str:
         grid.rows = [[c.id, c.text, c.verdict] for c in report.claims]
         blocks.append(_tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
     if report.references:
-        blocks.append(_tex_table("Reference numbers", reference_grid(report, why=False)))
+        blocks.append(_tex_table("Reference numbers", reference_grid(report.references, why=False)))
     return "\n\n".join(blocks) + "\n"
 
 
-def reference_grid(report: Report, *, why: bool = True) -> Grid:
-    """Return the printed numbers beside ours."""
-    columns = [Column("dataset"), Column("method"), Column("quantity"), Column("source"), Column("printed", "seconds")]
-    columns += [Column("ours", "seconds"), Column("n", "count"), Column("difference", "seconds")]
-    columns += [Column("tolerance", "seconds"), Column("verdict")] + [Column("rule or reason")] * why
-    grid = Grid(columns)
-    for r in report.references:
-        values: list[Any] = [r.dataset, r.method, r.quantity, r.source, _number(r.value), _number(r.ours), r.n]
-        values += [_number(r.difference), _number(r.tolerance), r.verdict]
-        grid.rows.append(values + [r.why] * why)
-    return grid
+def html(report: Report) -> str:
+    """Return report.html: one file with everything in it."""
+    from mtlrun.report.html import html_report  # draws, and loads a template engine
+
+    return html_report(report)
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {
@@ -130,6 +119,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "json": json_report,
     "csv": csv_table,
     "tex": latex,
+    "html": html,
 }
 FILES: dict[str, Callable[[Report], str]] = {
     "table.csv": csv_table,
@@ -168,12 +158,8 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 
 def _results(report: Report) -> Section:
-    section = Section("Results", grids=[reading_grid(report.run, report.rows)])
-    for dataset in report.run.datasets:
-        note = task_note(report.run, [row for row in report.rows if row.dataset == dataset])
-        if note:
-            section.lines.append(f"{dataset}: {note}.")
-    return section
+    grid = reading_grid(report.run, report.rows)
+    return Section("Results", result_notes(report.run, report.rows), [grid])
 
 
 def _figure_lines(report: Report) -> list[str]:
@@ -196,11 +182,6 @@ def _claim_lines(report: Report) -> list[str]:
 
 def _records(grid: Grid) -> list[dict[str, Any]]:
     return [dict(zip([c.name for c in grid.columns], row, strict=True)) for row in grid.rows]
-
-
-def _number(value: float | None) -> str | None:
-    """Five significant digits: printed numbers keep all of theirs."""
-    return None if value is None else f"{value:.5g}"
 
 
 def _tex_table(caption: str, grid: Grid, align: str | None = None) -> str:

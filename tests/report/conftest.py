@@ -166,6 +166,12 @@ class FolderMaker:
         return self.folder
 
 
+@pytest.fixture(scope="session")
+def folder_maker() -> type[FolderMaker]:
+    """The class, for folders that several tests share."""
+    return FolderMaker
+
+
 @pytest.fixture
 def maker(tmp_path: Path) -> FolderMaker:
     """An empty run folder of two trials; add cells, then write()."""

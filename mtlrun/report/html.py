@@ -1,0 +1,178 @@
+"""The report as one HTML file: styles, script and figures inside, nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from mtlrun.report.build import Report
+from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, PARTLY
+from mtlrun.report.curves import published_line
+from mtlrun.report.details import cell_groups
+from mtlrun.report.figures import svg
+from mtlrun.report.panels import Figure, Ranks
+from mtlrun.report.paths import path_figures
+from mtlrun.report.plots import rank_diagrams
+from mtlrun.report.reading import reading_grid, result_notes
+from mtlrun.report.reference import OUTSIDE, TOLERANCE_RULE, WITHIN, reference_grid
+from mtlrun.report.text import Column, Grid, Section, show
+
+TEMPLATES = Path(__file__).parent / "templates"
+#: Classes of the words of verdicts and statuses.
+TONES = {
+    **dict.fromkeys((CONFIRMED, WITHIN, "ok"), "good"),
+    **dict.fromkeys((PARTLY, "not_converged", "partial"), "part"),
+    **dict.fromkeys((NOT_CONFIRMED, OUTSIDE, "failed", "diverged", "timeout"), "bad"),
+}
+#: Columns whose entries are not broken, and those that hold a verdict.
+WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
+
+
+def html_report(report: Report) -> str:
+    """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
+    run = report.run
+    paper = run.info.get("paper") or {}
+    groups = cell_groups(run, report.rows)
+    links = {(group.dataset, group.method): f"#{group.anchor}" for group in groups}
+    results = _table(reading_grid(run, report.rows))
+    for entries, row in zip(results["rows"], report.rows, strict=True):
+        named = next((e for e in entries if e["name"] == "method"), entries[0])
+        named["link"] = links.get((row.dataset, row.method))
+    shown = [_drawn(place, figure) for place, figure in enumerate(_figures(report))]
+    sections = [_section(section) for section in report.sections]
+    contents = [("claims", "Claims")] * bool(report.claims) + [("results", "Results")]
+    contents += [("references", "Reference numbers")] * bool(report.references)
+    contents += [("figures", "Figures")] * bool(shown)
+    contents += [(section["anchor"], section["title"]) for section in sections] + [("cells", "Cells")]
+    return _render(
+        "report.html",
+        title=str(run.info.get("title", run.info.get("id", "Report"))),
+        id=run.info.get("id"),
+        profile=run.profile,
+        source=". ".join(str(paper[k]) for k in ("cite", "artefact") if paper.get(k)),
+        doi=paper.get("doi"),
+        summary=report.summary,
+        command=run.info.get("command"),
+        contents=contents,
+        claims=report.claims,
+        notes=result_notes(run, report.rows),
+        results=results,
+        references=_table(reference_grid(report.references)) if report.references else None,
+        rule=TOLERANCE_RULE,
+        figures=shown,
+        published=published_line(run),
+        sections=sections,
+        cells=[{**vars(group), "table": _table(group.grid)} for group in groups],
+    )
+
+
+def html_page(title: str, summary: Sequence[str], sections: Sequence[Section]) -> str:
+    """Return sections as an HTML page of the same look, the summary first.
+
+    Parameters
+    ----------
+    title : str
+    summary : sequence of str
+    sections : sequence of Section
+    """
+    return _render("page.html", title=title, summary=summary, sections=[_section(section) for section in sections])
+
+
+def html_index(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[Column], links: Sequence[str]) -> str:
+    """Return a table of runs whose first column links to their pages.
+
+    Parameters
+    ----------
+    title : str
+    rows : sequence of rows
+    columns : sequence of Column
+    links : sequence of str
+        One relative address per row.
+    """
+    table = _table(Grid(list(columns), [list(row) for row in rows]))
+    for entries, link in zip(table["rows"], links, strict=True):
+        entries[0]["link"] = link
+    return _render("page.html", title=title, summary=[], sections=[_part("Claims and reference numbers", [], [table])])
+
+
+def _figures(report: Report) -> list[Figure | Ranks]:
+    return [*report.figures, *path_figures(report.run), *rank_diagrams(report.run, report.rows)]
+
+
+def _drawn(place: int, figure: Figure | Ranks) -> dict[str, Any]:
+    """Return a figure as part of a page: without its prolog, its ids apart from those of other figures."""
+    text = svg(figure)
+    text = text[text.index("<svg") :]
+    for before in ('id="', 'xlink:href="#', 'href="#', "url(#"):
+        text = re.sub(rf"(?<![\w:]){re.escape(before)}(?!f{place}-)", f"{before}f{place}-", text)
+    return {"svg": Markup(text), "caption": figure.caption}
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return _part(section.title, section.lines, [_table(grid) for grid in section.grids if grid.rows])
+
+
+def _part(title: str, lines: Sequence[str], tables: list[dict[str, Any]]) -> dict[str, Any]:
+    anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return {"title": title, "anchor": f"s-{anchor}", "lines": list(lines), "tables": tables}
+
+
+def _table(grid: Grid) -> dict[str, Any]:
+    """Return a grid as the templates need it: texts, and numbers to sort by."""
+    columns = [{"name": c.name, "right": c.kind != "text"} for c in grid.columns]
+    rows = [[_entry(c, value) for c, value in zip(grid.columns, row, strict=True)] for row in grid.rows]
+    return {"columns": columns, "rows": rows}
+
+
+def _entry(column: Column, value: Any) -> dict[str, Any]:
+    text = show(value, column.kind)
+    number: Any = value if isinstance(value, int | float) else None
+    if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
+        number = found[0]  # the mean in "mean ± deviation"
+    css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE)
+    css += [tone(text), "badge"] * (column.name in JUDGED)
+    return {"name": column.name, "text": text, "value": number, "css": " ".join(css), "link": None}
+
+
+def tone(word: str) -> str:
+    """Return the class of a verdict or status: good, part, bad or none."""
+    return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
+
+
+def _holding(holds: bool | None) -> str:
+    return "none" if holds is None else "good" if holds else "bad"
+
+
+def _code(text: str) -> Markup:
+    """Escape a sentence; what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _bullets(texts: Sequence[str]) -> bool:
+    return all(text.startswith("* ") for text in texts)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(code=_code, bullets=_bullets, tone=tone, holding=_holding)
+    return environment
+
+
+def _render(template: str, **content: Any) -> str:
+    own = {name: Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("style.css", "script.js")}
+    made = _environment().get_template(template)
+    return made.render(style=own["style.css"], script=own["script.js"], **content) + "\n"
