@@ -78,9 +78,11 @@ class SparseMTL(_Regressor):
     ----------
     alpha : float, default 1.0
         Strength; `alpha_max` returns the value from which on all coefficients are zero.
-    solver : {"auto", "admm", "fista"}, default "auto"
-        ADMM in eigenbases of the designs, or accelerated proximal gradient; "auto" is ADMM unless the bases would
-        take more than 2 GB (and FISTA for classification with at most 2000 labels).
+    solver : {"auto", "cd", "admm", "fista"}, default "auto"
+        Coordinate descent with working sets (squared loss with L1 or L21 on a shared design without missing targets),
+        ADMM in eigenbases of the designs, or accelerated proximal gradient. "auto" is coordinate descent where it
+        applies, with ADMM behind it for weak penalties; else ADMM unless the bases would take more than 2 GB (and
+        FISTA for classification with at most 2000 labels).
     fit_intercept : bool, default True
         One intercept per task, not penalised.
     tol : float, default 1e-4

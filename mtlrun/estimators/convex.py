@@ -21,7 +21,9 @@ from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
 from mtlrun.solvers.admm import solve_admm
+from mtlrun.solvers.block_cd import cd_applies, solve_block_cd
 from mtlrun.solvers.fista import solve_fista
+from mtlrun.solvers.lasso import solve_lasso
 from mtlrun.solvers.rotation import Rotation, prepare, rotation_bytes
 from mtlrun.solvers.split import solve_split
 
@@ -30,6 +32,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Losses that classifiers offer.
 CLASS_LOSSES = choice("logistic", "squared_hinge", "squared")
+#: Those without eigenbases; "lasso" is coordinate descent with ADMM behind it.
+_SOLVERS = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso}
 #: Up to this size of the eigenbases "auto" is ADMM.
 MAX_ROTATION_BYTES = 2 << 30
 #: Classification with at most this many labels is a matter of milliseconds by any solver; there "auto" is FISTA, whose
@@ -88,9 +92,11 @@ class ConvexMTL(BaseMTL):
         return result
 
     def _solver_for(self, data: TaskData) -> str:
-        """Return the solver that "auto" stands for: ADMM while the eigenbases fit into memory."""
+        """Return the solver that "auto" stands for: ADMM while the eigenbases fit into memory, where no other does."""
         if self.solver != "auto":
             return self.solver
+        if cd_applies(data, self._loss(), self._penalties()):
+            return "lasso"
         if self._loss().labels and data.targets.size <= SMALL_LABELS:
             return "fista"
         return "admm" if rotation_bytes(self._designs(data)) <= MAX_ROTATION_BYTES else "fista"
@@ -116,8 +122,9 @@ class ConvexMTL(BaseMTL):
             "tol": self.tol,
             "max_iter": self.max_iter,
         }
-        if self._solver_for(data) == "fista":
-            return solve_fista(data, loss, penalties, **options)
+        solver = self._solver_for(data)
+        if solver != "admm":
+            return _SOLVERS[solver](data, loss, penalties, **options)
         solve = solve_split if loss.labels else solve_admm
         return solve(data, loss, penalties, rotation=rotation, **options)
 
@@ -160,6 +167,7 @@ class StrengthMTL(ConvexMTL):
 class SinglePenaltyMTL(StrengthMTL):
     """loss + alpha * one norm; a subclass names the norm."""
 
+    _rules: ClassVar[dict[str, Rule]] = {**StrengthMTL._rules, "solver": choice("auto", "cd", "admm", "fista")}
     _penalty: ClassVar[type[Penalty]]
 
     def _penalties(self) -> list[Penalty]:
