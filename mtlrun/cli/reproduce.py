@@ -72,12 +72,18 @@ def check_format(form: str | None) -> None:
 
 def say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
+    from mtlrun.experiments.axis import settings
+
     spec = experiment.spec
-    values = len(spec.sweep.values) if spec.sweep else 1
-    n_data, trial = len(spec.datasets), "repeat" if spec.measures else "split"
-    sizes = (*[n_data] * bool(n_data), *[values] * (values > 1), len(spec.methods), spec.n_trials)
-    names = (*["data set"] * bool(n_data), *["value"] * (values > 1), "method", trial)
-    product = " x ".join(f"{n} {name}{'s' * (n > 1)}" for n, name in zip(sizes, names, strict=True))
+    trials = sorted({place.trials for place in settings(spec)})
+    sizes = {
+        "data set": [len(spec.datasets)] if spec.datasets else [],
+        "value": [len(spec.sweep.values)] if spec.sweep else [],
+        "method": [len(spec.methods)],
+        "repeat" if spec.measures else "split": trials,
+    }
+    told = [f"{'/'.join(map(str, n))} {name}{'s' * (n[-1] > 1)}" for name, n in sizes.items() if n]
+    product = " x ".join(told)
     say(f"{experiment.id}: {spec.title}", error=True)
     data = ", ".join(d.name for d in spec.datasets) or "published numbers"
     say(f"profile {experiment.profile}: {product}; data: {data}", error=True)

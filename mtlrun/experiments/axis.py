@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.experiments.methods import complete, has_parameter, with_params
-from mtlrun.experiments.schema import PUBLISHED, DatasetSpec, ExperimentSpec, Method, Split, Sweep
+from mtlrun.experiments.schema import PUBLISHED, DatasetSpec, ExperimentSpec, Features, Method, Split, Sweep
 from mtlrun.report.text import show
 
 
@@ -27,6 +27,9 @@ class Setting:
         None for measurements.
     trials : int
         Splits, or repeats of a measurement.
+    metrics : list of str
+    features : {"none", "standardize", "max-abs"}
+        Step that is learned on the training rows (on all rows, for measurements).
     methods : tuple of Method
     axis : dict
         ``{"of": label of the data set, "value": value of the axis}``; empty without a sweep.
@@ -37,6 +40,8 @@ class Setting:
     dataset: DatasetSpec | None
     split: Split | None
     trials: int
+    metrics: list[str]
+    features: Features
     methods: tuple[Method, ...]
     axis: dict[str, Any]
 
@@ -44,25 +49,43 @@ class Setting:
 def settings(spec: ExperimentSpec) -> list[Setting]:
     """Return the settings in the order of the tables."""
     datasets: list[DatasetSpec | None] = list(spec.datasets) or [None]
+    places = [_place(spec, i, dataset) for i, dataset in enumerate(datasets)]
     if spec.sweep is None:
-        return [
-            Setting(i, d.name if d else PUBLISHED, d, spec.split, spec.n_trials, tuple(spec.methods), {})
-            for i, d in enumerate(datasets)
-        ]
-    return [_setting(spec, spec.sweep, i, d, v) for i, d in enumerate(datasets) for v in spec.sweep.values]
+        return places
+    return [_at(place, spec.sweep, value) for place in places for value in spec.sweep.values]
 
 
-def _setting(spec: ExperimentSpec, sweep: Sweep, index: int, dataset: DatasetSpec | None, value: Any) -> Setting:
-    changed = dataset
+def _place(spec: ExperimentSpec, index: int, dataset: DatasetSpec | None) -> Setting:
+    """Return a data set with its split, metrics and features: its own, else those of the experiment."""
+    split = (dataset.split if dataset else None) or spec.split
+    return Setting(
+        index,
+        dataset.name if dataset else PUBLISHED,
+        dataset,
+        split,
+        split.n_trials if split else spec.repeats,
+        (dataset.metrics if dataset else None) or spec.metrics,
+        (dataset.features if dataset else None) or spec.features,
+        tuple(spec.methods),
+        {},
+    )
+
+
+def _at(place: Setting, sweep: Sweep, value: Any) -> Setting:
+    """Return a setting at one value of the axis."""
+    dataset, split = place.dataset, place.split
     if sweep.option is not None and dataset is not None:
-        changed = DatasetSpec.model_validate({**dataset.model_dump(), sweep.option: value})
-    split = spec.split
-    if split is not None and sweep.split is not None:
+        dataset = DatasetSpec.model_validate({**dataset.model_dump(), sweep.option: value})
+    if sweep.split is not None and split is not None:
         split = split.model_copy(update={sweep.split: value})
-    methods = tuple(_changed(method, sweep.params or [], value) for method in spec.methods)
-    place = dataset.name if dataset else PUBLISHED
-    name = f"{place} ({sweep.name} {show(value)})"
-    return Setting(index, name, changed, split, spec.n_trials, methods, {"of": place, "value": value})
+    return replace(
+        place,
+        name=f"{place.name} ({sweep.name} {show(value)})",
+        dataset=dataset,
+        split=split,
+        methods=tuple(_changed(method, sweep.params or [], value) for method in place.methods),
+        axis={"of": place.name, "value": value},
+    )
 
 
 def _changed(method: Method, names: list[str], value: Any) -> Method:

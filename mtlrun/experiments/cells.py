@@ -97,24 +97,30 @@ class CellMaker:
         spec, method = self.experiment.spec, self.method
         if not method.grid or spec.selection is None:
             return None
+        metric = spec.selection.metric or self.place.metrics[0]
+        folds = 1 if spec.selection.on == "validation" else spec.selection.folds
         params = with_params(complete(method.estimator, method.params), method.select_with)
         grid = {k: list(spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()}
         inputs = {
-            **self._common(SELECTION, params, [spec.selection_metric]),
+            **self._common(SELECTION, params, [metric]),
             "grid": grid,
-            "search": {"folds": spec.selection.folds, "metric": spec.selection_metric, "seed": self._seed("selection")},
+            "search": {"folds": folds, "metric": metric, "seed": self._seed("selection")},
         }
+        if spec.selection.on == "validation":  # one fit, on the training part: the same search as a single fold
+            inputs["search"]["on"] = "validation"
         return Cell(cell_key(inputs), SELECTION, self.place.name, method.label, self.trial, inputs)
 
     def evaluation(self, needs: str | None) -> Cell:
         """Return the cell that fits, times and scores."""
         spec, timing = self.experiment.spec, self.experiment.spec.timing
         inputs = {
-            **self._common(EVALUATION, self.method.params, spec.metrics),
+            **self._common(EVALUATION, self.method.params, self.place.metrics),
             "selection": needs,
-            "metrics": list(spec.metrics),
+            "metrics": list(self.place.metrics),
             "timing": timing and {"repeats": timing.repeats, "threads": timing.threads, "warmup": timing.warmup},
         }
+        if spec.keep:
+            inputs["keep"] = sorted(set(spec.keep))
         return Cell(cell_key(inputs), EVALUATION, self.place.name, self.method.label, self.trial, inputs, needs)
 
     def measurement(self) -> Cell:
@@ -135,6 +141,7 @@ class CellMaker:
             "measure": {"measure": path, "params": dict(method.params)},
             "timing": {"threads": spec.timing.threads if spec.timing else 1} if spec.timed else None,
             "code": self._code((path,)),
+            **self._features(),
         }
         return Cell(cell_key(inputs), MEASUREMENT, self.place.name, method.label, self.trial, inputs)
 
@@ -156,7 +163,11 @@ class CellMaker:
             "estimator": estimator,
             "average": spec.average,
             "code": self._code(code),
+            **self._features(),
         }
+
+    def _features(self) -> dict[str, str]:
+        return {} if self.place.features == "none" else {"features": self.place.features}
 
     def _code(self, starts: tuple[str, ...]) -> dict[str, str]:
         if starts not in self.prints:

@@ -22,7 +22,7 @@ from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
 from mtlrun.experiments.published import read_curves
 from mtlrun.experiments.yamlmarks import KeyPath
-from mtlrun.report.checks import QUANTITIES, VERDICTS, as_list, check_problems
+from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.
 FIXED = ("schema", "id", "title", "kind", "default_for", "paper", "profiles")
@@ -52,6 +52,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
     if isinstance(baseline, str):
         yield from _known(baseline, labels, ("timing", "baseline"), "method")
     yield from _sweep(data)
+    yield from _statistics(data, labels)
     yield from _published(data)
     yield from _claims(data, labels)
     yield from _references(data, labels)
@@ -138,6 +139,11 @@ def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
     known, what = (measured_quantities(data), "quantity") if measures(data) else ([*METRICS], "metric")
     for i, name in enumerate(metrics):
         yield from _known(name, metrics if known is None else known, ("metrics", i), what)
+    for i, entry in enumerate(as_list(data.get("datasets"))):
+        own = entry.get("metrics") if isinstance(entry, dict) and not measures(data) else None
+        for j, name in enumerate(as_list(own)):
+            if isinstance(name, str):
+                yield from _known(name, METRICS, ("datasets", i, "metrics", j), "metric")
     yield from _duplicates(metrics, "metrics", "metric")
     chosen = _dict(data.get("selection")).get("metric")
     if isinstance(chosen, str):
@@ -157,7 +163,7 @@ def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
             if name in _dict(method.get("grid")):
                 hint = "remove it from the grid or from the sweep"
                 yield ("methods", i, "grid", name), True, f"{name!r} is the axis of the sweep and in a grid", hint
-    quantities = [*as_list(data.get("metrics")), *QUANTITIES]
+    quantities = [*_all_metrics(data), *QUANTITIES]
     for i, name in enumerate(as_list(sweep.get("quantities"))):
         if isinstance(name, str):
             yield from _known(name, quantities, ("sweep", "quantities", i), "quantity")
@@ -187,8 +193,23 @@ def _has(method: dict[str, Any], parameter: str) -> bool:
         return False  # an unknown estimator is reported at its own place
 
 
+def _all_metrics(data: dict[str, Any]) -> list[str]:
+    """Return the metrics of the experiment and of its data sets."""
+    own = [e.get("metrics") for e in as_list(data.get("datasets")) if isinstance(e, dict)]
+    names = [name for some in [data.get("metrics"), *own] for name in as_list(some)]
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def _statistics(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
+    section = _dict(data.get("statistics"))
+    if isinstance(section.get("metric"), str):
+        yield from _known(section["metric"], _all_metrics(data), ("statistics", "metric"), "metric of this experiment")
+    if isinstance(section.get("control"), str):
+        yield from _known(section["control"], labels, ("statistics", "control"), "method")
+
+
 def _claims(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
-    metrics = tuple(m for m in as_list(data.get("metrics")) if isinstance(m, str))
+    metrics = tuple(_all_metrics(data))
     claims = [c if isinstance(c, dict) else {} for c in as_list(data.get("claims"))]
     yield from _duplicates([c.get("id") for c in claims], "claims", "claim")
     for i, claim in enumerate(claims):
@@ -198,9 +219,12 @@ def _claims(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
             yield ("claims", i), True, "a claim needs 'checks' or 'not_testable'", ""
         for j, check in enumerate(_dicts(claim.get("checks"))):
             here: KeyPath = ("claims", i, "checks", j)
+            ranks = check.get("kind") == "rejections" or check.get("quantity") == AVERAGE_RANK
+            if ranks and not data.get("statistics"):
+                yield (*here, "kind"), False, "ranks need the section 'statistics'", ""
             for name, message in check_problems(check, metrics):
                 yield (*here, name), name not in check, message, ""
-            for field in ("of", "over", "methods"):
+            for field in ("of", "over", "methods", "control"):
                 yield from _method_names(check, field, labels, here)
 
 
@@ -212,7 +236,7 @@ def _method_names(check: dict[str, Any], field: str, labels: list[str], path: Ke
 
 
 def _references(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
-    quantities = [*as_list(data.get("metrics")), *QUANTITIES]
+    quantities = [*_all_metrics(data), *QUANTITIES]
     profiles = [*_dict(data.get("profiles")), "full"]
     for i, entry in enumerate(_dicts(data.get("reference"))):
         yield from _method_names({"method": entry.get("method")}, "method", labels, ("reference", i))

@@ -21,7 +21,7 @@ from mtlrun.report.checks import as_list
 #: (path, whether the key and not the value is meant, message, hint)
 Finding = tuple[KeyPath, bool, str, str]
 #: Sections that only fits have, and those that only measurements have.
-_FITS_ONLY = ("split", "selection", "grids", "average")
+_FITS_ONLY = ("split", "selection", "grids", "average", "statistics", "keep")
 _MEASURES_ONLY = ("repeats",)
 _TRAIN = "train"
 
@@ -42,18 +42,48 @@ def kind_findings(data: dict[str, Any]) -> Iterator[Finding]:
     if measures(data):
         yield from _measure_sections(data)
         return
-    for name in ("split", "datasets"):
-        if name not in data:
-            yield (), True, f"missing key {name!r}", ""
-    if "datasets" in data and data["datasets"] == []:
-        yield ("datasets",), False, "'datasets' must not be empty", ""
+    yield from _fit_sections(data)
     swept = data.get("sweep") is not None
     if swept != (kind == "sweep") and not (swept and kind == "test"):
         yield (), True, "kind: sweep and the section 'sweep' belong together (kind: test may have it)", ""
     claims = [claim for claim in as_list(data.get("claims")) if isinstance(claim, dict)]
     checks = [check for claim in claims for check in as_list(claim.get("checks")) if isinstance(check, dict)]
-    if kind == "test" and not any(check.get("kind") == "paired" for check in checks):
-        yield (), True, "kind: test needs a claim with a check of the kind 'paired'", ""
+    paired = any(check.get("kind") == "paired" for check in checks)
+    if kind == "test" and not paired and data.get("statistics") is None:
+        hint = "or the section 'statistics'"
+        yield (), True, "kind: test needs a claim with a check of the kind 'paired'", hint
+
+
+def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that there are data sets, each with a split, and that validation parts are where they are used."""
+    if "datasets" not in data:
+        yield (), True, "missing key 'datasets'", ""
+    if "datasets" in data and data["datasets"] == []:
+        yield ("datasets",), False, "'datasets' must not be empty", ""
+    places: list[tuple[KeyPath, Any]] = [(("split",), data.get("split"))]
+    for i, entry in enumerate(as_list(data.get("datasets"))):
+        own = entry.get("split") if isinstance(entry, dict) else None
+        places.append((("datasets", i, "split") if own is not None else ("split",), own or data.get("split")))
+    if "split" not in data and any(split is None for _, split in places[1:] or places):
+        yield (), True, "missing key 'split'", ""
+    selection, sweep = _section(data, "selection"), _section(data, "sweep")
+    on_validation = selection.get("on") == "validation"
+    if on_validation and selection.get("folds") is not None:
+        yield ("selection", "folds"), True, "selection on the validation part has no folds", ""
+    swept = sweep.get("split") is not None
+    for path, split in dict(places[1:]).items():
+        if not isinstance(split, dict):
+            continue
+        if on_validation and split.get("validation") is None and split.get("kind") != "balanced":
+            hint = "for instance split: {kind: random, train: 0.5, validation: 0.2}"
+            yield path, True, "selection on: validation needs a split with a part 'validation'", hint
+        if swept and split.get("kind", "random") not in ("random", "balanced"):
+            yield ("sweep", "split"), True, f"a {split.get('kind')} split has no 'train' that could change", ""
 
 
 def _measure_sections(data: dict[str, Any]) -> Iterator[Finding]:
@@ -65,6 +95,10 @@ def _measure_sections(data: dict[str, Any]) -> Iterator[Finding]:
     sweep = data.get("sweep")
     if isinstance(sweep, dict) and sweep.get("split") is not None:
         yield ("sweep", "split"), True, f"kind: {data['kind']} has no split", "sweep an 'option' or 'params'"
+    for i, entry in enumerate(as_list(data.get("datasets"))):
+        for name in ("split", "metrics"):
+            if isinstance(entry, dict) and entry.get(name) is not None:
+                yield ("datasets", i, name), True, f"kind: {data['kind']} has no {name!r} of a data set", ""
     if data.get("datasets"):
         return
     if isinstance(sweep, dict) and sweep.get("option") is not None:

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.core.records import NOT_CONVERGED, OK, sha256_json
 from mtlrun.estimators.registry import build
+from mtlrun.experiments.featuresteps import cell_part
 from mtlrun.experiments.methods import with_params
 from mtlrun.experiments.provenance import host_facts
 from mtlrun.experiments.timing import TimedFit, timed_fit
@@ -35,7 +36,8 @@ def evaluate(
     Returns
     -------
     dict
-        Fields of a `CellRecord`: status, params, metrics, per_task, counts, seconds, solver, environment, log.
+        Fields of a `CellRecord`: status, params, metrics, per_task, counts, seconds, solver, result, environment, log;
+        and `scores`, the predictions of the test rows, where the cell keeps them.
 
     Raises
     ------
@@ -46,7 +48,8 @@ def evaluate(
     """
     started = time.perf_counter()
     dataset, train, test = load_trial(inputs, data_dir)
-    _, fields = measure(inputs, Part.of(dataset, train, test), chosen, serial)
+    _, fields = measure(inputs, cell_part(inputs, dataset, train, test), chosen, serial)
+    fields["result"] = {"tasks": list(dataset.tasks)}
     fields["seconds"]["total"] = time.perf_counter() - started
     return fields
 
@@ -73,7 +76,7 @@ def measure(
         scores = part.score(fitted.estimator, predicted, inputs["metrics"], inputs["average"])
     failed = [text.removeprefix(NOT_CONVERGED_MARK) for text in fitted.warnings if text.startswith(NOT_CONVERGED_MARK)]
     converged = not failed and getattr(fitted.estimator, "converged_", True) is not False
-    fields = {
+    fields: dict[str, Any] = {
         "status": OK if converged else NOT_CONVERGED,
         "params": params,
         "metrics": {metric: score.mean for metric, score in scores.items()},
@@ -89,6 +92,8 @@ def measure(
         "environment": {**timing, "serial": serial, **host_facts()},
         "log": "\n".join(dict.fromkeys(fitted.warnings)) or None,
     }
+    if "predictions" in inputs.get("keep", ()):
+        fields["scores"] = np.asarray(predicted, dtype=np.float32)
     return fitted.estimator, fields
 
 

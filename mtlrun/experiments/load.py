@@ -14,7 +14,7 @@ from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import FIXED, crosscheck
 from mtlrun.experiments.findings import describe_problems
 from mtlrun.experiments.layers import Layers, Origin
-from mtlrun.experiments.schema import ExperimentSpec, Method
+from mtlrun.experiments.schema import ExperimentSpec, Method, Selection
 from mtlrun.experiments.trainspec import KIND as TRAIN
 from mtlrun.experiments.trainspec import validate_training
 from mtlrun.experiments.yamlmarks import Document, KeyPath, Problem, load_file, render
@@ -211,19 +211,31 @@ def _plain(spec: ExperimentSpec) -> dict[str, Any]:
     config["methods"] = [_plain_method(spec, method) for method in spec.methods]
     if not spec.measures:
         config["average"] = spec.average
-    config["datasets"] = [{"id": d.id, **({"label": d.label} if d.label else {}), **d.options} for d in spec.datasets]
+    config["datasets"] = [
+        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options} for d in spec.datasets
+    ]
     if spec.selection is not None:
-        config["selection"] = {"folds": spec.selection.folds, "metric": spec.selection_metric}
-    for name in ("timing", "limits"):
+        config["selection"] = _plain_selection(spec, spec.selection)
+    config["metrics"] = spec.all_metrics
+    for name in ("timing", "limits", "statistics"):
         section = getattr(spec, name)
         if section is not None:
             config[name] = {k: v for k, v in section.model_dump().items() if v is not None}
+    if spec.measures:
+        config["repeats"] = spec.repeats
     if spec.split is None:
-        return {**config, "repeats": spec.repeats}
+        return config
     config["split"] = {k: v for k, v in {**spec.split.model_dump(), "trials": None}.items() if v is not None}
     if spec.split.kind != "kfold":
         config["split"]["trials"] = spec.split.n_trials
     return config
+
+
+def _plain_selection(spec: ExperimentSpec, selection: Selection) -> dict[str, Any]:
+    how = {"on": selection.on} if selection.on == "validation" else {"folds": selection.folds}
+    one = all(dataset.metrics is None for dataset in spec.datasets)
+    metric = selection.metric or (spec.metrics[0] if one else None)  # else it is the first of each data set
+    return {**how, **({"metric": metric} if metric else {})}
 
 
 def _plain_method(spec: ExperimentSpec, method: Method) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.core.records import NOT_CONVERGED, OK
 from mtlrun.data.dataset import Dataset
+from mtlrun.experiments.featuresteps import with_all_rows
 from mtlrun.experiments.measures.measurement import Measurement
 from mtlrun.experiments.measures.registry import MEASURES
 from mtlrun.experiments.provenance import host_facts
@@ -44,7 +45,7 @@ def take(inputs: Mapping[str, Any], data_dir: str | None, serial: bool) -> dict[
         Whatever the measure raises.
     """
     started = time.perf_counter()
-    dataset = load_data(inputs, data_dir) if inputs["dataset"]["id"] else None
+    dataset = with_all_rows(inputs, load_data(inputs, data_dir)) if inputs["dataset"]["id"] else None
     path, params = inputs["measure"]["measure"], inputs["measure"]["params"]
     module, _, name = path.partition(":")
     measure = getattr(importlib.import_module(module), name)

@@ -48,6 +48,7 @@ def experiment_id(value: str) -> str:
 Values = Annotated[list[Any], AfterValidator(_distinct)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
+Features = Literal["standardize", "max-abs", "none"]
 
 
 class Paper(Base):
@@ -59,12 +60,51 @@ class Paper(Base):
     url: str | None = None
 
 
+class Split(Base):
+    """How rows are parted. `random`: a fraction of the rows (of every task, for ragged sets) is for training, `trials`
+    times; `kfold`: `folds` folds, each once the test part; `published`: the splits that come with the data set.
+    `balanced`: the fraction `train` of every task (where tasks are made of classes: equally many rows of every class, at
+    most that fraction of any; a row is in the same part in all tasks), the rest halved into validation and test part.
+    `validation` takes more rows out of what would be test rows (`random`: a fraction of all rows) or training rows
+    (`published`: a fraction of those), at random within every task of ragged sets: see `selection.on`."""
+
+    kind: Literal["random", "kfold", "published", "balanced"] = "random"
+    train: Annotated[float, Field(gt=0, lt=1)] | None = None
+    trials: Count | None = None
+    folds: Annotated[int, Field(ge=2)] | None = None
+    name: str | None = None
+    validation: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+    @property
+    def n_trials(self) -> int:
+        """How many parts of training and test rows there are."""
+        return (self.folds if self.kind == "kfold" else self.trials) or 1
+
+    @model_validator(mode="after")
+    def _fields_of_kind(self) -> Split:
+        needs = {"random": {"train"}, "kfold": {"folds"}, "published": {"name"}, "balanced": {"train"}}[self.kind]
+        more = {"random": {"trials", "validation"}, "published": {"trials", "validation"}, "balanced": {"trials"}}
+        may = needs | more.get(self.kind, set())
+        given = {n for n in ("train", "trials", "folds", "name", "validation") if getattr(self, n) is not None}
+        if needs - given:
+            raise ValueError(f"a {self.kind} split needs {', '.join(sorted(needs - given))}")
+        if given - may:
+            raise ValueError(f"a {self.kind} split has no {', '.join(sorted(given - may))}")
+        if self.kind == "random" and (self.train or 0) + (self.validation or 0) >= 1:
+            raise ValueError("'train' and 'validation' leave no rows to test on")
+        return self
+
+
 class DatasetSpec(BaseModel):
-    """A data set: its id, or a mapping with options of its reader; `label` tells two of the same id apart."""
+    """A data set: its id, or a mapping with options of its reader; `label` tells two of the same id apart, `split`,
+    `metrics` and `features` are used here instead of those of the experiment."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     id: str
     label: str = ""
+    split: Split | None = None
+    metrics: Annotated[list[str], AfterValidator(_distinct)] | None = None
+    features: Features | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -81,37 +121,17 @@ class DatasetSpec(BaseModel):
         """Arguments of `load_dataset`."""
         return dict(self.model_extra or {})
 
-
-class Split(Base):
-    """How rows are parted. `random`: a fraction of the rows (of every task, for ragged sets) is for training, `trials`
-    times; `kfold`: `folds` folds, each once the test part; `published`: the splits that come with the data set."""
-
-    kind: Literal["random", "kfold", "published"] = "random"
-    train: Annotated[float, Field(gt=0, lt=1)] | None = None
-    trials: Count | None = None
-    folds: Annotated[int, Field(ge=2)] | None = None
-    name: str | None = None
-
     @property
-    def n_trials(self) -> int:
-        """How many parts of training and test rows there are."""
-        return (self.folds if self.kind == "kfold" else self.trials) or 1
-
-    @model_validator(mode="after")
-    def _fields_of_kind(self) -> Split:
-        needs = {"random": {"train"}, "kfold": {"folds"}, "published": {"name"}}[self.kind]
-        may = needs if self.kind == "kfold" else needs | {"trials"}
-        given = {n for n in ("train", "trials", "folds", "name") if getattr(self, n) is not None}
-        if needs - given:
-            raise ValueError(f"a {self.kind} split needs {', '.join(sorted(needs - given))}")
-        if given - may:
-            raise ValueError(f"a {self.kind} split has no {', '.join(sorted(given - may))}")
-        return self
+    def own(self) -> dict[str, Any]:
+        """What is used instead of the fields of the experiment, as plain data."""
+        return self.model_dump(include={"split", "metrics", "features"}, exclude_none=True)
 
 
 class Selection(Base):
-    """Cross-validation inside the training part; `metric` is the first of the experiment when not given."""
+    """Cross-validation inside the training part, or (`on: validation`) one fit on the training part that is scored on
+    the validation part of the split; `metric` is the first of the data set when not given."""
 
+    on: Literal["folds", "validation"] = "folds"
     folds: Annotated[int, Field(ge=2)] = 3
     metric: str | None = None
 
@@ -137,7 +157,7 @@ class Sweep(Base):
     One of: `split`, the field of the split that changes; `option`, that of the data sets; `params`, one or several
     parameters, each of which changes in the methods that have it (`lam` and `base__lam`); other methods stay as they
     are. `name` and `scale` are those of the axis in the figure, which draws `quantities` (default: the metrics, and
-    seconds when they are measured)."""
+    seconds when they are measured). `marks` are lines across it: a text and its value."""
 
     name: Annotated[str, Field(min_length=1)]
     split: Literal["train"] | None = None
@@ -146,6 +166,7 @@ class Sweep(Base):
     values: Values
     scale: Literal["linear", "log"] = "linear"
     quantities: list[str] = []
+    marks: dict[str, float | Literal["1/sqrt(tasks)"]] = {}
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
@@ -183,12 +204,21 @@ class Claim(Base):
     checks: list[dict[str, Any]] = []
 
 
+class Statistics(Base):
+    """Ranks of the methods by a metric over the data sets, Friedman's test, Holm's procedure against the `control`."""
+
+    metric: str
+    control: str
+    significance: Annotated[float, Field(gt=0, lt=1)] = 0.05
+
+
 class Reference(Base):
-    """A published number (`source: paper`) or one of ours (`source: stored`)."""
+    """A published number (`source: paper`) or one of ours (`source: stored`), of all tasks or of one."""
 
     dataset: str
     method: str
     quantity: str
+    task: str | None = None
     value: float
     std: float | None = None
     n: Count | None = None
@@ -224,6 +254,8 @@ class ExperimentSpec(Base):
     repeats: Count = 1
     metrics: Annotated[list[str], Field(min_length=1)]
     average: Literal["task", "sample"] = "task"
+    features: Features = "none"
+    keep: list[Literal["predictions"]] = []
     seed: Annotated[int, Field(ge=0)] = 0
     selection: Selection | None = None
     timing: Timing | None = None
@@ -231,6 +263,7 @@ class ExperimentSpec(Base):
     sweep: Sweep | None = None
     grids: dict[str, Values] = {}
     methods: Annotated[list[Method], Field(min_length=1)]
+    statistics: Statistics | None = None
     claims: list[Claim] = []
     reference: list[Reference] = []
     published: str | None = None
@@ -249,11 +282,7 @@ class ExperimentSpec(Base):
         return self.timing is not None or self.kind in TIMED_KINDS
 
     @property
-    def n_trials(self) -> int:
-        """Cells of one method in one setting: splits, or repeats of a measurement."""
-        return self.repeats if self.split is None else self.split.n_trials
-
-    @property
-    def selection_metric(self) -> str:
-        """The metric that parameters are chosen by."""
-        return (self.selection.metric if self.selection else None) or self.metrics[0]
+    def all_metrics(self) -> list[str]:
+        """The metrics of the experiment and those that data sets have instead: the columns of the table."""
+        own = [name for dataset in self.datasets for name in dataset.metrics or ()]
+        return list(dict.fromkeys([*self.metrics, *own]))

@@ -1,4 +1,4 @@
-"""Choice of parameters by cross-validation inside the training part of a split."""
+"""Choice of parameters by cross-validation inside the training part of a split, or on its validation part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def fit_fold(inputs: Mapping[str, Any], data_dir: str | None, fold: int) -> dict[str, Any]:
-    """Fit and score every candidate on one fold.
+    """Fit and score every candidate on one fold, or on the validation part of the split.
 
     Parameters
     ----------
@@ -39,12 +39,17 @@ def fit_fold(inputs: Mapping[str, Any], data_dir: str | None, fold: int) -> dict
     DataError, ValueError
         If the data cannot be loaded or split. A candidate that fails is an entry of `errors`.
     """
-    from mtlrun.experiments.trial import Part, fold_rows, load_trial
+    from mtlrun.experiments.featuresteps import cell_part
+    from mtlrun.experiments.trial import fold_rows, load_data, split_three
 
-    dataset, train, _ = load_trial(inputs, data_dir)
-    inside = dataset.subset(train)
+    dataset = load_data(inputs, data_dir)
+    train, _, validation = split_three(dataset, inputs["split"])
     search = inputs["search"]
-    return search_part(inputs, Part.of(inside, *list(fold_rows(inside, search["folds"], search["seed"]))[fold]))
+    if search.get("on") == "validation":
+        return search_part(inputs, cell_part(inputs, dataset, train, validation))
+    inside = dataset.subset(train)
+    rows = list(fold_rows(inside, search["folds"], search["seed"]))[fold]
+    return search_part(inputs, cell_part(inputs, inside, *rows))
 
 
 def search_part(inputs: Mapping[str, Any], part: Any) -> dict[str, Any]:

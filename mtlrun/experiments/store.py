@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from mtlrun.core.records import CellRecord, write_atomic
 from mtlrun.experiments.locks import Locks
@@ -52,6 +53,27 @@ class Store:
             If the folder cannot be written.
         """
         write_atomic(self.path(record.key), record.to_json())
+
+    def scores_path(self, key: str) -> Path:
+        """Return the file of the test scores of a cell, which is there when the cell keeps them."""
+        return self.cells / f"{key}.npz"
+
+    def save_scores(self, key: str, scores: Any) -> str:
+        """Write the test scores of a cell, as the array `scores`, and return the name of the file.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        import io
+
+        import numpy as np
+
+        content = io.BytesIO()
+        np.savez_compressed(content, scores=scores)
+        write_atomic(self.scores_path(key), content.getvalue())
+        return self.scores_path(key).name
 
     def old_records(self, keys: Collection[str]) -> dict[Names, CellRecord]:
         """Return the newest record of every (kind, dataset, method, trial) among the files of no planned key."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import get_tags
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
@@ -20,15 +19,14 @@ from mtlrun.data.load import load_dataset
 from mtlrun.estimators.pertask import takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
+from mtlrun.experiments.featuresteps import with_features
 from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.methods import complete, resolved, with_params
 from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
-from mtlrun.experiments.trainspec import FeatureStep, Training, TrainSpec
+from mtlrun.experiments.trainspec import Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
-from mtlrun.features import WeightedDegree
-from mtlrun.features.table import TableFeatures
 
 PER_TASK = "mtlrun.estimators.pertask:PerTask"
 PREFIX = "estimator__"
@@ -290,27 +288,6 @@ def _split(spec: TrainSpec, dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
         return split_rows(dataset, split)
     except ValueError as error:
         raise ConfigError(f"{spec.id}: split: {error}") from None
-
-
-def with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
-    """Return the part with the feature step applied, learned on its training rows, and the step."""
-    if features is None:
-        return part, None
-    step = _step(features, part.train)
-    train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
-    return replace(part, train=train, test=replace(part.test, X=step.transform(part.test.X), features=[])), step
-
-
-def _step(features: FeatureStep, dataset: Dataset) -> Any:
-    sparse = not isinstance(dataset.X, np.ndarray)
-    if features.kind == "table":
-        return TableFeatures({dataset.features.index(name): words for name, words in dataset.categories.items()})
-    if features.kind == "standardize":
-        return StandardScaler(with_mean=not sparse)
-    if features.kind == "max-abs":
-        return MaxAbsScaler()
-    options = features.model_dump(exclude={"kind"}, exclude_none=True)
-    return WeightedDegree(degree=1) if features.kind == "one-hot" else WeightedDegree(**options)
 
 
 def _check_features(spec: TrainSpec, dataset: Dataset) -> None:

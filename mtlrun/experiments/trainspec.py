@@ -96,6 +96,14 @@ class TrainSpec(Base):
             raise ValueError("a training file evaluates one split: leave 'trials' out and use random or published")
         return self
 
+    @model_validator(mode="after")
+    def _own_sections(self) -> TrainSpec:
+        if self.dataset.own:
+            raise ValueError(f"a training file has {next(iter(self.dataset.own))!r} itself, not inside 'dataset'")
+        if self.split.validation is not None or (self.selection and self.selection.on != "folds"):
+            raise ValueError("a training file chooses parameters by folds: it has no validation part")
+        return self
+
     @property
     def datasets(self) -> list[DatasetSpec]:
         """The data set, as an experiment has it."""
@@ -250,5 +258,5 @@ def _plain(spec: TrainSpec) -> dict[str, Any]:
     config = spec.model_dump(by_alias=True, exclude={"dataset"}, exclude_none=True)
     config["dataset"] = {"id": spec.dataset.id, **spec.dataset.options}
     if spec.selection is not None:
-        config["selection"]["metric"] = spec.selection_metric
+        config["selection"] = {"folds": spec.selection.folds, "metric": spec.selection_metric}
     return config

@@ -20,6 +20,7 @@ from mtlrun.core.errors import DataError, MtlrunError
 from mtlrun.core.metrics import Metric, average, get_metric, labels_from_scores
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
+from mtlrun.data.makers import paper_partition
 from mtlrun.data.splitters import (
     GROUP,
     TIME,
@@ -29,6 +30,7 @@ from mtlrun.data.splitters import (
     random_split,
     time_folds,
 )
+from mtlrun.experiments.keys import derive_seed
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "average_precision")
@@ -166,7 +168,7 @@ def load_data(inputs: Mapping[str, Any], data_dir: str | None) -> Dataset:
 
 
 def split_rows(dataset: Dataset, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training and test rows of one trial.
+    """Return the training and test rows of one trial; rows for validation are in neither.
 
     Raises
     ------
@@ -175,6 +177,48 @@ def split_rows(dataset: Dataset, split: Mapping[str, Any]) -> tuple[np.ndarray, 
     ValueError
         If a part would be empty.
     """
+    train, test, _ = split_three(dataset, split)
+    return train, test
+
+
+def split_three(dataset: Dataset, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the training, test and validation rows of one trial; see `split_rows`.
+
+    The training rows of a random split are those that it has without a validation part, which is taken out of the
+    others; that of a published split is taken out of its training rows.
+    """
+    if split["kind"] == "balanced":
+        train, validation, test = paper_partition(dataset, split["train"], split["seed"])
+        return train, test, validation
+    train, test = _two_parts(dataset, split)
+    part = split.get("validation")
+    if part is None:
+        return train, test, np.array([], dtype=int)
+    seed = derive_seed(split["seed"], "validation")
+    if split["kind"] == "published":
+        train, validation = _take(dataset, train, part, train, seed)
+        return train, test, validation
+    test, validation = _take(dataset, test, part, np.arange(dataset.n_samples), seed)
+    return train, test, validation
+
+
+def _take(dataset: Dataset, rows: np.ndarray, part: float, of: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
+    tasks = np.zeros(dataset.n_samples, dtype=int) if dataset.task_id is None else dataset.task_id
+    order = np.random.default_rng(seed).permutation(rows)
+    taken = []
+    for task in np.unique(tasks[of]):
+        mine = order[tasks[order] == task]
+        count = int(part * np.sum(tasks[of] == task))
+        taken.append(mine[: max(0, min(count, len(mine) - 1))])  # a task with rows keeps one
+    validation = np.sort(np.concatenate(taken))
+    rest = rows[~np.isin(rows, validation)]
+    if not len(validation) or not len(rest):
+        raise ValueError(f"validation={part} leaves a part empty ({len(validation)} of {len(rows)} rows)")
+    return rest, validation
+
+
+def _two_parts(dataset: Dataset, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     trial, seed = split["trial"], split["seed"]
     if split["kind"] == "published":
         published = dataset.splits.get(split["name"])

@@ -103,8 +103,11 @@ def _evaluation_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work
         facts["key"] = cell.needs
 
     def finish(outcomes: list[Outcome]) -> CellRecord:
+        scores = (outcomes[0].value or {}).pop("scores", None)
         record = _recorded(plan, cell, outcomes[0])
         record.selection = facts
+        if scores is not None:  # written before the record: a finished cell has them
+            record.result["predictions"] = store.save_scores(cell.key, scores)
         return record
 
     return Work([(dict(cell.inputs), _text(plan.data_dir), facts.get("chosen") or {}, serial)], finish)

@@ -63,7 +63,7 @@ GOLDEN = {
         "  5 | datasets: [digits]\n"
         "  6 | split: {kind: random, train: 0.4, trails: 3}\n"
         "                                        ^^^^^^ did you mean 'trials'?   "
-        "valid keys: kind, train, trials, folds, name",
+        "valid keys: kind, train, trials, folds, name, validation",
     ),
     "wrong type": (
         changed("trials: 3", "trials: many"),

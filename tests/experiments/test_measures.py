@@ -105,7 +105,7 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     assert (short.status, long.status, long.seconds) == ("ok", TIMEOUT, {"limit": 2})
     assert made.todo() == ([], [])
     build_report(made.folder)
-    raised = lab.plan(slow.replace("2}", "4}"))
+    raised = lab.plan(slow.replace("seconds: 2", "seconds: 4"))
     assert [cell.state for cell in raised.evaluations] == ["done", "failed"]
 
 

@@ -74,7 +74,7 @@ def test_all_problems_at_once_with_their_places(write):
         "  5 | method: IndependentRigde\n"
         "  6 | split: {kind: random, train: 1.5, trails: 2}\n"
         "                                        ^^^^^^ did you mean 'trials'?   "
-        "valid keys: kind, train, trials, folds, name\n"
+        "valid keys: kind, train, trials, folds, name, validation\n"
         "a.yaml:7:11: unknown metric 'acu'\n"
         "  6 | split: {kind: random, train: 1.5, trails: 2}\n"
         "  7 | metrics: [acu]\n"

@@ -1,0 +1,228 @@
+"""Data sets with a split, metrics and features of their own; validation parts; kept predictions; ranks in files."""
+
+import numpy as np
+import pytest
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.data.load import load_dataset
+from mtlrun.experiments.featuresteps import cell_part
+from mtlrun.experiments.store import Store
+from mtlrun.experiments.trial import split_three
+from mtlrun.report.build import build_report
+
+
+def with_datasets(lab, entries, split="split: {kind: random, train: 0.5, trials: 2}"):
+    text = lab.tiny.replace(f"datasets: [{lab.data}]", f"datasets: {entries}")
+    return text.replace("split: {kind: random, train: 0.5, trials: 2}", split)
+
+
+def own(lab, extra, label="second"):
+    return f"[{lab.data}, {lab.data[:-1]}, label: {label}, {extra}}}]"
+
+
+def test_the_key_has_nothing_new_where_nothing_is_said(lab):
+    cell = lab.plan().evaluations[0]
+    assert not {"features", "keep"} & set(cell.inputs)
+    assert set(cell.inputs["split"]) == {"kind", "train", "trial", "seed"}
+    assert set(lab.plan().selections[0].inputs["search"]) == {"folds", "metric", "seed"}
+
+
+def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
+    text = with_datasets(
+        lab, own(lab, "split: {kind: kfold, folds: 3}, metrics: [accuracy, auc], features: standardize")
+    )
+    made = lab.plan(text)
+    first, second = made.evaluations[0], made.evaluations[4]
+    assert (first.dataset, second.dataset) == ("simulated-rmtl", "second")
+    assert len(made.evaluations) == 4 + 6
+    assert (second.inputs["split"]["kind"], second.inputs["metrics"]) == ("kfold", ["accuracy", "auc"])
+    assert second.inputs["features"] == "standardize"
+    assert first.key == lab.plan().evaluations[0].key
+    searched = next(c for c in made.selections if c.dataset == "second")
+    assert searched.inputs["search"]["metric"] == "accuracy"
+    assert made.run_json()["config"]["metrics"] == ["auc", "accuracy"]
+    assert made.run_json()["config"]["datasets"][1]["split"] == {"kind": "kfold", "folds": 3}
+    assert lab.run(text).n_ok == 10
+    store = Store(made.folder)
+    assert set(store.load(first.key).metrics) == {"auc"}
+    assert set(store.load(second.key).metrics) == {"accuracy", "auc"}
+    assert store.load(second.key).result["tasks"] == [f"task {t}" for t in range(6)]
+    build_report(made.folder)
+
+
+def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
+    entries = f"[{lab.data[:-1]}, split: {{train: 0.5}}}}]"
+    assert [c.inputs["split"]["train"] for c in lab.plan(with_datasets(lab, entries, "")).evaluations] == [0.5, 0.5]
+    with pytest.raises(ConfigError, match="missing key 'split'"):
+        lab.plan(with_datasets(lab, f"[{lab.data}]", ""))
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("split: {kind: kfold}", "a kfold split needs folds"),
+        ("metrics: [acu]", "unknown metric 'acu'"),
+        ("metrics: []", "must not be empty"),
+        ("features: scale", "must be 'standardize', 'max-abs' or 'none'"),
+    ],
+)
+def test_what_a_data_set_cannot_say(lab, extra, message):
+    with pytest.raises(ConfigError, match=message):
+        lab.plan(with_datasets(lab, own(lab, extra)))
+
+
+def test_a_swept_ratio_needs_random_splits(lab):
+    text = with_datasets(lab, own(lab, "split: {kind: kfold, folds: 3}")).replace("kind: evaluate", "kind: sweep")
+    with pytest.raises(ConfigError, match="a kfold split has no 'train' that could change"):
+        lab.plan(text + "sweep: {name: ratio, split: train, values: [0.3, 0.5]}\n")
+
+
+def test_features_are_learned_on_the_training_rows():
+    dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
+    dataset.X[30:] += 5
+    part = cell_part({"features": "standardize"}, dataset, np.arange(30), np.arange(30, 60))
+    np.testing.assert_allclose(part.train.X.mean(axis=0), 0, atol=1e-12)
+    assert (part.test.X.mean(axis=0) > 2).all()
+    assert cell_part({}, dataset, np.arange(30), np.arange(30, 60)).train.X is not part.train.X
+
+
+def test_features_are_part_of_the_key_and_of_the_numbers(lab):
+    plain = lab.tiny
+    lab.run(plain)
+    made = lab.plan(plain + "features: standardize\n")
+    assert {cell.state for cell in made.cells} == {"stale"}
+    lab.run(plain + "features: standardize\n")
+    before, now = (Store(made.folder).load(cells[0].key) for cells in (lab.plan(plain).evaluations, made.evaluations))
+    assert before.metrics != now.metrics
+
+
+SPLIT = {"kind": "random", "train": 0.3, "trial": 0, "seed": 7}
+
+
+@pytest.mark.parametrize("dataset", [("simulated-rmtl", {"n": 60, "d": 8, "m": 6, "rank": 2}), ("landmine-like", {})])
+def test_the_parts_are_disjoint_and_of_the_asked_sizes(dataset):
+    name, options = dataset
+    loaded = load_dataset(name, **options) if options else ragged()
+    train, test, validation = split_three(loaded, {**SPLIT, "validation": 0.4})
+    assert np.array_equal(train, split_three(loaded, SPLIT)[0]), "the training rows do not depend on the rest"
+    together = np.concatenate([train, test, validation])
+    assert sorted(together) == list(range(loaded.n_samples))
+    groups = np.zeros(loaded.n_samples, dtype=int) if loaded.task_id is None else loaded.task_id
+    np.testing.assert_array_equal(np.bincount(groups[validation]), (0.4 * np.bincount(groups)).astype(int))
+    again = split_three(loaded, {**SPLIT, "validation": 0.4})[2]
+    assert np.array_equal(validation, again)
+    assert not np.array_equal(validation, split_three(loaded, {**SPLIT, "seed": 8, "validation": 0.4})[2])
+
+
+def ragged():
+    from mtlrun.data.dataset import Dataset
+
+    rng = np.random.default_rng(0)
+    task_id = np.repeat([0, 1, 2], [20, 40, 30])
+    return Dataset(X=rng.normal(size=(90, 3)), y=np.sign(rng.normal(size=90)), task_type="binary", task_id=task_id)
+
+
+def test_published_training_rows_give_up_a_part():
+    dataset = ragged()
+    dataset.splits["own"] = [(np.arange(60), np.arange(60, 90))]
+    split = {"kind": "published", "name": "own", "trial": 0, "seed": 1, "validation": 0.25}
+    train, test, validation = split_three(dataset, split)
+    assert np.array_equal(test, np.arange(60, 90))
+    assert sorted(np.concatenate([train, validation])) == list(range(60))
+    assert np.bincount(dataset.task_id[validation]).tolist() == [5, 10]
+
+
+def test_selection_on_the_validation_part(lab):
+    text = lab.tiny.replace("train: 0.5", "train: 0.3, validation: 0.3").replace("{folds: 2}", "{on: validation}")
+    made = lab.plan(text)
+    assert made.selections[0].inputs["search"]["on"] == "validation"
+    assert made.evaluations[0].inputs["split"]["validation"] == 0.3
+    assert lab.run(text).n_ok == 4
+    store = Store(made.folder)
+    searched, final = store.load(made.selections[0].key), store.load(made.evaluations[0].key)
+    assert [len(row["folds"]) for row in searched.selection["candidates"]] == [1, 1]
+    assert (final.counts["n_train"], final.counts["n_test"]) == (18, 24)
+    assert final.selection["chosen"] == searched.selection["chosen"]
+    assert made.run_json()["config"]["selection"] == {"on": "validation", "metric": "auc"}
+    build_report(made.folder)
+
+
+@pytest.mark.parametrize(
+    ("split", "selection", "message"),
+    [
+        ("train: 0.5", "{on: validation}", "needs a split with a part 'validation'"),
+        ("train: 0.5, validation: 0.2", "{on: validation, folds: 3}", "has no folds"),
+        ("train: 0.5, validation: 0.5", "{on: validation}", "leave no rows to test on"),
+        ("train: 0.5, validation: 0.2", "{on: valdation}", "must be 'folds' or 'validation'"),
+    ],
+)
+def test_what_a_validation_part_cannot_be(lab, split, selection, message):
+    with pytest.raises(ConfigError, match=message):
+        lab.plan(lab.tiny.replace("train: 0.5", split).replace("{folds: 2}", selection))
+
+
+def test_predictions_are_kept_where_asked_for(lab):
+    made = lab.plan(lab.tiny + "keep: [predictions]\n")
+    assert made.evaluations[0].key != lab.plan().evaluations[0].key
+    assert made.selections[0].key == lab.plan().selections[0].key
+    assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
+    store = Store(made.folder)
+    for cell in made.evaluations:
+        record = store.load(cell.key)
+        with np.load(store.cells / record.result["predictions"], allow_pickle=False) as kept:
+            assert (kept["scores"].shape, kept["scores"].dtype) == ((30, 6), np.float32)
+    assert not (store.cells / f"{made.selections[0].key}.npz").exists()
+
+
+STATISTICS = "statistics: {metric: auc, control: strong}\n"
+
+
+def test_ranks_need_their_section(lab):
+    claim = """\
+claims:
+  - id: ranks
+    text: t
+    checks:
+      - {kind: rejections, control: strong, at_least: 1}
+      - {kind: value, quantity: average_rank, of: weak, at_most: 2}
+"""
+    with pytest.raises(ConfigError, match="ranks need the section 'statistics'"):
+        lab.plan(lab.tiny + claim)
+    made = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + STATISTICS + claim)
+    assert made.run_json()["config"]["statistics"] == {"metric": "auc", "control": "strong", "significance": 0.05}
+    with pytest.raises(ConfigError, match="unknown method 'stron'"):
+        lab.plan(lab.tiny + STATISTICS.replace("strong", "stron"))
+    with pytest.raises(ConfigError, match="unknown metric of this experiment 'mse'"):
+        lab.plan(lab.tiny + STATISTICS.replace("auc", "mse"))
+
+
+def test_references_and_checks_may_name_a_task(lab):
+    more = """\
+claims:
+  - {id: c, text: t, checks: [{kind: value, quantity: auc, of: weak, task: [task 0, task 1], at_least: 0}]}
+reference:
+  - {dataset: simulated-rmtl, method: weak, quantity: auc, task: task 2, value: 0.5, absolute: 1}
+"""
+    made = lab.plan(lab.tiny + more)
+    assert made.run_json()["config"]["reference"][0]["task"] == "task 2"
+    lab.run(lab.tiny + more)
+    build_report(made.folder)
+
+
+def test_a_training_file_has_its_sections_itself(lab):
+    from mtlrun.experiments.trainspec import load_training
+
+    text = """\
+schema: 1
+kind: train
+id: lab/own
+dataset: {id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2OWN}
+method: IndependentRidge
+split: {train: 0.5}
+metrics: [auc]
+"""
+    assert load_training(lab.write(text.replace("OWN", ""))).spec.split.train == 0.5
+    with pytest.raises(ConfigError, match="has 'features' itself"):
+        load_training(lab.write(text.replace("OWN", ", features: standardize")))
+    with pytest.raises(ConfigError, match="no validation part"):
+        load_training(lab.write(text.replace("OWN", "").replace("train: 0.5", "train: 0.5, validation: 0.1")))
