@@ -56,7 +56,7 @@ def _panel(run: Run, name: str, searches: dict[str, list[CellRecord]]) -> Panel:
               for place, method in enumerate(run.methods)]  # fmt: skip
     values = [x for curve in curves for x in curve.x]
     log = bool(values) and are_numbers(values) and min(values) > 0 and max(values) >= LOG_SPAN * min(values)
-    return Panel(f"{metric} (cross-validation)", False, curves, axis=name, x_log=log)
+    return Panel(f"{metric} (validation)", False, curves, axis=name, x_log=log)
 
 
 def _curve(method: str, place: int, name: str, searches: Sequence[CellRecord], better: bool) -> Curve:

@@ -21,6 +21,8 @@ SECTIONS = {
     "sweep": "Axis",
     "statistics": "Tests",
 }
+#: What a data set may have instead of the experiment.
+OWN = ("split", "metrics", "features")
 EDGE_NOTE = {"low": "lowest", "high": "highest"}
 
 
@@ -43,6 +45,10 @@ def protocol_section(run: Run) -> Section:
     for name, title in SECTIONS.items():
         if config.get(name):
             section.lines.append(f"{title}: {facts(config[name])}.")
+    for entry in as_list(config.get("datasets")):
+        own = {k: entry[k] for k in OWN if isinstance(entry, Mapping) and entry.get(k) is not None}
+        if own:
+            section.lines.append(f"Of {entry.get('label') or entry['id']} instead: {facts(own)}.")
     if run.info.get("overrides"):
         section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
     methods = as_list(config.get("methods"))
@@ -87,10 +93,9 @@ def search_section(run: Run) -> Section:
         )
     if not grid.rows:
         return section
-    section.lines.append(
-        "Chosen by cross-validation inside the training part of every split; "
-        "methods with the same objective share a search."
-    )
+    validated = (run.config.get("selection") or {}).get("on") == "validation"
+    how = "on the validation part" if validated else "by cross-validation inside the training part"
+    section.lines.append(f"Chosen {how} of every split; methods with the same objective share a search.")
     if edges_seen:
         section.lines.append(
             f"{edges_seen} of {len(grid.rows)} rows ended at an edge of their grid at least once: "

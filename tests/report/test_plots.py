@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.core.errors import UnknownNameError, UserError
 from mtlrun.core.records import CellRecord
+from mtlrun.report.build import build_report
 from mtlrun.report.folder import read_run
 from mtlrun.report.paths import path_figures
 from mtlrun.report.plots import plot
+from mtlrun.report.writers import markdown
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def searched(maker):
 def test_a_path_takes_the_best_of_the_other_parameters(searched):
     (figure,) = path_figures(read_run(searched.write()))
     alpha, beta = figure.panels
-    assert (alpha.axis, alpha.x_log, alpha.quantity) == ("alpha", True, "auc (cross-validation)")
+    assert (alpha.axis, alpha.x_log, alpha.quantity) == ("alpha", True, "auc (validation)")
     curve, without, _ = alpha.curves
     assert (curve.x, without.x) == ([0.1, 1.0, 10.0], [])
     assert curve.y == pytest.approx([0.57, 0.67, 0.77])
@@ -94,3 +96,11 @@ def test_the_command(searched, tmp_path):
     form = runner.invoke(app, ["plot", folder, "--kind", "path", "--out", str(tmp_path / "made.gif")])
     assert form.exit_code == 2
     assert ".pdf" in form.stderr
+
+
+def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has_of_its_own(searched):
+    searched.config["selection"] = {"on": "validation", "metric": "auc"}
+    searched.config["datasets"] = [{"id": "alpha", "split": {"kind": "kfold", "folds": 10}, "metrics": ["auc"]}]
+    text = markdown(build_report(searched.write()))
+    assert "Chosen on the validation part of every split; methods with the same objective share a search." in text
+    assert "Of alpha instead: split (kind kfold, folds 10), metrics [auc]." in text
