@@ -81,7 +81,7 @@ def solve_ladm(
     feasibility : float, default 1e-5
         Corrected: largest ||violation of the constraint||_F / max(1, ||Y||_F).
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
-        Warm start of the parts, and of mu if a result of this function.
+        Warm start of the parts; with the constraint and as printed also of mu, if a result of this function.
     rotation : Rotation, optional
         From `prepare` with the same data and `fit_intercept`; made if not given and needed.
     fit_intercept : bool, default False
@@ -120,7 +120,8 @@ def solve_ladm(
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
         run.begin_at(first if basis is None else rotate_parts(basis, first))
-        if isinstance(start, SolverResult) and "mu" in start.info:
+        # The corrected run takes a mu of its own: a last one, grown to stop that run, would freeze this one where it is.
+        if isinstance(start, SolverResult) and "mu" in start.info and not isinstance(run, _PenalisedRun):
             run.mu = start.info["mu"]
     if mu is not None:
         run.mu = mu
