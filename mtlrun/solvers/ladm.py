@@ -120,7 +120,7 @@ def solve_ladm(
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
         run.begin_at(first if basis is None else rotate_parts(basis, first))
-        # The corrected run takes a mu of its own: a last one, grown to stop that run, would freeze this one where it is.
+        # The corrected run takes a mu of its own: the last one, grown to stop that run, would freeze this one.
         if isinstance(start, SolverResult) and "mu" in start.info and not isinstance(run, _PenalisedRun):
             run.mu = start.info["mu"]
     if mu is not None:
