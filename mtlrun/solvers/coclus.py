@@ -11,6 +11,7 @@ from mtlrun.core.losses import Loss
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.rotation import Rotation, prepare
+from mtlrun.solvers.rowspace import in_row_space, lift
 
 # The equations for W are solved to this part of their residual at the last W, in at most so many steps.
 _INNER, _INNER_STEPS = 1e-1, 50
@@ -66,6 +67,7 @@ def solve_coclus(
     SolverResult
         parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the last relative decrease.
     """
+    data, basis = in_row_space(data)
     equations = _Equations(prepare(data, fit_intercept), loss)
     tasks = _TaskSpace(data.n_tasks, shared, low_rank, k)
     W, b = np.zeros((data.n_features, data.n_tasks)), np.zeros(data.n_tasks)
@@ -81,7 +83,7 @@ def solve_coclus(
             break
     Q = W @ share
     return SolverResult(
-        parts=np.stack([W - Q, Q]),
+        parts=lift(basis, np.stack([W - Q, Q])),
         intercept=equations.intercept(W, b),
         converged=bool(crit <= tol),
         n_iter=len(objective) - 1,

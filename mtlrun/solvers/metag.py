@@ -10,6 +10,7 @@ from mtlrun.core.rows import compiled
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 from mtlrun.solvers.rotation import Rotation, prepare
+from mtlrun.solvers.rowspace import in_row_space, lift
 
 # The first steps of the flows are tried with these multiples of the typical curvature; the best one goes on.
 _TRIALS = (0.03, 0.3, 3.0)
@@ -126,6 +127,7 @@ def solve_metag(
     SolverResult
         One part.
     """
+    data, basis = in_row_space(data)
     rotation = prepare(data, fit_intercept)
     term = LeastSquares(rotation, ridge)
     W, T = term.alone(), data.n_tasks
@@ -138,7 +140,7 @@ def solve_metag(
     it, primal, dual = gaps[-1]
     gap = relative_gap(primal, dual)
     return SolverResult(
-        parts=np.ascontiguousarray(W.T)[None],
+        parts=np.ascontiguousarray(lift(basis, W.T))[None],
         intercept=rotation.intercept(W.T),
         converged=gap <= tol,
         n_iter=it,
