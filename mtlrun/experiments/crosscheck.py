@@ -25,7 +25,7 @@ from mtlrun.experiments.yamlmarks import KeyPath
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.
-FIXED = ("schema", "id", "title", "kind", "default_for", "paper", "profiles")
+FIXED = ("schema", "id", "title", "kind", "extends", "default_for", "paper", "profiles")
 
 
 def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[Finding]:

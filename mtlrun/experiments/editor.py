@@ -47,9 +47,8 @@ def config_schema() -> dict[str, Any]:
     quantities = sorted({*METRICS, *(name for info in MEASURES.values() for name in info.quantities)})
     definitions["QuantityName"] = {"anyOf": [{"enum": quantities}, {"type": "string"}]}
     _properties(definitions["Method"])["measure"] = {"$ref": "#/$defs/MeasureName"}
-    definitions["Method"]["oneOf"] = [{"required": ["estimator"]}, {"required": ["measure"]}]
     _properties(definitions["TrainSpec"])["metrics"]["items"] = {"$ref": "#/$defs/MetricName"}
-    definitions["ExperimentSpec"].update(_by_kind())
+    definitions["ExperimentSpec"].update(_by_kind(definitions["ExperimentSpec"]["required"]))
     experiment = _properties(definitions["ExperimentSpec"])
     experiment["metrics"]["items"] = {"$ref": "#/$defs/QuantityName"}
     for name in ("default_for", "tolerance"):
@@ -67,17 +66,26 @@ def config_schema() -> dict[str, Any]:
     }
 
 
-def _by_kind() -> dict[str, Any]:
-    """Return what an experiment must have by its kind: `split` and metrics, or measures."""
+def _by_kind(required: list[str]) -> dict[str, Any]:
+    """Return what an experiment has by its kind, and what it must have unless it extends another."""
     measured = {"properties": {"kind": {"enum": list(MEASURE_KINDS)}}, "required": ["kind"]}
     fitted = {
-        "required": ["split", "datasets"],
         "properties": {
             "metrics": {"items": {"$ref": "#/$defs/MetricName"}},
-            "methods": {"items": {"required": ["estimator"]}},
+            "methods": {"items": {"not": {"required": ["measure"]}}},
         },
     }
-    return {"if": measured, "then": {"properties": {"methods": {"items": {"required": ["measure"]}}}}, "else": fitted}
+    whole = {"properties": {"methods": {"items": {"anyOf": [{"required": [n]} for n in ("estimator", "measure")]}}}}
+    with_data = {"if": measured, "else": {"required": ["datasets"]}}
+    own = [name for name in required if name in ("schema", "id", "title")]
+    return {
+        "required": own,
+        "allOf": [
+            {"if": measured, "then": {"properties": {"methods": {"items": {"not": {"required": ["estimator"]}}}}}},
+            {"if": measured, "else": fitted},
+            {"if": {"required": ["extends"]}, "else": {"required": required, "allOf": [whole, with_data]}},
+        ],
+    }
 
 
 def _properties(definition: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""An experiment file with a profile and overrides laid over it; every value remembers where it came from."""
+"""An experiment file over what it extends, below a profile and overrides; values know where they come from."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mtlrun.core.errors import ConfigError, suggest
@@ -31,18 +31,57 @@ class Origin:
     where: str = ""
 
 
+#: What a file that extends another one does not take from it.
+OWN = ("id", "title", "kind", "default_for", "extends")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is laid over the data: a file, or a profile of it.
+
+    Attributes
+    ----------
+    document : Document
+    text : str
+        Before the line in the texts of origins.
+    foreign : bool
+        Whether it is another file than the one that problems are shown in.
+    new_methods : bool
+        Whether methods with labels that are not there yet are added.
+    """
+
+    document: Document
+    text: str = ""
+    foreign: bool = False
+    new_methods: bool = False
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Return the origin of the value at a path of the file."""
+        value, key = self.document.value_mark(path), self.document.key_mark(path)
+        line = f"{self.text}line {value.line}" if value else self.text
+        if not self.foreign:
+            return Origin(line, key, value)
+        place = f":{value.line}:{value.column}" if value else ""
+        return Origin(f"{self.document.name}, {line}", where=f"{self.document.name}{place}")
+
+
 @dataclass
 class Layers:
-    """Plain data, the origin of everything in it, and what went wrong while it was put together."""
+    """Plain data, the origin of everything in it, and what went wrong while it was put together.
+
+    `bases` are the files that the document extends, the lowest first.
+    """
 
     document: Document
     data: dict[str, Any]
     origins: dict[KeyPath, Origin]
     problems: list[Problem] = field(default_factory=list)
+    bases: tuple[Document, ...] = ()
 
     @classmethod
-    def of(cls, document: Document) -> Layers:
-        """Start with the file itself; its profiles are not part of the result.
+    def of(cls, document: Document, bases: Sequence[Document] = ()) -> Layers:
+        """Start with the file itself, laid over the files that it extends: mappings are merged, lists are replaced,
+        methods are merged by label and new ones added.
 
         Raises
         ------
@@ -52,24 +91,42 @@ class Layers:
         if not isinstance(document.data, dict):
             what = "is empty" if document.data is None else "must be a mapping with keys such as 'id' and 'methods'"
             raise ConfigError(f"{document.name}: an experiment file {what}")
-        layers = cls(document, copy.deepcopy(document.data), {})
-        for path in document.values:
-            layers.origins[path] = _file_origin(document, path, "")
+        layers = cls(document, {}, {}, bases=tuple(bases))
+        for i, source in enumerate(layers._sources()):
+            inherited = OWN if source.foreign else ()
+            content = {key: value for key, value in source.document.data.items() if key not in inherited}
+            if i == 0:
+                layers.data = copy.deepcopy(content)
+                kept = [p for p in source.document.values if not p or p[0] not in inherited]
+                layers.origins = {path: source.origin(path) for path in kept}
+                continue
+            for key, value in content.items():
+                layers._merge(value, (key,), (key,), source)
         return layers
+
+    def _sources(self, text: str = "") -> list[_Source]:
+        """Return all files from the lowest to that of the experiment."""
+        below = [_Source(base, text, foreign=True, new_methods=True) for base in self.bases]
+        return [*below, _Source(self.document, text, new_methods=True)]
+
+    @property
+    def profiles(self) -> list[str]:
+        """Names of the profiles of all files."""
+        found = [source.document.data.get("profiles") for source in self._sources()]
+        return list(dict.fromkeys(str(name) for names in found if isinstance(names, dict) for name in names))
 
     def apply_profile(self, name: str, fixed: tuple[str, ...]) -> None:
         """Lay a profile over the data: mappings are merged, lists replaced, methods merged by label."""
-        profiles = self.document.data.get("profiles")
-        overrides = profiles.get(name) if isinstance(profiles, dict) else None
-        if not isinstance(overrides, dict):
-            return
-        root: KeyPath = ("profiles", name)
-        for key, value in overrides.items():
-            if key in fixed:
-                mark = self.document.key_mark((*root, key))
-                self.problems.append(Problem(mark, f"a profile cannot change {key!r}"))
-                continue
-            self._merge(value, (key,), (*root, key), f"profile {name}, ")
+        for source in self._sources(f"profile {name}, "):
+            profiles = source.document.data.get("profiles")
+            overrides = profiles.get(name) if isinstance(profiles, dict) else None
+            for key, value in overrides.items() if isinstance(overrides, dict) else ():
+                path: KeyPath = ("profiles", name, key)
+                if key in fixed:
+                    origin = source.origin(path)
+                    self.problems.append(Problem(origin.key, f"a profile cannot change {key!r}", where=origin.where))
+                else:
+                    self._merge(value, (key,), path, replace(source, new_methods=False))
 
     def apply_override(self, text: str, fixed: tuple[str, ...]) -> None:
         """Lay one ``a.b=c`` over the data; the value is YAML, a method is named by its label."""
@@ -113,28 +170,33 @@ class Layers:
             path = path[:-1]
         return self.origins.get(path, Origin("default"))
 
-    def _merge(self, value: Any, path: KeyPath, source: KeyPath, text: str) -> None:
+    def _merge(self, value: Any, path: KeyPath, place: KeyPath, source: _Source) -> None:
+        """Lay a value, which stands at `place` of a source, over the data at `path`."""
         current = self._get(path)
         if isinstance(current, dict) and isinstance(value, dict):
             for key, item in value.items():
-                self._merge(item, (*path, key), (*source, key), text)
+                self._merge(item, (*path, key), (*place, key), source)
         elif path == ("methods",) and isinstance(current, list) and isinstance(value, list):
             for i, item in enumerate(value):
-                self._merge_method(item, current, (*source, i), text)
+                self._merge_method(item, current, (*place, i), source)
         else:
             self._set(path, copy.deepcopy(value))
-            self._record(path, value, lambda below: _file_origin(self.document, (*source, *below), text))
+            self._record(path, value, lambda below: source.origin((*place, *below)))
 
-    def _merge_method(self, item: Any, current: list[Any], source: KeyPath, text: str) -> None:
+    def _merge_method(self, item: Any, current: list[Any], place: KeyPath, source: _Source) -> None:
         labels = [m.get("label") if isinstance(m, dict) else None for m in current]
         label = item.get("label") if isinstance(item, dict) else None
         if label is not None and label in labels:
-            self._merge(item, ("methods", labels.index(label)), source, text)
+            self._merge(item, ("methods", labels.index(label)), place, source)
             return
-        mark = self.document.value_mark((*source, "label"))
+        if source.new_methods:
+            current.append(copy.deepcopy(item))
+            self._record(("methods", len(labels)), item, lambda below: source.origin((*place, *below)))
+            return
+        origin = source.origin((*place, "label"))
         near = suggest(str(label), [str(name) for name in labels], 1)
         hint = f"did you mean {near[0]!r}?" if near else "a profile changes methods of the file, named by their label"
-        self.problems.append(Problem(mark, f"unknown method {label!r}", hint))
+        self.problems.append(Problem(origin.value, f"unknown method {label!r}", hint, origin.where))
 
     def _path_of(self, name: str) -> KeyPath:
         """Split ``methods.APG-RMTL.params.tol``; entries of lists are named by label, id or number."""
@@ -195,9 +257,3 @@ def _paths(value: Any) -> list[KeyPath]:
     for step, item in items:
         found += [(step, *below) for below in _paths(item)]
     return found
-
-
-def _file_origin(document: Document, path: KeyPath, text: str) -> Origin:
-    value = document.value_mark(path)
-    key = document.key_mark(path)
-    return Origin(f"{text}line {value.line}" if value else text, key, value)

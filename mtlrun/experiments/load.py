@@ -110,9 +110,10 @@ def load_experiment(
     document = load_file(path, shown_path(path))
     if _is_training(document):
         raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
-    chosen = _choose_profile(document, profile)
+    bases = bases_of(document, path)
+    chosen = _choose_profile(Layers.of(document, bases), profile)
     given = list(overrides)
-    layers = _layers(document, chosen, given)
+    layers = _layers(document, bases, chosen, given)
     if seed is not None:
         layers.put(("seed",), seed, Origin("--seed", where=f"--seed {seed}"))
         given.append(f"seed={seed}")
@@ -127,7 +128,7 @@ def load_experiment(
         tuple(given),
         {path: origin.text for path, origin in layers.origins.items()},
         document.name,
-        _dataset_ids(document),
+        _dataset_ids(Layers.of(document, bases).data),
     )
 
 
@@ -149,8 +150,10 @@ def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> 
     problems: list[Problem] = []
     if _is_training(document):
         problems += validate_training(Layers.of(document), _path(data_dir))[1]
-    for name in () if _is_training(document) else _profiles(document):
-        problems += _validate(_layers(document, name, []), _path(data_dir))[1]
+    else:
+        bases = bases_of(document, path)
+        for name in _profiles(Layers.of(document, bases)):
+            problems += _validate(_layers(document, bases, name, []), _path(data_dir))[1]
     if problems:
         raise ConfigError(render(dict.fromkeys(problems), document))
     return document
@@ -160,8 +163,35 @@ def _is_training(document: Document) -> bool:
     return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
 
 
-def _layers(document: Document, profile: str, overrides: list[str]) -> Layers:
-    layers = Layers.of(document)
+def bases_of(document: Document, path: Path) -> list[Document]:
+    """Return the files that an experiment extends, the lowest first.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such experiment.
+    ConfigError
+        If files extend each other in a circle, or one of them is no experiment file.
+    """
+    bases: list[Document] = []
+    seen = [path.resolve()]
+    while isinstance(document.data, dict) and isinstance(document.data.get("extends"), str):
+        name = document.data["extends"]
+        path = path.parent / name if name.endswith((".yaml", ".yml")) else find(name)
+        if path.resolve() in seen:
+            raise ConfigError(f"{document.name}: extends {name!r}, which extends this file")
+        if not path.is_file():
+            raise ConfigError(f"{document.name}: there is no file {name} to extend")
+        seen.append(path.resolve())
+        document = load_file(path, shown_path(path))
+        if not isinstance(document.data, dict) or _is_training(document):
+            raise ConfigError(f"{document.name}: no experiment, so that none can extend it")
+        bases.insert(0, document)
+    return bases
+
+
+def _layers(document: Document, bases: list[Document], profile: str, overrides: list[str]) -> Layers:
+    layers = Layers.of(document, bases)
     layers.apply_profile(profile, FIXED)
     for text in overrides:
         layers.apply_override(text, FIXED)
@@ -183,29 +213,28 @@ def _validate(layers: Layers, data_dir: Path | None) -> tuple[ExperimentSpec | N
     return spec, problems
 
 
-def _profiles(document: Document) -> list[str]:
-    declared = document.data.get("profiles") if isinstance(document.data, dict) else None
-    return list(dict.fromkeys([*(declared if isinstance(declared, dict) else ()), FULL]))
+def _profiles(layers: Layers) -> list[str]:
+    return list(dict.fromkeys([*layers.profiles, FULL]))
 
 
-def _choose_profile(document: Document, profile: str | None) -> str:
-    known = _profiles(document)
+def _choose_profile(layers: Layers, profile: str | None) -> str:
+    known = _profiles(layers)
     if profile is None:
         return DEFAULT_PROFILE if DEFAULT_PROFILE in known else FULL
     if profile not in known:
-        raise UnknownNameError(f"profile of {document.name}:", profile, known)
+        raise UnknownNameError(f"profile of {layers.document.name}:", profile, known)
     return profile
 
 
-def _dataset_ids(document: Document) -> tuple[str, ...]:
-    entries = document.data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
+def _dataset_ids(data: Mapping[str, Any]) -> tuple[str, ...]:
+    entries = data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
     ids = (e.get("id") if isinstance(e, dict) else e for e in (entries if isinstance(entries, list) else ()))
     return tuple(dict.fromkeys(name for name in ids if isinstance(name, str)))
 
 
 def _plain(spec: ExperimentSpec) -> dict[str, Any]:
     """Return the experiment as plain data without empty optional fields; values of `params` are kept as they are."""
-    config = spec.model_dump(by_alias=True, exclude={"profiles", "grids"}, exclude_unset=True)
+    config = spec.model_dump(by_alias=True, exclude={"profiles", "grids", "extends"}, exclude_unset=True)
     config = {name: value for name, value in config.items() if value is not None}
     config["seed"] = spec.seed
     config["methods"] = [_plain_method(spec, method) for method in spec.methods]

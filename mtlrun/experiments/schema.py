@@ -63,8 +63,8 @@ class Paper(Base):
 class Split(Base):
     """How rows are parted. `random`: a fraction of the rows (of every task, for ragged sets) is for training, `trials`
     times; `kfold`: `folds` folds, each once the test part; `published`: the splits that come with the data set.
-    `balanced`: the fraction `train` of every task (where tasks are made of classes: equally many rows of every class, at
-    most that fraction of any; a row is in the same part in all tasks), the rest halved into validation and test part.
+    `balanced`: the fraction `train` of every task (where tasks are made of classes: equally many rows of every class,
+    at most that fraction of any; a row is in the same part in all tasks), the rest halved into validation and test part.
     `validation` takes more rows out of what would be test rows (`random`: a fraction of all rows) or training rows
     (`published`: a fraction of those), at random within every task of ragged sets: see `selection.on`."""
 
@@ -240,12 +240,14 @@ class Tolerance(Base):
 
 
 class ExperimentSpec(Base):
-    """A whole experiment file, with one profile applied."""
+    """A whole experiment file, with one profile applied, laid over the file that it `extends` (an id, or the path of a
+    file): all but `id`, `title`, `kind` and `default_for` is taken from there where it is not given."""
 
     schema_: Literal[1] = Field(alias="schema")
     id: Annotated[str, AfterValidator(experiment_id)]
     title: str
     kind: Literal["evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit"] = "evaluate"
+    extends: str | None = None
     description: str | None = None
     default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
     paper: Paper | None = None
