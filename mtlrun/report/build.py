@@ -38,6 +38,8 @@ class Report:
         Everything below the table, empty ones left out.
     figures : list of Figure
         Drawn by `mtlrun.report.figures`.
+    findings : list of Section
+        Those of `sections` that measurements and tests of ranks contribute.
     """
 
     run: Run
@@ -46,6 +48,7 @@ class Report:
     references: list[ReferenceVerdict]
     sections: list[Section]
     figures: list[Figure] = field(default_factory=list)
+    findings: list[Section] = field(default_factory=list)
 
     @property
     def planned(self) -> int:
@@ -111,9 +114,9 @@ def build_report(folder: Path) -> Report:
     groups = rank_groups(run, rows)
     claims = judge_claims(run, rows, groups)
     figures = sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
+    findings = measurement_sections(run) + statistics_sections(groups)
     sections = [
-        *measurement_sections(run),
-        *statistics_sections(groups),
+        *findings,
         tests_section(run, claims),
         axis_section(run, rows),
         comparison_section(run, rows),
@@ -129,4 +132,4 @@ def build_report(folder: Path) -> Report:
         rerun_section(run),
     ]
     references = compare_references(run, [*rows, *rank_rows(groups)])
-    return Report(run, rows, claims, references, [s for s in sections if not s.empty], figures)
+    return Report(run, rows, claims, references, [s for s in sections if not s.empty], figures, findings)

@@ -76,10 +76,8 @@ def search_section(run: Run) -> Section:
             continue
         searches = [run.selections[k] for r in records if (k := str(r.selection["key"])) in run.selections]
         chosen = Counter(facts(r.selection.get("chosen")) for r in records)
-        edges = Counter(
-            f"{p} {EDGE_NOTE.get(e, e)}" for r in records for p, e in (r.selection.get("edges") or {}).items()
-        )
-        edges_seen += bool(edges)
+        edges = _edge_text(records)
+        edges_seen += edges is not None
         sizes = [len(as_list(s.selection.get("candidates"))) for s in searches]
         grid.rows.append(
             [
@@ -88,7 +86,7 @@ def search_section(run: Run) -> Section:
                 max(sizes, default=None),
                 sum(_fits(s) for s in searches) or None,
                 "; ".join(_times(value, count, len(records)) for value, count in _by_count(chosen)),
-                "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None,
+                edges,
             ]
         )
     if not grid.rows:
@@ -103,6 +101,21 @@ def search_section(run: Run) -> Section:
         )
     section.grids.append(grid)
     return section
+
+
+def edge_hits(run: Run) -> list[str]:
+    """Return the rows whose parameter search ended at an edge of its grid, with the edges and how often."""
+    hits = []
+    for (dataset, method), cells in _groups(run).items():
+        edges = _edge_text([r for c in cells if (r := run.record(c)) is not None and r.selection.get("key")])
+        hits += [f"{dataset} / {method}: {edges}"] if edges else []
+    return hits
+
+
+def _edge_text(records: Sequence[CellRecord]) -> str | None:
+    found = (pair for r in records for pair in (r.selection.get("edges") or {}).items())
+    edges = Counter(f"{parameter} {EDGE_NOTE.get(end, end)}" for parameter, end in found)
+    return "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None
 
 
 def data_section(run: Run) -> Section:

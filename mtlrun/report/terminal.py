@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mtlrun.report.axis import axis_section
 from mtlrun.report.build import Report
 from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY
 from mtlrun.report.folder import PlannedCell
+from mtlrun.report.protocol import edge_hits
 from mtlrun.report.reading import reading_grid, task_note
-from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
+from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict
 from mtlrun.report.table import Row
 from mtlrun.report.text import Grid
 
@@ -26,31 +31,56 @@ STYLES = {
     "ok": "green",
 }
 MAX_FAILURES = 10
+MAX_EDGES = 5
 #: Columns that a narrow terminal goes without.
 DROP_FIRST = ("parallel", "n")
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print tables, claims, reference numbers and failures."""
+    """Print tables, findings, claims, reference numbers, edges of grids and failures; the counts come last."""
     print_tables(console, report)
+    for section in report.findings:
+        if section.lines:
+            _block(console, Text(section.title, style="bold"), [line.removeprefix("* ") for line in section.lines])
     for claim in report.claims:
-        _verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}. {claim.why}")
-    for reference in report.references:
-        name = f"{reference.dataset} / {reference.method}: {reference.quantity}"
-        if reference.ours is None:
-            _verdict(console, reference.verdict, f"{name}: {reference.why}")
-        else:
-            found = f"ours {reference.ours:.5g}, {reference.source} {reference.value:.5g}"
-            _verdict(console, reference.verdict, f"{name}: {found}, tolerance {reference.tolerance:.3g}")
+        _verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", claim.why)
+    print_references(console, report)
+    hits = edge_hits(report.run)
+    for hit in hits[:MAX_EDGES]:
+        _verdict(console, "edge of the grid", hit, style="yellow")
+    if len(hits) > MAX_EDGES:
+        console.print(Text(f"... and {len(hits) - MAX_EDGES} more searches at an edge of their grid, see report.md"))
     print_failures(console, report)
     for line in report.summary:
         console.print(Text(line))
+
+
+def print_references(console: Console, report: Report) -> None:
+    """Print a line per reference number; those that were not run for one reason together."""
+    waiting: dict[str, list[ReferenceVerdict]] = {}
+    for reference in report.references:
+        if reference.ours is None:
+            waiting.setdefault(str(reference.why), []).append(reference)
+            continue
+        found = f"ours {reference.ours:.5g}, {reference.source} {reference.value:.5g}"
+        _verdict(console, reference.verdict, f"{_name(reference)}: {found}, tolerance {reference.tolerance:.3g}")
+    for why, group in waiting.items():
+        places = ", ".join(dict.fromkeys(r.dataset for r in group))
+        name = _name(group[0]) if len(group) == 1 else f"{len(group)} reference numbers of {places}"
+        _verdict(console, NOT_RUN, f"{name}: {why}")
+
+
+def _name(reference: ReferenceVerdict) -> str:
+    return f"{reference.dataset} / {reference.method}: {reference.quantity}"
 
 
 def print_tables(console: Console, report: Report) -> None:
     """Print one table per data set (one for all where data sets are inspected); names are never wrapped."""
     if report.run.info.get("kind") == "inspect":
         console.print(_fitting(console, "", reading_grid(report.run, report.rows), report.rows))
+        return
+    if report.run.info.get("kind") == "scaling":
+        _print_axis(console, report)
         return
     for place, dataset in enumerate(report.run.datasets):
         rows = [row for row in report.rows if row.dataset == dataset]
@@ -62,6 +92,15 @@ def print_tables(console: Console, report: Report) -> None:
             note = task_note(report.run, rows)
             if note:
                 console.print(Text(note), soft_wrap=not console.is_terminal)
+
+
+def _print_axis(console: Console, report: Report) -> None:
+    """Print one table per data set and quantity: a line per value of the axis, a column per method."""
+    for grid in axis_section(report.run, report.rows).grids:
+        dataset, quantity = grid.rows[0][:2]
+        short = _without(_without(grid, "dataset"), "quantity")
+        console.print(Text(f"{dataset}: {quantity}", style="bold"))  # a table breaks a title that is wider than itself
+        console.print(_table("", short, []))
 
 
 def print_failures(console: Console, report: Report) -> None:
@@ -108,9 +147,9 @@ def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
         right = column.kind != "text"
         table.add_column(column.name, justify="right" if right else "left", no_wrap=whole, overflow="fold")
     table.columns[0].min_width = max(len(cells[0]) for cells in texts)
-    told = grid.columns[-1].name == "status"
-    for row, cells in zip(rows, texts, strict=True):
-        style = STYLES.get(row.status, "red") if told else ""
+    judged = grid.columns[-1].name == "status"
+    for place, cells in enumerate(texts):
+        style = STYLES.get(rows[place].status, "red") if judged else ""
         table.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=style))
     return table
 
@@ -120,8 +159,25 @@ def _without(grid: Grid, name: str) -> Grid:
     return Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
 
 
-def _verdict(console: Console, word: str, text: str, style: str | None = None) -> None:
+def _verdict(console: Console, word: str, text: str, more: str = "", style: str | None = None) -> None:
+    """Print a word and what it is about; on a terminal what follows is set below it."""
     line = Text(f"{word}: ", style=style or STYLES.get(word, ""))
     line.append(text, style="default")
-    # In a file or a pipe one message is one line, to be searched and counted.
-    console.print(line, soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        _block(console, line, [more] * bool(more))
+    else:  # in a file or a pipe one message is one line, to be searched and counted
+        console.print(line.append(f" {more}" * bool(more)), soft_wrap=True)
+
+
+def _block(console: Console, head: Text, lines: Sequence[str]) -> None:
+    """Print lines below a first one, all but that indented."""
+    if not console.is_terminal:
+        for message in (head, *map(Text, lines)):
+            console.print(message, soft_wrap=True)
+        return
+    first, *rest = head.wrap(console, console.width - 2)
+    console.print(first)
+    for part in rest:
+        console.print(Padding(part, (0, 0, 0, 2)))
+    for text in lines:
+        console.print(Padding(Text(text), (0, 0, 0, 2)))

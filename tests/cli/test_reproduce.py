@@ -183,7 +183,7 @@ def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, 
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--format", "markdown")
     assert result.exit_code == 2
-    assert result.stderr == "error: unknown format 'markdown'\nKnown: csv, json, md, tex.\n"
+    assert result.stderr == "error: unknown format 'markdown'\nKnown: csv, html, json, md, tex.\n"
     assert not (tmp_path / "results").exists()
 
 

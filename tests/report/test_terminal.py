@@ -94,3 +94,47 @@ def test_claims_and_references(maker):
     assert "not confirmed: made-1: DC [fast] is faster. seconds of APG-RMTL" in text
     assert "within: alpha / APG-RMTL: auc: ours 0.7105, paper 0.71, tolerance 0.005" in text
     assert "not run: gamma / APG-RMTL: auc: data set not in this run" in text
+
+
+def test_edges_of_grids_are_told(maker):
+    maker.fill()
+    for method in maker.info["methods"]:
+        maker.records["alpha", method, 1].selection = {"key": "none", "edges": {"alpha": "high"}}
+    text = printed(maker)
+    assert f"edge of the grid: alpha / {DC}: alpha highest 1/1" in text
+
+
+def test_numbers_that_were_not_run_for_one_reason_are_one_line(maker):
+    entry = {"method": "APG-RMTL", "quantity": "auc", "value": 0.71}
+    maker.config["reference"] = [{"dataset": d, **entry} for d in ("gamma", "gamma", "delta", "alpha")]
+    lines = [line for line in printed(maker.fill()).splitlines() if line.startswith(("not run", "within"))]
+    assert len(lines) == 2
+    assert lines[1].startswith("not run: 3 reference numbers of gamma, delta: data set not in this run")
+
+
+def test_long_verdicts_are_indented_on_a_terminal(maker):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 5}
+    maker.config["claims"] = [{"id": "made-1", "text": "DC is much faster than anything else " * 3, "checks": [check]}]
+    lines = printed(maker.fill(), 80, force_terminal=True, color_system=None).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("not confirmed: made-1: DC is"))
+    assert [line.startswith("  ") for line in lines[start + 1 : start + 3]] == [True, True]
+    assert lines[start + 2].strip().startswith("seconds of APG-RMTL")
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_scaling_is_a_table_along_its_axis(maker):
+    maker.measure("scaling", ["seconds"], sweep={"name": "n", "option": "n", "values": [10, 100]})
+    maker.info["datasets"] = {f"alpha (n {n})": {"axis": {"of": "alpha", "value": n}} for n in (10, 100)}
+    for n in (10, 100):
+        for method in ("DCD", "MTK"):
+            maker.measurement(f"alpha (n {n})", method, metrics={"seconds": n / 4})
+    lines = [line.split() for line in printed(maker).splitlines()]
+    assert ["alpha:", "seconds"] in lines
+    assert ["n", "DCD", "MTK"] in lines
+    assert ["100", "25", "25"] in lines
+
+
+def test_what_audits_say_is_printed(maker):
+    maker.measure("audit", ["findings"])
+    maker.measurement("alpha", "DCD", metrics={"findings": 1}, result={"lines": ["[Table 2] does not follow."]})
+    assert "[Table 2] does not follow." in printed(maker)
