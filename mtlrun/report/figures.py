@@ -34,6 +34,8 @@ STYLE: Any = {
     "grid.linewidth": 0.5,
 }
 PANEL_SIZE = (3.6, 3.0)
+#: Width of a column of the legend in inches: so much, and so much per letter.
+LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
 #: With at most this many values every one is a tick.
 MAX_TICKS = 9
 #: More panels than this are set in rows of `PER_ROW`.
@@ -42,6 +44,8 @@ ONE_ROW, PER_ROW = 4, 3
 PALE, PALE_SHARE = (0.62, 0.62, 0.62), 0.5
 #: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
 COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
+#: Names of many rows are set smaller: this over their number, in points.
+NAME_POINTS = 120
 
 
 def draw(figure: Figure) -> Canvas:
@@ -51,9 +55,10 @@ def draw(figure: Figure) -> Canvas:
         columns = count if count <= ONE_ROW else PER_ROW
         lines = -(-count // columns)
         labels = {c.label: None for p in figure.panels if isinstance(p, Panel) for c in p.curves}
-        legend_columns = max(1, min(len(labels), 2 * columns))
-        legend_height = 0.22 * -(-len(labels) // legend_columns)
         width, height = PANEL_SIZE
+        widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
+        legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
+        legend_height = 0.22 * -(-len(labels) // legend_columns)
         canvas = Canvas(figsize=(width * columns, height * lines + 0.3 + legend_height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
         for axes, panel in zip(grid[:count], figure.panels, strict=True):
@@ -199,12 +204,14 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     axes.grid(visible=False)
     for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
         few = len(names) <= MAX_NAMES
-        axis.set_ticks([i + 0.5 for i in range(len(names))] if few else [], names if few else [], rotation=turn)
+        size = min(8.0, NAME_POINTS / max(1, len(names)))
+        places = [i + 0.5 for i in range(len(names))]
+        axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size)
     if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
                 ink = "white" if dark else "black"
-                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=6, color=ink)
+                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=5, color=ink)
     axes.set_title(panel.title, fontsize=9)
     canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))
