@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtlrun.cli import options
 from mtlrun.cli.console import interactive, output
+from mtlrun.core.errors import UserError
+
+if TYPE_CHECKING:
+    from mtlrun.estimators.registry import MethodInfo
 
 
 class Kind(enum.StrEnum):
@@ -19,18 +26,64 @@ class Kind(enum.StrEnum):
     DATASETS = "datasets"
 
 
+class Format(enum.StrEnum):
+    """How methods can be written."""
+
+    TEXT = "text"
+    JSON = "json"
+    BIBTEX = "bibtex"
+
+
 def list_(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.EXPERIMENTS,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Methods to show with objective, losses, designs, cost and source."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="For methods: everything about them, or their sources.")] = (
+        Format.TEXT
+    ),
+    debug: options.Debug = False,
 ) -> None:
-    """List experiments, methods or data sets."""
+    """List experiments, methods or data sets; `mtlrun list methods NAME` shows all about a method."""
+    if kind is not Kind.METHODS and (names or form is not Format.TEXT):
+        remedy = "Others: mtlrun show EXPERIMENT, mtlrun data info DATASET."
+        raise UserError("names and --format go with methods only: mtlrun list methods [NAME]... --format json", remedy)
+    if names or form is not Format.TEXT:
+        _details(names or [], form)
+        return
     rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets}[kind]()
     _print(rows)
-    if kind is Kind.EXPERIMENTS:
-        hint = (
-            "mtlrun show NAME: one in detail; mtlrun reproduce NAME: run it (train/...: mtlrun train NAME). "
-            "Also: mtlrun list methods|datasets"
-        )
-        typer.echo(hint, err=True)
+    hints = {
+        Kind.EXPERIMENTS: "mtlrun show NAME: one in detail; mtlrun reproduce NAME: run it (train/...: mtlrun train "
+        "NAME). Also: mtlrun list methods|datasets",
+        Kind.METHODS: "mtlrun list methods NAME: objective, losses, designs, cost, source; --format json|bibtex",
+    }
+    if kind in hints:
+        typer.echo(hints[kind], err=True)
+
+
+def _details(names: list[str], form: Format) -> None:
+    """Print all about some methods, or about all."""
+    from mtlrun.estimators.methods_page import facts
+    from mtlrun.estimators.registry import METHODS, get_method
+
+    methods = [get_method(name) for name in names] or list(METHODS.values())
+    if form is Format.JSON:
+        typer.echo(json.dumps([_record(info) for info in methods], indent=1, ensure_ascii=False))
+    elif form is Format.BIBTEX:
+        entries = {info.bibtex_key: info.bibtex for info in methods}
+        typer.echo("\n".join(entries[key] for key in sorted(entries)))
+    else:
+        blocks = []
+        for info in methods:
+            lines = [f"{key.lower():13}  {text}" for key, text in facts(info)]
+            blocks.append("\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex]))
+        typer.echo("\n\n".join(blocks))
+
+
+def _record(info: MethodInfo) -> dict[str, Any]:
+    return {**dataclasses.asdict(info), "bibtex": info.bibtex}
 
 
 def _experiments() -> list[tuple[str, str]]:

@@ -89,7 +89,7 @@ class ClusteredMTL(RegressorMTL, _Clustered):
     Parameters
     ----------
     alpha : float, default 1.0
-        Strength.
+        Strength. There is no `alpha_max`: the penalty is quadratic, no strength makes coefficients exactly zero.
     eta : float, default 1.0
         Positive; the smaller, the more the leading directions are preferred.
     n_clusters : int, default 2

@@ -128,6 +128,14 @@ class ConvexMTL(BaseMTL):
         solve = solve_split if loss.labels else solve_admm
         return solve(data, loss, penalties, rotation=rotation, **options)
 
+    def _gradient_at_zero(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> Array:
+        """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts; the data are read."""
+        data, loss = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight), self._loss()
+        z = np.zeros(data.targets.shape)
+        if self.fit_intercept:
+            z = z + data.spread(optimal_intercept(data, loss, z))
+        return TaskOperator(data).adjoint(loss.gradient(z, data.targets, data.effective_weights()))
+
     def _objective(self, data: TaskData, parts: Array, intercept: Array) -> float:
         """Return the value of the objective."""
         return primal_value(data, self._loss(), self._penalties(), parts, intercept)
@@ -150,13 +158,7 @@ class StrengthMTL(ConvexMTL):
         model itself stays as it is.
         """
         model = clone(self)
-        data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        loss = self._loss()
-        z = np.zeros(data.targets.shape)
-        if self.fit_intercept:
-            z = z + data.spread(optimal_intercept(data, loss, z))
-        gradient = loss.gradient(z, data.targets, data.effective_weights())
-        return model._edge(TaskOperator(data).adjoint(gradient))
+        return model._edge(model._gradient_at_zero(X, y, task_id, sample_weight))
 
     def _edge(self, gradient: Array) -> float:
         """Return `alpha_max` given the gradient (d, T) at zero; may change `alpha`, the model is a copy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from mtlrun.core.graph import check_similarity, laplacian
 from mtlrun.core.penalties import Penalty
@@ -36,6 +37,14 @@ class _Graph(ConvexMTL):
         M = self.alpha * L + self.ridge * np.eye(len(L))
         # The strength in front only sets the scale of a solver's first step.
         return [CoupledL1(self.sparsity, M)] if self.sparsity > 0 else [TaskQuadratic(1.0, M)]
+
+    def sparsity_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
+        """Return the smallest `sparsity` for which all coefficients are zero, whatever `alpha` and `ridge`.
+
+        There is no such value of `alpha` or `ridge`: quadratic terms make no coefficient exactly zero. Arguments as of
+        `fit`; the model itself stays as it is.
+        """
+        return float(np.abs(clone(self)._gradient_at_zero(X, y, task_id, sample_weight)).max())
 
 
 def task_laplacian(graph: Any, tasks: np.ndarray) -> np.ndarray:
@@ -83,7 +92,7 @@ class GraphMTL(RegressorMTL, _Graph):
         Similarities A of the tasks (in the order of `tasks_`, or a DataFrame named by the tasks): "mean" has 1/n_tasks
         for every pair, "chain" has 1 for tasks next to each other in `tasks_`. The diagonal has no effect.
     sparsity : float, default 0.0
-        Strength of the l1 norm.
+        Strength of the l1 norm; `sparsity_max` returns the value from which on all coefficients are zero.
     ridge : float, default 1.0
         Strength of the squared norm, positive: it makes the solution unique and its duality gap computable. Take a
         small one to do without.

@@ -46,6 +46,8 @@ class MethodInfo:
         Parameters that `build` fills in when they are not named.
     fast : dict
         Parameters under which the same objective is solved fastest, for the selection of the others.
+    zero_from : str
+        Method of the class that returns the strength from which on all coefficients are zero, empty for none.
     extra : str
         Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
     """
@@ -64,6 +66,7 @@ class MethodInfo:
     default_grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     default_params: dict[str, Any] = field(default_factory=dict)
     fast: dict[str, Any] = field(default_factory=dict)
+    zero_from: str = ""
     extra: str = ""
 
     @property
@@ -76,6 +79,9 @@ class MethodInfo:
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 SPECTRAL_COST = "per iteration one min(d, n) x T singular value thresholding; once an eigendecomposition of X"
 SHRINK_COST = "O(N d) to O(d^2 T) per iteration"
+LASSO_COST = (
+    f"shared squared loss: per epoch features in use times rows, features or entries, times T; else {SHRINK_COST}"
+)
 
 
 def with_classifier(info: MethodInfo) -> list[MethodInfo]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from mtlrun.estimators.methodinfo import SHRINK_COST, SPECTRAL_COST, STRENGTHS, MethodInfo, with_classifier
+from mtlrun.estimators.methodinfo import LASSO_COST, SPECTRAL_COST, STRENGTHS, MethodInfo, with_classifier
 from mtlrun.estimators.methods_composite import COMPOSITES
 from mtlrun.estimators.methods_groups import GROUPS
 
@@ -88,7 +88,8 @@ _METHODS: list[MethodInfo] = [
             losses=("squared",),
             source="Tibshirani 1996",
             bibtex_key="tibshirani1996",
-            complexity=SHRINK_COST,
+            complexity=LASSO_COST,
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS},
         )
     ),
@@ -101,7 +102,8 @@ _METHODS: list[MethodInfo] = [
             losses=("squared",),
             source="Obozinski, Taskar and Jordan 2010",
             bibtex_key="obozinski2010",
-            complexity=SHRINK_COST,
+            complexity=LASSO_COST,
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS},
         )
     ),
@@ -115,6 +117,7 @@ _METHODS: list[MethodInfo] = [
             source="Ji and Ye 2009",
             bibtex_key="ji2009",
             complexity=SPECTRAL_COST,
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS},
         )
     ),

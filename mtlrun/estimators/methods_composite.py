@@ -19,6 +19,7 @@ COMPOSITES: list[MethodInfo] = [
             source="Gong, Ye and Zhang 2012",
             bibtex_key="gong2012",
             complexity=SHRINK_COST,
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS, "lam": (0.5, 0.8, 1.2)},
         )
     ),
@@ -32,6 +33,7 @@ COMPOSITES: list[MethodInfo] = [
             source="Chen, Liu and Ye 2010",
             bibtex_key="chen2010",
             complexity=SPECTRAL_COST,
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
         )
     ),
@@ -45,6 +47,7 @@ COMPOSITES: list[MethodInfo] = [
             source="Jalali et al. 2010",
             bibtex_key="jalali2010",
             complexity=SHRINK_COST + ", and a sort of every row",
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS, "lam": (0.3, 0.5, 0.8)},
         )
     ),
@@ -58,6 +61,7 @@ COMPOSITES: list[MethodInfo] = [
             source="Evgeniou and Pontil 2004",
             bibtex_key="evgeniou2004",
             complexity=SHRINK_COST + ", and d T^2 for the coupling",
+            zero_from="sparsity_max",
             default_grid={"alpha": STRENGTHS, "ridge": _FEW},
         )
     ),
@@ -72,6 +76,7 @@ COMPOSITES: list[MethodInfo] = [
             source="Zhou et al. 2011",
             bibtex_key="zhou2011",
             complexity=SHRINK_COST + ", and d T^2 for the coupling",
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS, "smoothness": _FEW},
         )
     ),
@@ -86,6 +91,7 @@ COMPOSITES: list[MethodInfo] = [
             source="Zhou et al. 2012",
             bibtex_key="zhou2012",
             complexity=SHRINK_COST,
+            zero_from="alpha_max",
             default_grid={"alpha": STRENGTHS, "fusion": _FEW},
         )
     ),

@@ -22,6 +22,23 @@ or max(0, 1 - yz) (hinge), without 1/n or 1/T. Intercepts are not penalised. `||
 A method with a twin `<name>Classifier` is one model with two faces: the classifier takes any two labels and has a
 parameter `loss`. Designs: *shared* (one X for all tasks), *ragged* (every task has rows of its own), *masked* (a shared
 X with missing targets).
+"All zero from" names the method that returns the strength from which on all coefficients are zero. There is none where
+the penalty is quadratic near zero (ridge, graphs, `ClusteredMTL`, `ConvexASO`, covariances, squared norms), because no
+strength makes coefficients exactly zero then, and none where the strength multiplies the loss (`RobustMTL`, SVMs).
+
+In a terminal: `mtlrun list methods`, `mtlrun list methods NAME`, `mtlrun list methods --format json` (or `bibtex`).
+"""
+
+_INTERNAL = """## Baselines and wrappers of `mtlrun compare`
+
+In no experiment of a paper, hence not in the registry; written as `package.module:Class` they can stand in any file.
+
+| Class | What it does |
+| --- | --- |
+| `mtlrun.estimators.tabular:TaskMean` | the mean target of the task: what a model must beat |
+| `mtlrun.estimators.tabular:TaskFeature` | a scikit-learn estimator on the rows of all tasks, the task as a feature |
+| `mtlrun.estimators.tabular:ScaledTargets` | a regressor on targets of mean 0 and variance 1 (task by task on a shared X) |
+| `mtlrun.estimators.calibrated:CalibratedTasks` | probabilities by Platt's sigmoid on cross-validated scores |
 """
 
 # Other packages and what their strengths are here: (package and function, its parameters, ours).
@@ -50,7 +67,7 @@ def methods_page() -> str:
     shown = [info for name, info in METHODS.items() if not _is_twin(name)]
     parts = [_HEAD, "## Overview\n", _table(("Method", "What it does", "Source"), [_row(info) for info in shown])]
     parts += [_section(info) for info in shown]
-    parts += ["## Strengths of other packages\n", _conversions(), _references()]
+    parts += [_INTERNAL, "## Strengths of other packages\n", _conversions(), _references()]
     return "\n".join(parts)
 
 
@@ -70,23 +87,29 @@ def _row(info: MethodInfo) -> tuple[str, ...]:
     return f"[{info.name}](#{info.name.lower()})", info.summary, info.source
 
 
-def _section(info: MethodInfo) -> str:
+def facts(info: MethodInfo) -> list[tuple[str, str]]:
+    """Return what is known about a method (and its twin for classification) as names and plain texts."""
     twin = METHODS.get(f"{info.name}Classifier")
-    facts = [
-        ("Minimises", f"`{info.objective}`"),
-        ("Kind", info.kind + (f", and `{twin.name}`" if twin else "")),
+    grid = "; ".join(f"{key}: {_values(values)}" for key, values in info.default_grid.items())
+    found = [
+        ("Minimises", info.objective),
+        ("Kind", info.kind + (f", and {twin.name}" if twin else "")),
         ("Losses", ", ".join(dict.fromkeys((*info.losses, *(twin.losses if twin else ()))))),
         ("Designs", ", ".join(info.designs)),
         ("Cost", info.complexity),
-        (
-            "Default grid",
-            "; ".join(f"`{key}`: {_values(values)}" for key, values in info.default_grid.items()) or "none",
-        ),
-        ("Class", f"`{info.class_path.replace(':', '.')}`"),
-        ("Source", f"{info.source} (`{info.bibtex_key}`)"),
+        ("All zero from", f"{info.zero_from}(X, y)" if info.zero_from else ""),
+        ("Default grid", grid or "none"),
+        ("Class", info.class_path.replace(":", ".")),
+        ("Needs", f"pip install 'mtlrun[{info.extra}]'" if info.extra else ""),
+        ("Source", f"{info.source} ({info.bibtex_key})"),
     ]
-    lines = [f"## {info.name}\n", f"{info.summary}.\n", *(f"- {key}: {text}" for key, text in facts)]
-    return "\n".join(lines) + "\n"
+    return [(key, text) for key, text in found if text]
+
+
+def _section(info: MethodInfo) -> str:
+    code = ("Minimises", "All zero from", "Class", "Needs")
+    lines = [f"- {key}: {f'`{text}`' if key in code else text}" for key, text in facts(info)]
+    return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
 
 
 def _values(values: tuple[object, ...]) -> str:
