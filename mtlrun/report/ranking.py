@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mtlrun.core.statistics import FriedmanTest, control_pvalues, friedman, holm, rank_table
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, as_list
 from mtlrun.report.comparison import friedman_text, greater_is_better
 from mtlrun.report.folder import Run
 from mtlrun.report.table import Row
@@ -41,6 +41,8 @@ class Group:
     significance : float
     left_out : list of str
         Why data sets or methods are not ranked.
+    own : dict of str to str
+        Data sets that do not have `metric` -> the first of their own metrics, by which they are ranked.
     """
 
     label: str
@@ -52,6 +54,7 @@ class Group:
     control: str | None
     significance: float
     left_out: list[str]
+    own: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def ranks(self) -> np.ndarray:
@@ -152,7 +155,8 @@ def statistics_sections(groups: Sequence[Group]) -> list[Section]:
 
 
 def _group(run: Run, rows: Sequence[Row], wanted: dict[str, Any], metric: str, label: str, names: list[str]) -> Group:
-    table = {(r.dataset, r.method): r.value(metric) for r in rows}
+    own = _own_metrics(run, metric)
+    table = {(r.dataset, r.method): r.value(own.get(r.dataset, metric)) for r in rows}
     measured = [m for m in run.methods if any(table.get((d, m)) is not None for d in names)]
     whole = [d for d in names if measured and all(table.get((d, m)) is not None for m in measured)]
     left_out = [f"{m} (no {metric} on any data set)" for m in run.methods if m not in measured]
@@ -160,14 +164,32 @@ def _group(run: Run, rows: Sequence[Row], wanted: dict[str, Any], metric: str, l
         if name not in whole:
             lacking = [m for m in measured if table.get((name, m)) is None]
             left_out.append(f"{name} (no {metric} of {', '.join(lacking) or 'any method'})")
-    values = [[float(table[d, m] or 0.0) for m in measured] for d in whole]
+    better = greater_is_better(metric, run)
+    signs = {d: 1.0 if greater_is_better(own.get(d, metric), run) == better else -1.0 for d in whole}
+    values = [[signs[d] * float(table[d, m] or 0.0) for m in measured] for d in whole]
     control, level = wanted.get("control"), float(wanted.get("significance") or SIGNIFICANCE)
-    return Group(label, metric, whole, measured, values, greater_is_better(metric, run), control, level, left_out)
+    by_own = {d: own[d] for d in whole if d in own}
+    return Group(label, metric, whole, measured, values, better, control, level, left_out, by_own)
+
+
+def _own_metrics(run: Run, metric: str) -> dict[str, str]:
+    """Return the first metric of the data sets that have metrics of their own without `metric`, by label."""
+    entries = [entry for entry in as_list(run.config.get("datasets")) if isinstance(entry, dict)]
+    own = {str(e.get("label") or e.get("id")): as_list(e.get("metrics")) for e in entries if e.get("metrics")}
+    found = {}
+    for label, facts in run.datasets.items():
+        metrics = own.get(str((facts.get("axis") or {}).get("of", label)), [metric])
+        if metric not in metrics:
+            found[label] = str(metrics[0])
+    return found
 
 
 def _section(group: Group) -> Section:
     section = Section(f"Ranks and tests: {group.label}")
     section.lines.append(f"Ranks by {group.metric} over {len(group.settings)} data sets (1 is best).")
+    if group.own:
+        named = "; ".join(f"{dataset} by {metric}" for dataset, metric in group.own.items())
+        section.lines.append(f"Ranked by metrics of their own: {named}.")
     section.lines.append(friedman_text(group.friedman))
     if group.left_out:
         section.lines.append(f"Not ranked: {'; '.join(group.left_out)}.")

@@ -111,6 +111,20 @@ def test_what_cannot_be_ranked_is_told(ranked):
     assert "Not ranked: zeta (no auc of One Norm)." in lines
 
 
+def test_a_data_set_with_metrics_of_its_own_is_ranked_by_the_first(ranked):
+    ranked.config["metrics"] = ["auc", "mse"]
+    ranked.config["datasets"] = [*DATA[:-1], {"id": "zeta", "metrics": ["mse"]}]
+    for method, value in {"One Norm": 0.3, "APG-RMTL": 0.1, DC: 0.2}.items():
+        for trial in range(2):
+            ranked.cell("zeta", method, trial, metrics={"mse": value})
+    run = read_run(ranked.write())
+    (group,) = rank_groups(run, build_rows(run))
+    assert group.ranks[-1].tolist() == [3.0, 1.0, 2.0], "less is better for this one"
+    assert group.own == {"zeta": "mse"} and not group.left_out
+    lines = {s.title: s for s in build_report(ranked.write()).sections}["Ranks and tests: all data sets"].lines
+    assert "Ranked by metrics of their own: zeta by mse." in lines
+
+
 def test_ranks_on_other_data_than_the_papers_decide_nothing(ranked):
     ranked.info["paper_datasets"] = ["eta"]
     assert claim(ranked, kind="rejections", control=DC, at_least=1).verdict == "not testable here"

@@ -1,4 +1,4 @@
-"""Multi-task MKL: kernel weights of the tasks, the printed algorithm beside the corrected one, the audit of the tables."""
+"""Multi-task MKL: kernel weights of the tasks, the printed algorithm beside the corrected one, audit of the tables."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def algorithm(
     marks = {"returns": float(len(values) - len(model.cycle_) + 1)} if model.cycle_ else {}
     return Measurement(
         {
-            "gap": float(model.gap_),
+            "gap": _gap(model),
             "objective": values[-1],
             "best_objective": min(values),
             "cycle_length": float(len(model.cycle_)),
@@ -216,10 +216,14 @@ def _accuracy(part: Part, model: Any) -> float:
 
 
 def _facts(model: Any) -> dict[str, Any]:
-    return {"n_iter": model.n_iter_, "converged": bool(model.converged_), "gap": float(model.gap_)}
+    return {"n_iter": model.n_iter_, "converged": bool(model.converged_), "gap": _gap(model)}
 
 
 def _needed(dataset: Dataset | None) -> Dataset:
     if dataset is None:
         raise DataError("this measure needs a data set", "Name it under datasets.")
     return dataset
+
+
+def _gap(model: Any) -> float:
+    return float(model.gap_)

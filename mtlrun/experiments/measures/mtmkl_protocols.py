@@ -1,4 +1,4 @@
-"""Two protocols of multi-task MKL on the same splits: a clean one, and the one of the authors' public code, which leaks.
+"""Two protocols of multi-task MKL on the same splits: a clean one, and that of the authors' public code, which leaks.
 
 The authors' protocol (facts read off their MATLAB code): inside the SVM step every task takes its own C by its
 validation accuracy; the score of a lam is the largest validation accuracy of the first 10 outer iterations; the final
