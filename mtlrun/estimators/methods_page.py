@@ -37,7 +37,7 @@ In no experiment of a paper, hence not in the registry; written as `package.modu
 | --- | --- |
 | `mtlrun.estimators.tabular:TaskMean` | the mean target of the task: what a model must beat |
 | `mtlrun.estimators.tabular:TaskFeature` | a scikit-learn estimator on the rows of all tasks, the task as a feature |
-| `mtlrun.estimators.tabular:ScaledTargets` | a regressor on targets of mean 0 and variance 1 (task by task on a shared X) |
+| `mtlrun.estimators.tabular:ScaledTargets` | a regressor on targets of mean 0, variance 1 (by task if X is shared) |
 | `mtlrun.estimators.calibrated:CalibratedTasks` | probabilities by Platt's sigmoid on cross-validated scores |
 """
 
