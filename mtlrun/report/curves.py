@@ -23,8 +23,8 @@ def trace_figures(run: Run) -> list[Figure]:
         names = dict.fromkeys(n for group in records.values() for r in group for n in r.result.get("curves") or {})
         panels = [_panel(run, dataset, name, records) for name in names]
         if panels:
-            title = "" if dataset not in (run.info.get("datasets") or {}) else run.title_of(dataset)
-            figures.append(Figure(file_name(dataset), title or str(run.info.get("title", "")), "", [], False, panels))
+            title = run.title_of(dataset) if run.has_data(dataset) else str(run.info.get("title", ""))
+            figures.append(Figure(file_name(dataset), title, "", [], False, panels))
     return figures
 
 

@@ -16,6 +16,8 @@ CELLS = "cells"
 PROVENANCE = "provenance.json"
 #: Kind of the cells that call a measure.
 MEASUREMENT = "measurement"
+#: Label of the place of measurements that need no data set.
+PUBLISHED = "published"
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ class Run:
         """Labels of the data sets in one line, each once whatever the values of an axis."""
         labels = [str((facts.get("axis") or {}).get("of", label)) for label, facts in self.datasets.items()]
         return ", ".join(dict.fromkeys(labels)) or "nothing"
+
+    def has_data(self, label: str) -> bool:
+        """Whether a label is that of a data set, and not of the one place of measures of published numbers."""
+        return self.datasets.get(label, {}).get("id") != PUBLISHED and label != PUBLISHED
 
     def title_of(self, label: str) -> str:
         """Label of a data set; simulated ones are marked."""

@@ -12,11 +12,10 @@ from mtlrun.report.text import Column, Grid, Section
 def measurement_sections(run: Run) -> list[Section]:
     """Return what the first finished repeat of every method says on every data set: its sentences, then its tables."""
     sections = []
-    known = run.info.get("datasets") or {}
     for dataset in run.datasets:
         for method in run.methods:
             told = next((r.result for r in run.results_of(dataset, method) if r.result), {})
-            title = f"{method} on {run.title_of(dataset)}" if dataset in known else method
+            title = f"{method} on {run.title_of(dataset)}" if run.has_data(dataset) else method
             lines = [str(line) for line in told.get("lines") or ()]
             if lines:
                 sections.append(Section(title, [f"* {line}" for line in lines]))

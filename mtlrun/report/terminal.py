@@ -18,7 +18,7 @@ from mtlrun.report.protocol import edge_hits
 from mtlrun.report.reading import reading_grid, task_note
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict
 from mtlrun.report.table import Row
-from mtlrun.report.text import Grid
+from mtlrun.report.text import Column, Grid
 
 STYLES = {
     CONFIRMED: "green",
@@ -32,6 +32,7 @@ STYLES = {
 }
 MAX_FAILURES = 10
 MAX_EDGES = 5
+MAX_NAMES = 4
 #: Columns that a narrow terminal goes without.
 DROP_FIRST = ("parallel", "n")
 
@@ -65,7 +66,8 @@ def print_references(console: Console, report: Report) -> None:
         found = f"ours {reference.ours:.5g}, {reference.source} {reference.value:.5g}"
         _verdict(console, reference.verdict, f"{_name(reference)}: {found}, tolerance {reference.tolerance:.3g}")
     for why, group in waiting.items():
-        places = ", ".join(dict.fromkeys(r.dataset for r in group))
+        names = list(dict.fromkeys(r.dataset for r in group))
+        places = ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} data sets"
         name = _name(group[0]) if len(group) == 1 else f"{len(group)} reference numbers of {places}"
         _verdict(console, NOT_RUN, f"{name}: {why}")
 
@@ -77,7 +79,7 @@ def _name(reference: ReferenceVerdict) -> str:
 def print_tables(console: Console, report: Report) -> None:
     """Print one table per data set (one for all where data sets are inspected); names are never wrapped."""
     if report.run.info.get("kind") == "inspect":
-        console.print(_fitting(console, "", reading_grid(report.run, report.rows), report.rows))
+        _print_measured(console, "", reading_grid(report.run, report.rows), report.rows)
         return
     if report.run.info.get("kind") == "scaling":
         _print_axis(console, report)
@@ -88,7 +90,11 @@ def print_tables(console: Console, report: Report) -> None:
             if place:
                 console.print()
             grid = reading_grid(report.run, rows, with_dataset=False)
-            console.print(_fitting(console, report.run.title_of(dataset), grid, rows))
+            title = report.run.title_of(dataset)
+            if report.run.measures:
+                _print_measured(console, title if report.run.has_data(dataset) else "", grid, rows)
+            else:
+                console.print(_fitting(console, title, grid, rows))
             note = task_note(report.run, rows)
             if note:
                 console.print(Text(note), soft_wrap=not console.is_terminal)
@@ -101,6 +107,37 @@ def _print_axis(console: Console, report: Report) -> None:
         short = _without(_without(grid, "dataset"), "quantity")
         console.print(Text(f"{dataset}: {quantity}", style="bold"))  # a table breaks a title that is wider than itself
         console.print(_table("", short, []))
+
+
+def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -> None:
+    """Print measurements; where the quantities are too many for the width, they are the lines."""
+    table = _table("", grid, rows)
+    if title:
+        console.print(Text(title, style="bold"))
+    if _fits(console, table):
+        console.print(table)
+        return
+    names = [i for i, column in enumerate(grid.columns) if column.name in ("dataset", "method")]
+    quantities = [i for i in range(len(grid.columns)) if i not in names]
+    texts = grid.texts()
+    heads = [" / ".join(row[i] for i in names) for row in texts]
+    start = 0
+    while start < len(texts):  # as many as fit side by side
+        stop = len(texts)
+        while True:
+            columns = [Column("quantity"), *(Column(head, "number") for head in heads[start:stop])]
+            lines = [[grid.columns[i].name, *(row[i] for row in texts[start:stop])] for i in quantities]
+            table = _table("", Grid(columns, lines), [])
+            if stop == start + 1 or _fits(console, table):
+                break
+            stop -= 1
+        console.print(table)
+        start = stop
+
+
+def _fits(console: Console, table: Table) -> bool:
+    wide = console.options.update(width=10_000)
+    return console.measure(table, options=wide).maximum <= console.width
 
 
 def print_failures(console: Console, report: Report) -> None:
@@ -120,10 +157,9 @@ def print_failures(console: Console, report: Report) -> None:
 
 def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table:
     """Leave out columns, least needed first, until the table fits; the files of the report have all of them."""
-    wide = console.options.update(width=10_000)
     table = _table(title, grid, rows)
     for name in DROP_FIRST:
-        if console.measure(table, options=wide).maximum <= console.width:
+        if _fits(console, table):
             break
         grid = _without(grid, name)
         table = _table(title, grid, rows)

@@ -120,7 +120,8 @@ def test_a_data_set_with_metrics_of_its_own_is_ranked_by_the_first(ranked):
     run = read_run(ranked.write())
     (group,) = rank_groups(run, build_rows(run))
     assert group.ranks[-1].tolist() == [3.0, 1.0, 2.0], "less is better for this one"
-    assert group.own == {"zeta": "mse"} and not group.left_out
+    assert group.own == {"zeta": "mse"}
+    assert not group.left_out
     lines = {s.title: s for s in build_report(ranked.write()).sections}["Ranks and tests: all data sets"].lines
     assert "Ranked by metrics of their own: zeta by mse." in lines
 

@@ -138,3 +138,16 @@ def test_what_audits_say_is_printed(maker):
     maker.measure("audit", ["findings"])
     maker.measurement("alpha", "DCD", metrics={"findings": 1}, result={"lines": ["[Table 2] does not follow."]})
     assert "[Table 2] does not follow." in printed(maker)
+
+
+def test_many_quantities_are_lines(maker):
+    names = [f"a_rather_long_quantity_{i}" for i in range(9)]
+    maker.measure("trace", names)
+    maker.info["methods"] = [f"Method number {i}" for i in range(5)]
+    for place, method in enumerate(maker.info["methods"]):
+        maker.measurement("alpha", method, metrics={name: place + i / 4 for i, name in enumerate(names)})
+    text = printed(maker)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    rows = [line.split() for line in text.splitlines() if line.startswith("a_rather_long_quantity_3")]
+    assert [value for row in rows for value in row[1:]] == ["0.75", "1.75", "2.75", "3.75", "4.75"]
+    assert sum(line.count("Method number") for line in text.splitlines()) == 5
