@@ -35,7 +35,7 @@ def test_the_bare_name_is_the_table_of_the_first_paper():
     assert [claim.id for claim in experiment.spec.claims] == [f"dcrmtl-{i}" for i in range(1, 8)]
 
 
-@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("profile", ["quick", "real", "full"])
 def test_the_protocol_of_the_paper(profile):
     spec = load_experiment("table2", profile=profile).spec
     assert (spec.split.kind, spec.split.train, spec.split.n_trials, spec.selection.folds) == ("random", 0.4, 5, 3)
