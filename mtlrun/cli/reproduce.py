@@ -92,6 +92,7 @@ def say_experiment(experiment: Experiment) -> None:
 def say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
     from mtlrun.experiments.execute import rerun_reasons
+    from mtlrun.experiments.siblings import find_siblings
 
     selections, evaluations = made.todo(force=force)
     if not evaluations:
@@ -99,8 +100,10 @@ def say_plan(made: Plan, force: bool) -> None:
         return
     for line in rerun_reasons([*selections, *evaluations]):
         say(line)
+    copies = {} if force else {one.cell.key: one.artefact for one in find_siblings(made, [*selections, *evaluations])}
     for cell in (*selections, *evaluations):
-        say(f"would compute {cell.name}")
+        say(f"would copy {cell.name} from {copies[cell.key]}" if cell.key in copies else f"would compute {cell.name}")
+    selections, evaluations = ([c for c in cells if c.key not in copies] for cells in (selections, evaluations))
     say(f"{len(evaluations)} of {len(made.wanted)} cells and {len(selections)} searches to compute; nothing was run")
 
 

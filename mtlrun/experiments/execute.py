@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import DONE, FAILED, CellRecord, jsonable, write_atomic
+from mtlrun.core.records import DONE, FAILED, OK, CellRecord, jsonable, write_atomic
 from mtlrun.experiments.cells import SELECTION, Cell, settled
 from mtlrun.experiments.plan import Plan, survey
-from mtlrun.experiments.pool import Pool
+from mtlrun.experiments.pool import Outcome, Pool
 from mtlrun.experiments.progress import Progress, Silent
+from mtlrun.experiments.provenance import append_run
 from mtlrun.experiments.resolved import resolved_yaml
+from mtlrun.experiments.siblings import copy_cells, find_siblings
 from mtlrun.experiments.store import Store
 from mtlrun.experiments.work import EVALUATIONS, MEASUREMENTS, SELECTIONS, Phase, Work, note, without_selection
 
@@ -126,13 +128,22 @@ def run(
     pool = Pool(jobs, backend, scheduler, seconds)
     started = time.time()
     runner = _Runner(plan, Store(plan.folder), progress or Silent(), force, fail_fast, started)
-    selections, evaluations = plan.todo(force=force)
+    runner.say_replaced()
     write_plan(plan)
+    if not force:
+        runner.plan = plan = runner.adopt()
+    selections, evaluations = plan.todo(force=force)
     runner.announce(selections, evaluations, pool)
     summary = RunSummary(plan.folder)
     if evaluations:
         alone = Pool(seconds=seconds) if plan.timed else pool
         summary.interrupted = runner.work(selections, evaluations, pool, alone)
+    elif runner.copied:
+        append_run(plan.folder, {**_provenance(plan, started, pool), **_end({}), "copied": runner.copied})
+    if not summary.interrupted and (other := _other_settings(plan)) is not None:
+        runner.progress.message(
+            f"another start with {other} took this folder over meanwhile: the report is about that one's table"
+        )
     _count(summary, plan, runner)
     summary.seconds = time.time() - started
     return summary
@@ -156,6 +167,18 @@ def write_plan(plan: Plan) -> None:
             write_atomic(path, text)
 
 
+def _other_settings(plan: Plan) -> str | None:
+    """Return the settings with which `run.json` was written, None when they are those of the plan."""
+    try:
+        before = json.loads((plan.folder / RUN_FILE).read_text(encoding="utf-8"))
+        overrides = [str(text) for text in before["overrides"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # there is none, or it is damaged and will be written anew
+    if overrides == list(plan.experiment.overrides):
+        return None
+    return f"--set {' --set '.join(overrides)}" if overrides else "no --set"
+
+
 class _Stop(Exception):
     """A cell failed and `fail_fast` is set."""
 
@@ -171,6 +194,27 @@ class _Runner:
     fail_fast: bool
     started: float
     computed: dict[str, str] = field(default_factory=dict)
+    failed_elsewhere: set[str] = field(default_factory=set)
+    copied: dict[str, int] = field(default_factory=dict)
+    begun: dict[str, float] = field(default_factory=dict)
+
+    def say_replaced(self) -> None:
+        """Say that the folder holds the table of a start with other settings, which this one replaces."""
+        other = _other_settings(self.plan)
+        if other is not None:
+            now = " ".join(f"--set {text}" for text in self.plan.experiment.overrides) or "no --set"
+            self.progress.message(
+                f"{self.plan.folder} held the table of a start with {other}; now it is that with {now}. Cells are "
+                "kept, so that either start finds its own again; --output keeps the tables apart"
+            )
+
+    def adopt(self) -> Plan:
+        """Copy cells that other artefacts of the paper have; return the plan as it is then."""
+        selections, evaluations = self.plan.todo()
+        self.copied = copy_cells(self.plan, find_siblings(self.plan, [*selections, *evaluations]))
+        for artefact, n in self.copied.items():
+            self.progress.message(f"{n} cells copied from {artefact}: same keys, so the same numbers")
+        return survey(self.plan) if self.copied else self.plan
 
     def announce(self, selections: list[Cell], evaluations: list[Cell], pool: Pool) -> None:
         """Say what will be computed and why."""
@@ -189,9 +233,9 @@ class _Runner:
 
     def work(self, selections: list[Cell], evaluations: list[Cell], pool: Pool, alone: Pool) -> bool:
         """Compute the cells; return whether Ctrl-C ended the work."""
-        from mtlrun.experiments.provenance import append_run
-
         entry = _provenance(self.plan, self.started, pool)
+        if self.copied:
+            entry["copied"] = self.copied
         try:
             self.progress.start(len(selections) + len(evaluations))
             append_run(self.plan.folder, entry)
@@ -256,9 +300,11 @@ class _Runner:
                     broken.append(error)
                     return
                 if claimed:
-                    works[cell.key] = phase.make(self.plan, self.store, cell, pool.serial)
+                    works[cell.key] = self._begin(cell, pool, phase)
                     self.progress.begin(cell.name)
-                    yield from (((cell.key, i), part) for i, part in enumerate(works[cell.key].arguments))
+                    for i, part in enumerate(works[cell.key].arguments):
+                        if i not in works[cell.key].outcomes:
+                            yield (cell.key, i), part
 
         by_key = {cell.key: cell for cell in cells}
         with contextlib.closing(pool.run(phase.function, units())) as results:
@@ -268,9 +314,28 @@ class _Runner:
                 if len(mine.outcomes) == len(mine.arguments):
                     del works[key]
                     self._finish(by_key[key], mine.finish([mine.outcomes[j] for j in sorted(mine.outcomes)]))
+                else:  # what is finished of a cell survives an interrupted run
+                    self.store.save_parts(key, {j: o.value for j, o in mine.outcomes.items() if o.status == OK})
         if broken:
             raise broken[0]
         return busy
+
+    def _begin(self, cell: Cell, pool: Pool, phase: Phase) -> Work:
+        """Make the work of a claimed cell; parts that an interrupted run has finished are taken from the disk."""
+        self.begun[cell.key] = time.time()
+        work = phase.make(self.plan, self.store, cell, pool.serial and not self.store.locks.others())
+        parts = {} if self.force else self.store.load_parts(cell.key)
+        if len(parts) < len(work.arguments):
+            work.outcomes = {i: Outcome(OK, value) for i, value in parts.items()}
+        return work
+
+    def _disturbed(self, cell: Cell) -> bool:
+        """Whether another process computed cells of this folder while a cell was computed."""
+        if self.store.locks.others():
+            return True
+        since = self.begun.get(cell.key, time.time())
+        finished = (p for p in self.store.cells.glob("*.json") if p.stem != cell.key and p.stem not in self.computed)
+        return any(path.stat().st_mtime > since for path in finished)
 
     def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
         """Lock a cell that is still to be computed."""
@@ -286,10 +351,18 @@ class _Runner:
             self.store.locks.release(cell.key)
             self.progress.cell(cell.name, "done", None, "by another process")
             return False
+        if record is not None and fresh:  # it failed there just now: trying it once is enough
+            self.store.locks.release(cell.key)
+            self.failed_elsewhere.add(cell.key)
+            self.progress.cell(cell.name, record.status, None, f"by another process: {record.error}")
+            return False
         return True
 
     def _finish(self, cell: Cell, record: CellRecord) -> None:
+        if self.plan.timed and record.environment.get("serial") and self._disturbed(cell):
+            record.environment["serial"] = False
         self.store.save(record)
+        self.store.save_parts(cell.key, {})
         self.store.locks.release(cell.key)
         self.computed[cell.key] = record.status
         seconds = record.seconds.get("total")
@@ -319,7 +392,7 @@ def _count(summary: RunSummary, plan: Plan, runner: _Runner) -> None:
     for cell in survey(plan).wanted:
         if cell.state == "done":
             counter = "n_ok" if cell.key in runner.computed else "n_cached"
-        elif cell.state == "failed" and cell.key in runner.computed:
+        elif cell.state == "failed" and (cell.key in runner.computed or cell.key in runner.failed_elsewhere):
             counter = "n_failed"
             record = runner.store.load(cell.key)
             status, error = (record.status, record.error or "") if record else (FAILED, cell.reason)

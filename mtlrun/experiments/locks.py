@@ -86,6 +86,11 @@ class Locks:
         found = self._read(self._path(name))
         return None if found is None or found.gone() else found
 
+    def others(self) -> list[Owner]:
+        """Return the living owners of locks that are not ours."""
+        names = [path.stem for path in self.folder.glob("*.lock") if path.stem not in self.held]
+        return [owner for name in names if (owner := self.owner(name)) is not None]
+
     def release(self, name: str) -> None:
         """Give up a lock of ours."""
         if name in self.held:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import CellRecord, write_atomic
+from mtlrun.core.records import CellRecord, jsonable, write_atomic
 from mtlrun.experiments.locks import Locks
 
 CELLS = "cells"
@@ -74,6 +75,30 @@ class Store:
         np.savez_compressed(content, scores=scores)
         write_atomic(self.scores_path(key), content.getvalue())
         return self.scores_path(key).name
+
+    def load_parts(self, key: str) -> dict[int, Any]:
+        """Return the finished parts of a cell that was interrupted, {} where there are none."""
+        try:
+            parts = json.loads(self._parts_path(key).read_text(encoding="utf-8"))
+            return {int(i): value for i, value in parts.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    def save_parts(self, key: str, parts: Mapping[int, Any]) -> None:
+        """Write the finished parts of a cell; without any, remove the file.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        if parts:
+            write_atomic(self._parts_path(key), json.dumps(jsonable(dict(parts)), sort_keys=True))
+        else:
+            self._parts_path(key).unlink(missing_ok=True)
+
+    def _parts_path(self, key: str) -> Path:
+        return self.cells / f"{key}.parts"
 
     def old_records(self, keys: Collection[str]) -> dict[Names, CellRecord]:
         """Return the newest record of every (kind, dataset, method, trial) among the files of no planned key."""
