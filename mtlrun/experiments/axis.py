@@ -66,7 +66,7 @@ def _place(spec: ExperimentSpec, index: int, dataset: DatasetSpec | None) -> Set
         split.n_trials if split else spec.repeats,
         (dataset.metrics if dataset else None) or spec.metrics,
         (dataset.features if dataset else None) or spec.features,
-        tuple(spec.methods),
+        tuple(method for method in spec.methods if dataset is None or method.takes(dataset)),
         {},
     )
 

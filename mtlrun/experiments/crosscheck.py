@@ -129,6 +129,10 @@ def _datasets(data: dict[str, Any], data_dir: Path | None) -> Iterator[Finding]:
         place: KeyPath = ("datasets", i, "id") if isinstance(entry, dict) else ("datasets", i)
         yield from _known(name, known, place, "data set")
         names.append((entry.get("label") or name) if isinstance(entry, dict) else name)
+    for i, method in enumerate(_dicts(data.get("methods"))):
+        for j, name in enumerate(as_list(method.get("datasets"))):
+            if isinstance(name, str):
+                yield from _known(name, [*names, *known], ("methods", i, "datasets", j), "data set")
     yield from _duplicates(names, "datasets", "data set", "give one of them another 'label'")
 
 

@@ -64,7 +64,7 @@ class Split(Base):
     """How rows are parted. `random`: a fraction of the rows (of every task, for ragged sets) is for training, `trials`
     times; `kfold`: `folds` folds, each once the test part; `published`: the splits that come with the data set.
     `balanced`: the fraction `train` of every task (where tasks are made of classes: equally many rows of every class,
-    at most that fraction of any; a row is in the same part in all tasks), the rest halved into validation and test part.
+    at most that fraction of any; a row is in one part in all tasks), the rest halved into validation and test part.
     `validation` takes more rows out of what would be test rows (`random`: a fraction of all rows) or training rows
     (`published`: a fraction of those), at random within every task of ragged sets: see `selection.on`."""
 
@@ -183,7 +183,8 @@ class Sweep(Base):
 
 class Method(Base):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
-    parameters during selection (a fast solver of the same objective)."""
+    parameters during selection (a fast solver of the same objective). `datasets` are ids or labels of those data sets
+    that have this row; default all."""
 
     label: Annotated[str, Field(min_length=1)]
     estimator: str = ""
@@ -191,6 +192,11 @@ class Method(Base):
     params: dict[str, Any] = {}
     grid: dict[str, Values | str] = {}
     select_with: dict[str, Any] = {}
+    datasets: Annotated[list[str], Field(min_length=1)] | None = None
+
+    def takes(self, dataset: DatasetSpec) -> bool:
+        """Whether a data set has this row."""
+        return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
 
 
 class Claim(Base):

@@ -34,6 +34,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Excess over the best objective, relative to it, that seconds and iterations are counted to.
 LEVEL = 1e-6
 _MAX_ITER = 10**8
+# Curves have at most so many points, evenly spread over the logarithm of the iteration.
+_POINTS = 300
 # Fits shorter than this are repeated, for a median.
 _SHORT, _REPEATS = 0.2, 9
 # Eigenvalues within this of a bound of the box, relatively, lie on it.
@@ -197,7 +199,9 @@ def fetr_convergence(
     }
     end = f"ends {excess[-1]:.1e} (relative) {'above' if excess[-1] >= 0 else 'below'} the best objective, {best:.8g}"
     floor = 1e-15  # a logarithmic axis has no zero, and less is rounding
-    curve = Curve(at, np.maximum(excess, floor).tolist(), "seconds", "excess of the objective (relative)", "xy")
+    shown = np.unique(np.geomspace(1, len(at), _POINTS).astype(int)) - 1
+    drawn = np.maximum(excess, floor)[shown].tolist()
+    curve = Curve([at[i] for i in shown], drawn, "seconds", "excess of the objective (relative)", "xy")
     return Measurement(
         values,
         curves={"excess": curve},
