@@ -52,9 +52,8 @@ def axis_section(run: Run, rows: Sequence[Row]) -> Section:
             if grid.rows:
                 section.grids.append(grid)
     if section.grids:
-        section.lines.append(
-            "Mean ± standard deviation over the splits, medians of seconds; the table of results has all else."
-        )
+        what = "repeats" if run.measures else "splits, medians of seconds"
+        section.lines.append(f"Mean ± standard deviation over the {what}; the table of results has all else.")
     return section
 
 

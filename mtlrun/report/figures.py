@@ -149,7 +149,12 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     if panel.log:
         axes.set_yscale("log")
     if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
-        axes.set_xticks(figure.values if numbers else range(len(figure.values)), [show(v) for v in figure.values])
+        theirs = [x for curve in panel.curves if curve.published for x in curve.x]
+        ticks = sorted({*figure.values, min(theirs), max(theirs)}) if theirs and numbers else figure.values
+        axes.set_xticks(
+            ticks if numbers else range(len(ticks)),
+            [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
+        )
         axes.xaxis.minorticks_off()
     for text, at in panel.marks.items():
         axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")

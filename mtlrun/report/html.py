@@ -40,17 +40,18 @@ def html_report(report: Report) -> str:
     run = report.run
     paper = run.info.get("paper") or {}
     groups = cell_groups(run, report.rows)
-    links = {(group.dataset, group.method): f"#{group.anchor}" for group in groups}
     results = _table(reading_grid(run, report.rows))
-    for entries, row in zip(results["rows"], report.rows, strict=True):
+    for entries, group in zip(results["rows"], groups, strict=True):
         named = next((e for e in entries if e["name"] == "method"), entries[0])
-        named["link"] = links.get((row.dataset, row.method))
+        named["link"] = f"#{group.anchor}"
     shown = [_drawn(place, figure) for place, figure in enumerate(_figures(report))]
     sections = [_section(section) for section in report.sections]
     contents = [("claims", "Claims")] * bool(report.claims) + [("results", "Results")]
     contents += [("references", "Reference numbers")] * bool(report.references)
     contents += [("figures", "Figures")] * bool(shown)
-    contents += [(section["anchor"], section["title"]) for section in sections] + [("cells", "Cells")]
+    count = sum(not section.empty for section in report.findings)
+    contents += [(sections[0]["anchor"], "Findings")] * bool(count)
+    contents += [(section["anchor"], section["title"]) for section in sections[count:]] + [("cells", "Cells")]
     return _render(
         "report.html",
         title=str(run.info.get("title", run.info.get("id", "Report"))),
