@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections import Counter, defaultdict
@@ -12,19 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import DONE, FAILED, OK, CellRecord, jsonable, write_atomic
+from mtlrun.core.records import DONE, FAILED, OK, CellRecord
 from mtlrun.experiments.cells import SELECTION, Cell, settled
 from mtlrun.experiments.plan import Plan, survey
 from mtlrun.experiments.pool import Outcome, Pool
 from mtlrun.experiments.progress import Progress, Silent
 from mtlrun.experiments.provenance import append_run
-from mtlrun.experiments.resolved import resolved_yaml
+from mtlrun.experiments.runfile import other_settings, settings_text, write_plan
 from mtlrun.experiments.siblings import copy_cells, find_siblings
 from mtlrun.experiments.store import Store
 from mtlrun.experiments.work import EVALUATIONS, MEASUREMENTS, SELECTIONS, Phase, Work, note, without_selection
 
-RUN_FILE = "run.json"
-RESOLVED_FILE = "config.resolved.yaml"
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
 
@@ -140,43 +137,13 @@ def run(
         summary.interrupted = runner.work(selections, evaluations, pool, alone)
     elif runner.copied:
         append_run(plan.folder, {**_provenance(plan, started, pool), **_end({}), "copied": runner.copied})
-    if not summary.interrupted and (other := _other_settings(plan)) is not None:
+    if not summary.interrupted and (other := other_settings(plan)) is not None:
         runner.progress.message(
             f"another start with {other} took this folder over meanwhile: the report is about that one's table"
         )
     _count(summary, plan, runner)
     summary.seconds = time.time() - started
     return summary
-
-
-def write_plan(plan: Plan) -> None:
-    """Write `run.json` and `config.resolved.yaml`, where they differ from what is there.
-
-    Raises
-    ------
-    OSError
-        If the run folder cannot be written.
-    """
-    texts = {
-        RUN_FILE: json.dumps(jsonable(plan.run_json()), indent=1, ensure_ascii=False) + "\n",
-        RESOLVED_FILE: resolved_yaml(plan.experiment),
-    }
-    for name, text in texts.items():
-        path = plan.folder / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_atomic(path, text)
-
-
-def _other_settings(plan: Plan) -> str | None:
-    """Return the settings with which `run.json` was written, None when they are those of the plan."""
-    try:
-        before = json.loads((plan.folder / RUN_FILE).read_text(encoding="utf-8"))
-        overrides = [str(text) for text in before["overrides"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # there is none, or it is damaged and will be written anew
-    if overrides == list(plan.experiment.overrides):
-        return None
-    return f"--set {' --set '.join(overrides)}" if overrides else "no --set"
 
 
 class _Stop(Exception):
@@ -200,9 +167,9 @@ class _Runner:
 
     def say_replaced(self) -> None:
         """Say that the folder holds the table of a start with other settings, which this one replaces."""
-        other = _other_settings(self.plan)
+        other = other_settings(self.plan)
         if other is not None:
-            now = " ".join(f"--set {text}" for text in self.plan.experiment.overrides) or "no --set"
+            now = settings_text(self.plan.experiment.overrides)
             self.progress.message(
                 f"{self.plan.folder} held the table of a start with {other}; now it is that with {now}. Cells are "
                 "kept, so that either start finds its own again; --output keeps the tables apart"

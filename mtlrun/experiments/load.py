@@ -268,14 +268,16 @@ def _plain_selection(spec: ExperimentSpec, selection: Selection) -> dict[str, An
 
 
 def _plain_method(spec: ExperimentSpec, method: Method) -> dict[str, Any]:
+    where = {"datasets": method.datasets} if method.datasets else {}
     if method.measure:
-        return {"label": method.label, "measure": method.measure, "params": method.params}
+        return {"label": method.label, "measure": method.measure, "params": method.params, **where}
     return {
         "label": method.label,
         "estimator": method.estimator,
         "params": method.params,
         "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
         "select_with": method.select_with,
+        **where,
     }
 
 
