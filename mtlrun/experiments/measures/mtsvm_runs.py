@@ -148,17 +148,22 @@ def climb_ladder(
     tolerances: Sequence[float],
     seconds: float,
     enough: Callable[[Rung], bool],
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Rung]:
-    """Run LIBSVM with one tolerance after the other, until a run is good enough or the time is over."""
+    """Run LIBSVM with one tolerance after the other, until a run is good enough or the time is over.
+
+    The seconds of a run are those of fitting, certificate and validation included.
+    """
     X = dataset.X if dataset.strings or scale == 1 else dataset.X / scale
     features = WeightedDegree(degree) if dataset.strings else None
     rungs: list[Rung] = []
     for tol in tolerances:
         model = MultiTaskKernelSVC(C=C, coupling=coupling, tol=tol, features=features, cache_size=2000)
+        begun = clock()
         model.fit(X, dataset.y, task_id=dataset.task_id)
+        took = clock() - begun
         primal, gap = model.objective_[-1], float(model.gap_ or 0.0)
         dual = primal - gap * max(1.0, abs(primal))
-        took = sum(model.fit_seconds_.values())
         rungs.append(Rung(tol, took, primal, dual, gap, model.n_iter_))
         if enough(rungs[-1]) or sum(r.seconds for r in rungs) > seconds:
             break
