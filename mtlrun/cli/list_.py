@@ -24,6 +24,7 @@ class Kind(enum.StrEnum):
     EXPERIMENTS = "experiments"
     METHODS = "methods"
     DATASETS = "datasets"
+    MEASURES = "measures"
 
 
 class Format(enum.StrEnum):
@@ -45,18 +46,20 @@ def list_(
     ),
     debug: options.Debug = False,
 ) -> None:
-    """List experiments, methods or data sets; `mtlrun list methods NAME` shows all about a method."""
+    """List experiments, methods, data sets or measures; `mtlrun list methods NAME` shows all about a method."""
     if kind is not Kind.METHODS and (names or form is not Format.TEXT):
         remedy = "Others: mtlrun show EXPERIMENT, mtlrun data info DATASET."
         raise UserError("names and --format go with methods only: mtlrun list methods [NAME]... --format json", remedy)
     if names or form is not Format.TEXT:
         _details(names or [], form)
         return
-    rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets}[kind]()
+    rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets, Kind.MEASURES: _measures}[
+        kind
+    ]()
     _print(rows)
     hints = {
         Kind.EXPERIMENTS: "mtlrun show NAME: one in detail; mtlrun reproduce NAME: run it (train/...: mtlrun train "
-        "NAME). Also: mtlrun list methods|datasets",
+        "NAME). Also: mtlrun list methods|datasets|measures",
         Kind.METHODS: "mtlrun list methods NAME: objective, losses, designs, cost, source; --format json|bibtex",
     }
     if kind in hints:
@@ -96,6 +99,12 @@ def _methods() -> list[tuple[str, str]]:
     from mtlrun.estimators.registry import METHODS
 
     return [(info.name, info.summary) for info in METHODS.values()]
+
+
+def _measures() -> list[tuple[str, str]]:
+    from mtlrun.experiments.measures.registry import MEASURES
+
+    return [(info.name, f"{info.summary}: {', '.join(info.quantities)}") for info in MEASURES.values()]
 
 
 def _datasets() -> list[tuple[str, str]]:

@@ -44,3 +44,8 @@ def test_errors_end_with_2(mtlrun, args, text):
     result = mtlrun(*args)
     assert result.exit_code == 2, result.output
     assert text in result.output
+
+
+def test_measures_are_listed_with_their_quantities(mtlrun):
+    lines = mtlrun("list", "measures").stdout.splitlines()
+    assert any(line.startswith("data-set-statistics ") and "positive_share" in line for line in lines)
