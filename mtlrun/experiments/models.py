@@ -34,7 +34,7 @@ ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
 TRUSTED = frozenset(
     {info.class_path.replace(":", ".") for info in METHODS.values()}
     | {"mtlrun.estimators.pertask.PerTask", "mtlrun.features.weighted_degree.WeightedDegree"}
-    | {"mtlrun.features.table.TableFeatures"}
+    | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
     | {f"mtlrun.estimators.tabular.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
     | {"mtlrun.estimators.calibrated.CalibratedTasks"}
 )
@@ -88,7 +88,10 @@ class Model:
         tasks = self.facts["tasks"]
         if isinstance(names, np.ndarray):
             if names.size and names.max() >= len(tasks):
-                raise UserError(f"the data have {names.max() + 1} tasks, the model has {len(tasks)}")
+                raise UserError(
+                    f"the data have {names.max() + 1} tasks, the model has {len(tasks)}",
+                    "Train a model on these data, or name the tasks as in its training.",
+                )
             return names
         numbers = {name: t for t, name in enumerate(tasks)}
         if not any(name.isdecimal() for name in tasks):
@@ -244,7 +247,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise DataError(f"{file}: cannot be read ({error})", "Train the model again.") from None
     needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
     if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts):
-        raise DataError(f"{file}: not a model description of schema {SCHEMA}")
+        raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
     return dict(facts)
 
 

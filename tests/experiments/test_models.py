@@ -19,7 +19,7 @@ from mtlrun.estimators.pertask import PerTask
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.experiments import models
 from mtlrun.experiments.models import Model, load_model, save_model
-from mtlrun.features import WeightedDegree
+from mtlrun.features import FourierFeatures, WeightedDegree
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5))
@@ -103,6 +103,15 @@ def test_sparse_input(tmp_path):
     model = build("IndependentRidge").fit(sp.csr_matrix(X), Y)
     save_model(tmp_path, Model(model, None, _facts()))
     np.testing.assert_allclose(load_model(tmp_path / "model.skops").scores(sp.csr_matrix(X)), model.predict(X))
+
+
+def test_fourier_features_in_front_of_a_model(tmp_path):
+    step = FourierFeatures(8).fit(X)
+    model = build({"estimator": "FETR", "params": {}}).fit(step.transform(X), Y)
+    save_model(tmp_path, Model(model, step, _facts()))
+    loaded = load_model(tmp_path)
+    np.testing.assert_allclose(loaded.step.transform(X), step.transform(X))
+    np.testing.assert_allclose(loaded.estimator.task_covariance_, model.task_covariance_)
 
 
 def test_unknown_types_are_refused_unless_trusted(tmp_path):
