@@ -58,7 +58,7 @@ class Report:
     @property
     def done(self) -> int:
         """Cells with a number."""
-        return self.planned - len(self.run.failed) - len(self.run.missing)
+        return self.planned - len(self.run.failed) - len(self.run.missing) - len(self.run.stopped)
 
     @property
     def partial(self) -> bool:
@@ -68,9 +68,10 @@ class Report:
     @property
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
-        failed, missing = len(self.run.failed), len(self.run.missing)
+        failed, missing, stopped = len(self.run.failed), len(self.run.missing), len(self.run.stopped)
         cells = f"{self.done} of {self.planned} cells done"
         cells += f", {failed} failed" * bool(failed) + f", {missing} not computed yet" * bool(missing)
+        cells += f", {stopped} stopped at the limit of seconds" * bool(stopped)
         lines = [("PARTIAL RUN: " if self.partial else "") + cells + "."]
         if self.claims:
             counts = Counter(c.verdict for c in self.claims)

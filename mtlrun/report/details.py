@@ -10,11 +10,12 @@ from mtlrun.core.records import CellRecord
 from mtlrun.report.folder import CELLS, Run
 from mtlrun.report.protocol import facts
 from mtlrun.report.table import MISSING, Row
-from mtlrun.report.text import Column, Grid
+from mtlrun.report.text import Column, Grid, show
 
 #: Characters of a log that are shown, from its end.
 LOG_LENGTH = 4000
-FACTS = ("n_iter", "converged", "gap", "objective", "stop_crit", "message")
+#: Characters of the name of a file: enough to find it.
+KEY_LENGTH = 16
 
 
 @dataclass
@@ -49,13 +50,13 @@ def _group(run: Run, row: Row, anchor: str) -> CellGroup:
     cells = [c for c in run.planned if (c.dataset, c.method) == (row.dataset, row.method)]
     columns = [Column("trial", "count"), Column("status"), Column("seed")]
     columns += [Column(name, "number") for name in run.metrics]
-    columns += [Column("seconds", "seconds"), *(Column(name, "number") for name in FACTS[:1]), Column("converged")]
+    columns += [Column("seconds", "seconds"), Column("iterations", "count"), Column("converged")]
     columns += [Column("gap", "small"), Column("objective", "number"), Column("stopped by")]
     columns += [Column("parameters"), Column("chosen"), Column("file")]
     grid, logs = Grid(columns), {}
     for cell in cells:
         record = run.record(cell)
-        file = f"{CELLS}/{cell.key}.json"
+        file = f"{CELLS}/{cell.key[:KEY_LENGTH]}{'...' * (len(cell.key) > KEY_LENGTH)}"
         if record is None:
             grid.rows.append([cell.trial, MISSING, *[None] * (len(columns) - 3), None])
             continue
@@ -82,7 +83,7 @@ def _numbers(run: Run, record: CellRecord) -> list[Any]:
         None if flag is None else "yes" if flag else "no",
         solver.get("gap"),
         solver.get("objective"),
-        solver.get("message", solver.get("stop_crit")),
+        solver.get("message", show(solver.get("stop_crit"), "small")),
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import DataError
-from mtlrun.core.records import CellRecord
+from mtlrun.core.records import TIMEOUT, CellRecord
 from mtlrun.report.checks import as_list
 
 RUN_FILE = "run.json"
@@ -127,7 +127,14 @@ class Run:
     @property
     def failed(self) -> list[PlannedCell]:
         """Planned cells whose record tells of a failure."""
-        return [c for c in self.planned if c.key in self.cells and not self.cells[c.key].done]
+        stopped = set(self.stopped)
+        return [c for c in self.planned if c.key in self.cells and not self.cells[c.key].done and c not in stopped]
+
+    @property
+    def stopped(self) -> list[PlannedCell]:
+        """Planned measurements that ran into the limit of seconds: a result, not a failure."""
+        late = {key for key, r in self.cells.items() if (r.kind, r.status) == (MEASUREMENT, TIMEOUT)}
+        return [c for c in self.planned if c.key in late]
 
     @property
     def measures(self) -> bool:

@@ -30,7 +30,8 @@ TONES = {
     **dict.fromkeys((PARTLY, "not_converged", "partial"), "part"),
     **dict.fromkeys((NOT_CONFIRMED, OUTSIDE, "failed", "diverged", "timeout"), "bad"),
 }
-#: Columns whose entries are not broken, and those that hold a verdict.
+#: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
+LONG = 40
 WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
@@ -137,7 +138,7 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
     number: Any = value if isinstance(value, int | float) else None
     if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
         number = found[0]  # the mean in "mean ± deviation"
-    css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE)
+    css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE) + ["long"] * (len(text) > LONG)
     css += [tone(text), "badge"] * (column.name in JUDGED)
     return {"name": column.name, "text": text, "value": number, "css": " ".join(css), "link": None}
 

@@ -80,6 +80,7 @@ def json_report(report: Report) -> str:
             "done": report.done,
             "failed": len(report.run.failed),
             "missing": len(report.run.missing),
+            **({"stopped": len(report.run.stopped)} if report.run.stopped else {}),
         },
         "summary": report.summary,
         "claims": [{**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims],

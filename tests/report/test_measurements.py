@@ -98,6 +98,8 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
     text = lines_of(markdown(report))
     assert "alpha (simulated) seconds 10 15 ± 7.1 40 (1 of 2 > 120 s)" in text
     assert "alpha (simulated) seconds 100 150 ± 71 > 120 s" in text
+    assert report.run.failed == [], "the limit is part of the experiment"
+    assert report.summary[0] == "5 of 8 cells done, 3 stopped at the limit of seconds."
     (figure,) = report.figures
     dcd, mtk = figure.panels[0].curves
     assert (figure.panels[0].log, dcd.y, mtk.x) == (True, [15.0, 150.0], [10])
