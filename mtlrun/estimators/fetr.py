@@ -87,12 +87,12 @@ class FETR(_MatrixNormal):
         a shared design with at most one weight per row, else "cg".
     fit_intercept : bool, default True
         One intercept per task, not penalised.
-    accelerate : bool, default True
-        Extrapolate the precision matrices between rounds; False is the paper's plain iteration.
     tol : float, default 1e-5
         Stop when a round lowers the objective by at most this fraction of loss + eta ||W||^2.
     max_iter : int, default 500
         Rounds of the three block steps.
+    accelerate : bool, default True
+        Extrapolate the precision matrices between rounds; False is the paper's plain iteration.
     task_column : int or str, optional
         Column of X (position, or name in a DataFrame) that holds the task ids and is no feature.
     unseen : {"error", "mean"}, default "error"
@@ -135,14 +135,14 @@ class FETR(_MatrixNormal):
         self,
         eta: float = 1.0,
         rho: float = 1.0,
-        *,
         lower: float = 0.01,
         upper: float = 100.0,
         w_solver: str = "auto",
         fit_intercept: bool = True,
-        accelerate: bool = True,
         tol: float = 1e-5,
         max_iter: int = 500,
+        *,
+        accelerate: bool = True,
         task_column: int | str | None = None,
         unseen: str = "error",
     ) -> None:
@@ -195,14 +195,14 @@ class MTFRL(_MatrixNormal):
         self,
         eta: float = 1.0,
         rho: float = 1.0,
-        *,
-        fudge: float = 1e-3,
         lower: float = 0.01,
         upper: float = 100.0,
         w_solver: str = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-5,
         max_iter: int = 500,
+        *,
+        fudge: float = 1e-3,
         task_column: int | str | None = None,
         unseen: str = "error",
     ) -> None:

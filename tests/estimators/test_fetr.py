@@ -31,6 +31,13 @@ def test_scikit_learns_checks_pass(model):
         check_estimator(model)
 
 
+@pytest.mark.parametrize("model", [FETR, MTFRL])
+def test_the_parameters_may_be_given_in_their_order(model):
+    one = model(1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7)
+    names = ("eta", "rho", "lower", "upper", "w_solver", "fit_intercept", "tol", "max_iter")
+    assert [getattr(one, name) for name in names] == [1.0, 2.0, 0.1, 10.0, "cg", False, 1e-3, 7]
+
+
 @pytest.mark.parametrize("model", BOTH, ids=str)
 def test_precisions_and_covariances_are_inverse_and_in_the_box(model):
     X, Y = problem()
