@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,6 +91,7 @@ def training_file(card: Card, method: str | None, path: str) -> str:
     binary = card.task_type != "regression"
     name = method or DEFAULT_METHODS["binary" if binary else "regression"]
     metrics = METRICS["binary" if binary else "regression"]
+    ident = f"train/{_stem(path, card, name)}"
     lines = [
         f"# Training file of mtlrun. Run it with: mtlrun train {path}",
         "# Any value can be changed for one run: mtlrun train ... --set split.train=0.5",
@@ -97,7 +99,7 @@ def training_file(card: Card, method: str | None, path: str) -> str:
         "# yaml-language-server: $schema=config.schema.json",
         "schema: 1",
         "kind: train",
-        f"id: train/{card.id}    # the results lie in results/runs/train/{card.id}",
+        f"id: {ident}    # the results lie in results/runs/{ident}",
         f"title: {json.dumps(f'{name} on {card.title}', ensure_ascii=False)}",
         "",
         *_dataset_lines(card),
@@ -121,6 +123,12 @@ def training_file(card: Card, method: str | None, path: str) -> str:
         "refit: false   # true: after the evaluation, the model that is saved is fitted on all rows",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _stem(path: str, card: Card, method: str) -> str:
+    """Return a name for the results: that of the file, so that two files on one data set keep theirs apart."""
+    text = Path(path).name.partition(".")[0] if path != "-" else f"{card.id}-{method.rpartition(':')[2]}"
+    return re.sub("[^A-Za-z0-9_-]+", "-", text).lstrip("-_") or card.id
 
 
 def _dataset_lines(card: Card) -> list[str]:
@@ -176,8 +184,10 @@ def _feature_lines(card: Card) -> list[str]:
             "features: one-hot",
         ]
     return [
-        "# What is done to X first, learned on the training rows: standardize or max-abs (keeps zeros).",
-        "# features: standardize",
+        "# What is done to X first, learned on the training rows: standardize (mean 0, variance 1; a sparse X is only",
+        "# divided) or max-abs (keeps zeros). Without this line X stays as it is: strengths then differ from feature to",
+        "# feature, and solvers need many more iterations.",
+        "features: standardize",
     ]
 
 

@@ -90,7 +90,8 @@ def predict(
         scores = guessed if labels and codes is None and guessed is not None else fitted.scores(X, codes)
         chances = fitted.probabilities(X, codes) if probabilities else None
     except ValueError as error:
-        raise UserError(f"{data}: {error}") from error
+        remedy = "Rows and tasks must be like those of the training, which model.json describes."
+        raise UserError(f"{data}: {error}", remedy) from error
     if chances is not None and codes is None:
         scores = chances
     facts = {"task_type": task_type, "tasks": fitted.facts["tasks"], "task_id": codes}
@@ -144,7 +145,10 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     dataset = load_dataset(id, data_dir=data_dir, **options)
     wanted = facts["input"]
     if dataset.n_features != wanted["n_features"] or dataset.strings != wanted["strings"]:
-        raise DataError(f"data set {id} has {dataset.n_features} features, the model {wanted['n_features']}")
+        raise DataError(
+            f"data set {id} has {dataset.n_features} features, the model {wanted['n_features']}",
+            f"It was trained on {facts['dataset']['id']}; new rows of its own may come from a file.",
+        )
     names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
     return dataset.X, names
 
@@ -162,6 +166,7 @@ def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
     try:
         write_atomic(output, text)
     except OSError as error:
-        raise UserError(f"{output}: cannot be written: {error.strerror}") from None
+        remedy = "Name another place by --output FILE, or - for the terminal."
+        raise UserError(f"{output}: cannot be written: {error.strerror}", remedy) from None
     if not quiet:
         say(f"{n_rows} rows predicted, written: {output}")

@@ -21,6 +21,9 @@ from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.svmlight import read_svmlight
 from mtlrun.data.tables import Table, coded, data_file, names_of, read_table_file
 
+_OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
+_NAMES = "Add them, named as in the training data; other columns may stay."
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -93,11 +96,11 @@ def read_rows(path: Path, wanted: Wanted) -> NewRows:
     rows = _READERS[suffix](file, wanted)
     if (rows.X.dtype.kind == "S") != wanted.strings:
         kinds = ("sequences", "numbers") if wanted.strings else ("numbers", "sequences")
-        raise DataError(f"{path}: the model was fitted on {kinds[0]}, the file holds {kinds[1]}")
+        raise DataError(f"{path}: the model was fitted on {kinds[0]}, the file holds {kinds[1]}", _OTHER_MODEL)
     found = rows.X.dtype.itemsize if wanted.strings else rows.X.shape[1]
     if found != wanted.n_features:
         what = "letters per sequence" if wanted.strings else "columns"
-        raise DataError(f"{path}: {found} {what}, the model has {wanted.n_features}")
+        raise DataError(f"{path}: {found} {what}, the model has {wanted.n_features}", _OTHER_MODEL)
     return rows
 
 
@@ -106,7 +109,7 @@ def _of_table(table: Table, wanted: Wanted) -> NewRows:
     missing = [name for name in wanted.features if name not in table.columns]
     if missing:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        raise DataError(f"{table.name}: {len(missing)} of the model's features are missing: {shown}")
+        raise DataError(f"{table.name}: {len(missing)} of the model's features are missing: {shown}", _NAMES)
     tasks = None
     if wanted.task_column is not None and wanted.task_column in table.frame.columns:
         tasks = names_of(table.frame[wanted.task_column])
@@ -123,7 +126,10 @@ def _of_table(table: Table, wanted: Wanted) -> NewRows:
             columns.append(column.to_numpy(dtype=float))
         else:
             place = table.where(int(np.argmax(pd.to_numeric(column, errors="coerce").isna())))
-            raise DataError(f"{place}: column {name!r} holds words, the model was fitted on numbers")
+            raise DataError(
+                f"{place}: column {name!r} holds words, the model was fitted on numbers",
+                "Mend the cells, or train a model again with this column as words.",
+            )
     return NewRows(np.column_stack(columns), tasks, ignored)
 
 
@@ -131,7 +137,7 @@ def _table(file: DataFile, wanted: Wanted) -> NewRows:
     content = decode(file.read_bytes(), file.where())
     first = next((line for line in content.splitlines() if line.strip()), "")
     if not first:
-        raise DataError(f"{file.where()}: no rows")
+        raise DataError(f"{file.where()}: no rows", "Check that the file was saved completely.")
     delimiter = max(",;\t", key=first.count)
     separator = delimiter if delimiter in first else None
     cells = first.split() if separator is None else [c.strip() for c in next(csv.reader([first], delimiter=separator))]
@@ -168,7 +174,10 @@ def _npz(file: DataFile, wanted: Wanted) -> NewRows:
         with file.open() as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (ValueError, OSError) as error:
-        raise DataError(f"{file.where()}: no .npz archive of plain arrays ({error})") from None
+        raise DataError(
+            f"{file.where()}: no .npz archive of plain arrays ({error})",
+            "numpy.savez(FILE, X=..., task_id=...) makes one.",
+        ) from None
     if "X" in arrays:
         X = arrays["X"]
     elif {"data", "indices", "indptr", "shape"} <= set(arrays):
@@ -218,12 +227,13 @@ def _choose(names: Sequence[str], n_columns: int, wanted: Wanted, file: DataFile
         columns = [k for k in range(n_columns) if k != task]
         if len(columns) != wanted.n_features:
             hint = f" besides the task column {wanted.task_column!r}" if task is not None else ""
-            raise DataError(f"{file.where()}: {len(columns)} columns{hint}, the model has {wanted.n_features} features")
+            text = f"{file.where()}: {len(columns)} columns{hint}, the model has {wanted.n_features} features"
+            raise DataError(text, "Without a header the columns must be those of the training, in that order.")
         return columns, []
     missing = [name for name in wanted.features if name not in names]
     if missing:
         shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        raise DataError(f"{file.where()}: {len(missing)} of the model's features are missing: {shown}")
+        raise DataError(f"{file.where()}: {len(missing)} of the model's features are missing: {shown}", _NAMES)
     columns = [names.index(name) for name in wanted.features]
     return columns, [name for k, name in enumerate(names) if k not in columns and k != task]
 
@@ -232,10 +242,15 @@ def _checked(X: Any, file: DataFile) -> Any:
     if X.dtype.kind == "S" and X.ndim == 1:
         return X
     if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise DataError(f"{file.where()}: X must be a numeric matrix, not {X.dtype} of shape {X.shape}")
+        raise DataError(
+            f"{file.where()}: X must be a numeric matrix, not {X.dtype} of shape {X.shape}", "One row per prediction."
+        )
     X = X.astype(float)
     if not np.isfinite(X.data if sparse.issparse(X) else X).all():
-        raise DataError(f"{file.where()}: X holds NaN or infinite values")
+        raise DataError(
+            f"{file.where()}: X holds NaN or infinite values",
+            "Fill the gaps as in the training data; models of `mtlrun compare` on tables fill them themselves.",
+        )
     return X
 
 
@@ -243,14 +258,16 @@ def _task_list(ids: Any, n_rows: int, file: DataFile) -> list[str] | None:
     if ids is None:
         return None
     if ids.shape != (n_rows,):
-        raise DataError(f"{file.where()}: task_id has shape {ids.shape}, X has {n_rows} rows")
+        raise DataError(f"{file.where()}: task_id has shape {ids.shape}, X has {n_rows} rows", "One task per row.")
     return [f"{v:g}" if isinstance(v, float) else str(v) for v in ids.tolist()]
 
 
 def _strings(cells: Sequence[str], file: DataFile) -> np.ndarray:
     lengths = {len(cell) for cell in cells}
     if len(lengths) > 1:
-        raise DataError(f"{file.where()}: sequences of {min(lengths)} to {max(lengths)} letters; all need one length")
+        raise DataError(
+            f"{file.where()}: sequences of {min(lengths)} to {max(lengths)} letters; all need one length", _OTHER_MODEL
+        )
     return np.array([cell.upper().encode() for cell in cells])
 
 

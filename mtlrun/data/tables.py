@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, suggest
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.arff import ArffTable, read_arff
 from mtlrun.data.readers.csv import EXACT, MISSING, decode, header_of, unequal_rows
@@ -78,7 +78,12 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     container = CONTAINERS.get(path.suffix.lower(), "plain")
     suffix = Path(path.stem).suffix.lower() if container != "plain" else path.suffix.lower()
     if not path.is_file():
-        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = suggest(path.name, beside)
+        remedy = (
+            f"Did you mean {near[0]!r}?" if near else "Check the path; a relative one starts at the current folder."
+        )
+        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}", remedy)
     return DataFile(path.name, path, container), suffix
 
 

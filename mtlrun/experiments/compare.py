@@ -22,6 +22,8 @@ from mtlrun.data.readers.mulan import read_labels
 from mtlrun.data.roles import GROUP_SPLIT, TEST_SPLIT, TIME_SPLIT, Roles, make_dataset
 from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
 from mtlrun.experiments.compare_methods import (
+    MAX_TREE_ROWS,
+    TREES,
     Candidate,
     calibrated,
     chosen_candidate,
@@ -138,7 +140,7 @@ def compare(
     protocol = Protocol(_split(dataset, settings), _n_splits(dataset, settings), settings.folds, metric, settings.seed)
     candidates = _candidates(settings, dataset, roles.unseen)
     jobs = os.cpu_count() or 1 if settings.jobs == -1 else settings.jobs
-    facts = _facts(dataset, protocol, roles)
+    facts = [*_facts(dataset, protocol, roles), *_tree_fact(dataset, candidates)]
     for line in facts:
         say(line)
     budget = None if settings.budget is None else settings.budget * 60
@@ -272,6 +274,15 @@ def _facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
     if roles.unseen == "mean":
         found.append("tasks without training rows are predicted by the mean of all tasks' models")
     return found
+
+
+def _tree_fact(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
+    """Return what is done to trees on big tables, if any are compared."""
+    labels = [c.label for c in candidates if c.label in TREES]
+    if not labels or dataset.n_samples <= MAX_TREE_ROWS:
+        return []
+    text = f"{' and '.join(labels)}: with more than {MAX_TREE_ROWS:,} rows not tuned"
+    return [text + (f"; a tree of the forest sees {MAX_TREE_ROWS:,} rows" if TREES[-1] in labels else "")]
 
 
 def _preprocessing(dataset: Dataset) -> str:

@@ -20,6 +20,8 @@ INNER = "estimator__"
 SEARCH_TOL, FIT_TOL = 1e-3, 1e-4
 #: With more tasks than this the position of the task is the feature of a forest, not one column per task.
 MAX_ONE_HOT = 50
+#: Labels of the baselines that are made of trees.
+TREES = ("GradientBoosting+Task", "RandomForest+Task")
 #: With more rows than this a tree of a forest is grown on so many of them, and trees are not tuned.
 MAX_TREE_ROWS = 20000
 
@@ -179,7 +181,7 @@ def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
         Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, {"alpha": scale.times(_WIDE, 1.0)}),
         _feature(f"Pooled{ridge}+Task", linear, linear_grid, "one-hot"),
         _feature(
-            "GradientBoosting+Task",
+            TREES[0],
             {
                 "estimator": f"sklearn.ensemble:HistGradientBoosting{kind}",
                 "params": {"max_iter": 100, "early_stopping": False, "random_state": 0},
@@ -188,7 +190,7 @@ def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
             trees,
         ),
         _feature(
-            "RandomForest+Task",
+            TREES[1],
             {"estimator": f"sklearn.ensemble:RandomForest{kind}", "params": forest},
             leaves,
             trees,

@@ -18,11 +18,13 @@ from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.training import Trained, save_training
-from mtlrun.report.leaderboard import Board, json_text, leaderboard_grid, markdown, task_grid, verdict
+from mtlrun.report.leaderboard import MULTITASK, Board, json_text, leaderboard_grid, markdown, task_grid, verdict
 from mtlrun.report.text import Grid, csv_grid
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
+#: Up to so many tasks have their names in a figure.
+_NAMED_TASKS = 60
 
 
 @dataclass
@@ -81,10 +83,7 @@ class Comparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the scores of all methods, with the spread over splits; returns the matplotlib axes."""
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(7, 0.35 * len(self.board.entries) + 1), layout="constrained").subplots()
+        ax = _axes(0.35 * len(self.board.entries) + 1) if ax is None else ax
         ranked = self.board.ranked()[::-1]
         table = self.leaderboard.set_index("method")
         spread = [table["std"].get(e.label) for e in ranked]
@@ -94,6 +93,31 @@ class Comparison:
         ax.set_yticks(range(len(ranked)), [e.label for e in ranked])
         direction = "greater" if self.board.greater else "smaller"
         ax.set_xlabel(f"{self.board.metric} ({direction} is better); blue: multi-task")
+        return ax
+
+    def plot_tasks(self, ax: Any = None) -> Any:
+        """Draw how much the best multi-task method gains on every task over independent learning; returns the axes.
+
+        Tasks to the left of zero are hurt (negative transfer).
+
+        Raises
+        ------
+        ValueError
+            If no multi-task method was fitted.
+        """
+        joint, base = self.board.best(MULTITASK), self.board.reference
+        if joint is None or base is None:
+            raise ValueError("no multi-task method was fitted: there is nothing to compare task by task")
+        pairs = zip(self.board.tasks, self.board.gains(joint, base), strict=True)
+        gains = sorted(((gain, name) for name, gain in pairs if gain is not None), key=lambda pair: pair[0])
+        ax = _axes(min(0.2 * len(gains) + 1, 12)) if ax is None else ax
+        values = [gain for gain, _ in gains]
+        ax.scatter(values, range(len(gains)), s=12, color=["C0" if gain >= 0 else "C1" for gain in values])
+        ax.axvline(0.0, color="0.6", linewidth=1)
+        few = len(gains) <= _NAMED_TASKS
+        ax.set_yticks(range(len(gains)) if few else [], [name for _, name in gains] if few else [])
+        ax.set_ylabel("" if few else f"{len(gains)} tasks, in the order of the gain")
+        ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
         return ax
 
     def save(self, folder: str | Path) -> Path:
@@ -180,6 +204,13 @@ class Comparison:
         with file.open() as source, place.open("wb") as sink:
             shutil.copyfileobj(source, sink)
         return place.name
+
+
+def _axes(height: float) -> Any:
+    """Return the axes of a new figure."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(7, height), layout="constrained").subplots()
 
 
 def _frame(grid: Grid) -> pd.DataFrame:

@@ -168,7 +168,7 @@ BAD = {
     "metric of labels": (
         TABLE,
         (*RAGGED, "--metric", "auc"),
-        "error: the metric 'auc' does not go with targets that are numbers\nUse one of: mse, rmse, nmse, r2.",
+        "error: the metric 'auc' does not go with targets that are numbers\nUse one of: mse, rmse, nmse",
     ),
     "unknown method": (
         TABLE,

@@ -58,6 +58,24 @@ def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
     assert mtlrun("init", "digits", "-o", "other.yaml").exit_code == 0
 
 
+def test_files_on_one_data_set_keep_their_results_apart(mtlrun, tmp_path):
+    assert mtlrun("init", "simulated-rmtl", "-o", "first try.yaml").exit_code == 0
+    assert (
+        "id: train/first-try    # the results lie in results/runs/train/first-try\n"
+        in (tmp_path / "first try.yaml").read_text()
+    )
+    assert "id: train/simulated-rmtl " in training_file(
+        read_card(datasets_dir() / "simulated-rmtl.yaml"), None, "simulated-rmtl.yaml"
+    )
+    shown = mtlrun("init", "simulated-rmtl", "-m", "sklearn.linear_model:Lasso", "-o", "-").stdout
+    assert "id: train/simulated-rmtl-Lasso " in shown
+
+
+def test_features_are_standardised_unless_they_are_strings(mtlrun):
+    assert "\nfeatures: standardize\n" in mtlrun("init", "school", "-o", "-").stdout
+    assert "\nfeatures: one-hot\n" in mtlrun("init", "simulated-splice", "-o", "-").stdout
+
+
 def test_schema_for_editors(mtlrun, tmp_path):
     result = mtlrun("init", "--schema")
     assert result.exit_code == 0, result.output

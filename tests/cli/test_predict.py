@@ -110,6 +110,7 @@ def test_errors_end_with_2(trained, tmp_path):
         result = trained(*args)
         assert result.exit_code == 2, (args, result.output)
         assert text in result.output
+        assert len(result.stderr.strip().splitlines()) >= 2, "no remedy"
         assert "Traceback" not in result.output
 
 

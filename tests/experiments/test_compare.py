@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import mtlrun
 from mtlrun.core.errors import ConfigError, DataError, UnknownNameError
+from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splitters import time_folds
 from mtlrun.data.tables import read_user_table, table_of_frame
@@ -24,6 +25,7 @@ from mtlrun.experiments.compare_methods import Candidate, default_candidates
 from mtlrun.experiments.compare_run import Protocol, make_plan
 from mtlrun.experiments.models import load_model
 from mtlrun.features.table import TableFeatures
+from mtlrun.report.leaderboard import markdown
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 2}
 
@@ -137,6 +139,31 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     np.testing.assert_allclose(again, result.model.scores(new[list("abcd")].to_numpy(), codes))
     assert np.corrcoef(again, new.y)[0, 1] > 0  # the tasks of another seed have other coefficients
     assert result.plot().get_xlabel().startswith("rmse")
+    drawn = result.plot_tasks()
+    assert "of TraceNormMTL over Independent" in drawn.get_xlabel()
+    gains = np.sort(result.tasks[result.board.reference.label] - result.tasks["TraceNormMTL"])
+    np.testing.assert_allclose(drawn.collections[0].get_offsets()[:, 0], gains, rtol=1e-4)
+
+
+def test_a_table_in_its_own_place_is_kept(tmp_path):
+    place = tmp_path / "out" / "data" / "own-rows" / "rows.csv"
+    place.parent.mkdir(parents=True)
+    schools(4, 10).to_csv(place, index=False)
+    content = place.read_bytes()
+    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=1)
+    result.save(tmp_path / "out")
+    assert place.read_bytes() == content
+    again = load_dataset("own-rows", data_dir=tmp_path / "out" / "data")
+    assert again.n_samples == 40
+
+
+def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
+    monkeypatch.setattr("mtlrun.experiments.compare.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.experiments.compare_methods.MAX_TREE_ROWS", 30)
+    options = {"target": "y", "task": "school", "splits": 1}
+    report = markdown(mtlrun.compare(schools(4, 10), methods=["RandomForest+Task"], **options).board)
+    assert "* RandomForest+Task: with more than 30 rows not tuned; a tree of the forest sees 30 rows\n" in report
+    assert "not tuned" not in markdown(mtlrun.compare(schools(4, 10), methods=["PooledRidge"], **options).board)
 
 
 def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
