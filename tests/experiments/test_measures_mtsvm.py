@@ -68,7 +68,7 @@ def test_the_kernel_svm_is_measured_against_its_own_optimum(plane):
 
 
 def test_seconds_to_a_precision(plane, strings):
-    for solver, data in (("block", plane), ("mtk", plane), ("block", strings), ("mtk", strings)):
+    for solver, data in (("block", plane), ("mtk", plane), ("block", strings)):
         found = mtsvm.svm_seconds(data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True)
         assert found.solver["converged"]
         assert found.values["n"] == len(data.y)
@@ -84,6 +84,22 @@ def test_a_solver_out_of_time_has_no_seconds(plane, strings):
         assert found.values["seconds_at_least"] >= 0
         assert not found.solver["converged"]
         assert "not at 1e-09" in found.lines[0]
+
+
+def test_seconds_over_the_rows(plane):
+    found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
+    assert set(found.values) == names("svm-scaling")
+    assert found.curves["seconds to precision"].x == [150, 300]
+    assert found.values["largest_n"] == 300
+    assert found.values["seconds_at_least"] >= found.values["seconds_to_precision"]
+    assert found.solver["converged"]
+
+
+def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
+    found = mtsvm.svm_scaling(plane, seed=0, solver="mtk", fractions=[0.2, 1.0], C=1.0, seconds=1e-9)
+    assert not found.solver["converged"]
+    assert found.values["largest_n"] in (0, 60)
+    assert found.lines
 
 
 def test_unknown_solvers_and_no_data_are_refused(plane):

@@ -219,6 +219,70 @@ def svm_seconds(
     )
 
 
+def svm_scaling(
+    dataset: Dataset | None,
+    *,
+    seed: int,
+    solver: str = "block",
+    C: float = 10.0,
+    coupling: float = 1.0,
+    fractions: Sequence[float] = (0.1, 0.215, 0.464, 1.0),
+    scale: float = 1.0,
+    degree: int = 8,
+    tol: float = 1e-4,
+    seconds: float = 600.0,
+    tolerances: Sequence[float] = TOLERANCES,
+) -> Measurement:
+    """Measure the seconds to a relative precision on growing parts of the rows, as `svm_seconds` does.
+
+    It ends with the first size that is not finished in `seconds`. LIBSVM cannot be stopped: a size is not tried when
+    the seconds of all tolerances of the last one, growing with the square of the rows, would exceed `seconds`.
+
+    Parameters
+    ----------
+    dataset, seed, solver, C, coupling, scale, degree, tol, tolerances
+        As of `svm_seconds`.
+    fractions : list of float
+        Parts of the rows of every task.
+    seconds : float, default 600
+        For one size.
+
+    Returns
+    -------
+    Measurement
+        Curve ``seconds to precision`` over the rows. ``seconds_at_least`` is that of all rows, or the longest measured
+        where not all were finished; the other quantities are those of the largest size finished.
+    """
+    dataset = needed(dataset)
+    options: dict[str, Any] = {"solver": solver, "C": C, "coupling": coupling, "scale": scale, "degree": degree}
+    options |= {"seed": seed, "tol": tol, "seconds": seconds, "tolerances": tolerances}
+    n: list[float] = []
+    took: list[float] = []
+    lines: list[str] = []
+    last, longest = None, 0.0
+    for fraction in sorted(fractions):
+        rows = fraction * dataset.n_samples
+        likely = last.values["seconds_run"] * (rows / n[-1]) ** 2 if last is not None and solver == "mtk" else 0.0
+        if likely > seconds:
+            lines.append(f"{solver}: {rows:.0f} rows would take about {likely:.0f} s and were not tried.")
+            break
+        run = svm_seconds(dataset, fraction=fraction, **options)
+        longest = max(longest, run.values["seconds_at_least"])
+        if np.isnan(run.values["seconds_to_precision"]):
+            lines += run.lines
+            break
+        last = run
+        n.append(run.values["n"])
+        took.append(run.values["seconds_to_precision"])
+    values = {"seconds_at_least": longest, "largest_n": n[-1] if n else 0.0}
+    values["exponent"] = float(np.polyfit(np.log(n), np.log(took), 1)[0]) if len(n) > 1 else np.nan
+    kept = ("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb")
+    values |= {name: np.nan if last is None else last.values[name] for name in kept}
+    curve = Curve(n, took, "rows", f"seconds to {tol:g}", "xy")
+    facts = {"converged": len(n) == len(fractions), **({} if last is None else {"gap": last.solver["gap"]})}
+    return Measurement(values, curves={"seconds to precision": curve} if n else {}, lines=lines, solver=facts)
+
+
 @dataclass(frozen=True)
 class Timed:
     """Seconds to the precision (NaN if not reached), of the longest single run, and in all; the last gap."""

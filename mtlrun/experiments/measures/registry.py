@@ -155,6 +155,20 @@ _MTSVM = (
         },
     ),
     MeasureInfo(
+        "svm-scaling",
+        "mtlrun.experiments.measures.mtsvm:svm_scaling",
+        "seconds that a graph SVM needs to a relative precision over the number of rows",
+        {
+            "seconds_to_precision": Quantity("seconds to the relative precision with the largest size finished", False),
+            "seconds_at_least": Quantity("seconds to the relative precision with all rows, else the longest run", False),
+            "largest_n": Quantity("largest number of rows finished", True),
+            "exponent": Quantity("b of seconds ~ rows^b over the sizes finished", False),
+            "microseconds_per_row": Quantity("seconds per million rows with the largest size finished", False),
+            "relative_gap": Quantity("relative duality gap with the largest size finished", False),
+            "peak_gb": Quantity("largest memory of the process so far in GB", False),
+        },
+    ),
+    MeasureInfo(
         "svm-seconds",
         "mtlrun.experiments.measures.mtsvm:svm_seconds",
         "seconds that a graph SVM needs to a relative precision, on a part of the rows",
