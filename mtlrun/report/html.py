@@ -87,25 +87,29 @@ def html_page(title: str, summary: Sequence[str], sections: Sequence[Section]) -
     return _render("page.html", title=title, summary=summary, sections=[_section(section) for section in sections])
 
 
-def html_index(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[Column], links: Sequence[str]) -> str:
-    """Return a table of runs whose first column links to their pages.
+def html_index(title: str, summary: Sequence[str], sections: Sequence[Section], links: Sequence[Sequence[str]]) -> str:
+    """Return a page of tables whose first column links to other pages.
 
     Parameters
     ----------
     title : str
-    rows : sequence of rows
-    columns : sequence of Column
-    links : sequence of str
-        One relative address per row.
+    summary : sequence of str
+    sections : sequence of Section
+        With one grid each.
+    links : sequence of sequences of str
+        Of every section one relative address per row.
     """
-    table = _table(Grid(list(columns), [list(row) for row in rows]))
-    for entries, link in zip(table["rows"], links, strict=True):
-        entries[0]["link"] = link
-    return _render("page.html", title=title, summary=[], sections=[_part("Claims and reference numbers", [], [table])])
+    parts = [_section(section) for section in sections]
+    for part, addresses in zip(parts, links, strict=True):
+        for table in part["tables"]:
+            for entries, address in zip(table["rows"], addresses, strict=True):
+                entries[0]["link"] = address
+    return _render("page.html", title=title, summary=summary, sections=parts)
 
 
 def _figures(report: Report) -> list[Figure | Ranks]:
-    return [*report.figures, *path_figures(report.run), *rank_diagrams(report.run, report.rows)]
+    paths = [] if report.run.config.get("sweep") else path_figures(report.run)  # there is one per value of an axis
+    return [*report.figures, *paths, *rank_diagrams(report.run, report.rows)]
 
 
 def _drawn(place: int, figure: Figure | Ranks) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mtlrun.report.checks import VERDICTS, as_list
 from mtlrun.report.folder import RUN_FILE, read_json
 from mtlrun.report.html import html_index, html_report
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
-from mtlrun.report.text import Column
+from mtlrun.report.text import Column, Grid, Section
 
 PAGE, INDEX, DATA = "report.html", "index.html", "report.json"
 #: Runs lie in <paper>/<artefact>/<profile> below the folder of the results.
@@ -40,19 +40,40 @@ def results_root(report: Report, folder: Path) -> Path | None:
 
 def write_index(root: Path) -> Path:
     """Write ``index.html`` over all runs below a folder that have a report; returns its path."""
-    rows, links = [], []
+    contents, links = [], []
     for folder in run_folders(root):
         content = read_json(folder / DATA)
-        if content is None:
-            continue
-        page = PAGE if (folder / PAGE).is_file() else "report.md"
-        links.append((folder.relative_to(root) / page).as_posix())
-        rows.append(_row(content))
+        if content is not None:
+            page = PAGE if (folder / PAGE).is_file() else "report.md"
+            links.append((folder.relative_to(root) / page).as_posix())
+            contents.append(content)
     columns = [Column("run"), Column("title"), Column("profile"), Column("cells")]
     columns += [Column(word, "count") for word in (*VERDICTS, WITHIN, OUTSIDE, NOT_RUN)]
+    runs = Section("Runs", ["Claims by verdict, then reference numbers."], [Grid(columns, list(map(_row, contents)))])
+    claims = Section("Claims", [], [Grid([Column(c) for c in ("claim", "run", "verdict", "text", "why")])])
+    addresses = []
+    for content, link in zip(contents, links, strict=True):
+        for claim in as_list(content.get("claims")):
+            run = f"{content.get('id')}, {content.get('profile')}"
+            claims.grids[0].rows.append([claim["id"], run, claim["verdict"], claim["text"], claim["why"]])
+            addresses.append(f"{link}#claims")
     path = Path(root) / INDEX
-    write_atomic(path, html_index("Runs", rows, columns, links))
+    write_atomic(path, html_index("Runs", _summary(contents), [runs, claims], [links, addresses]))
     return path
+
+
+def _summary(contents: list[dict[str, Any]]) -> list[str]:
+    """Say how many cells, claims and reference numbers there are in all runs, and what became of them."""
+    cells = [content.get("cells") or {} for content in contents]
+    done, planned = (sum(c.get(name, 0) for c in cells) for name in ("done", "planned"))
+    lines = [f"{len(contents)} run{'s' * (len(contents) != 1)}, {done} of {planned} cells done."]
+    for what, name in (("claim", "claims"), ("reference number", "reference")):
+        counts = Counter(entry["verdict"] for content in contents for entry in as_list(content.get(name)))
+        total = sum(counts.values())
+        words = [word for word in (*VERDICTS, WITHIN, OUTSIDE, NOT_RUN) if counts[word]]
+        told = ", ".join(f"{counts[word]} {word}" for word in words)
+        lines += [f"{total} {what}{'s' * (total != 1)}: {told}."] * bool(total)
+    return lines
 
 
 def _row(content: dict[str, Any]) -> list[Any]:
