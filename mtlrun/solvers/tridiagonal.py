@@ -88,19 +88,22 @@ def reduce_pencil(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _solve_shifted(diagonal: np.ndarray, off: np.ndarray, shifts: np.ndarray, R: np.ndarray) -> None:
     """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns at once, into R."""
     pivots = diagonal[:, np.newaxis] + shifts
-    ratios = np.empty_like(R[1:])
     work = np.empty_like(shifts)
-    pivot, row = pivots[0], R[0]
-    for entry, ratio, next_pivot, next_row in zip(off.tolist(), ratios, pivots[1:], R[1:], strict=True):
-        np.divide(entry, pivot, out=ratio)
-        np.multiply(ratio, entry, out=work)
-        np.subtract(next_pivot, work, out=next_pivot)
-        np.multiply(ratio, row, out=work)
-        np.subtract(next_row, work, out=next_row)
-        pivot, row = next_pivot, next_row
+    multiply, subtract, divide = np.multiply, np.subtract, np.divide  # small systems spend their time on such lookups
+    pivot = pivots[0]
+    for square, below in zip((off * off).tolist(), pivots[1:], strict=True):
+        divide(square, pivot, work)
+        subtract(below, work, below)
+        pivot = below
+    ratios = off[:, np.newaxis] / pivots[:-1]
+    row = R[0]
+    for ratio, below in zip(ratios, R[1:], strict=True):
+        multiply(ratio, row, work)
+        subtract(below, work, below)
+        row = below
     R /= pivots
     row = R[-1]
-    for ratio, next_row in zip(ratios[::-1], R[-2::-1], strict=True):
-        np.multiply(ratio, row, out=work)
-        np.subtract(next_row, work, out=next_row)
-        row = next_row
+    for ratio, above in zip(ratios[::-1], R[-2::-1], strict=True):
+        multiply(ratio, row, work)
+        subtract(above, work, above)
+        row = above

@@ -243,6 +243,20 @@ def test_the_objective_is_that_of_the_paper_and_never_rises(layout, intercept):
     assert np.any(result.intercept) == intercept
 
 
+def test_the_objective_does_not_determine_the_scales_of_the_precisions():
+    problem = FetrProblem(make_data("shared"), 0.5, 0.8, 1e-6, 1e6)
+    rng = np.random.default_rng(1)
+    values = [np.linalg.eigh(spd(size, rng)) for size in (problem.d, problem.m)]
+    W = rng.normal(size=(problem.d, problem.m))
+    objective = [
+        problem.objective(
+            FetrState(W, Precision(c * values[0][0], values[0][1]), Precision(values[1][0] / c, values[1][1]))
+        )
+        for c in (0.01, 1.0, 100.0)
+    ]
+    assert_allclose(objective, objective[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_result_is_stationary_in_every_block(layout):
     """No W, and no S1 or S2 in the box, is better while the other two blocks stay: a generic solver finds none."""
