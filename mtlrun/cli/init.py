@@ -185,7 +185,7 @@ def _feature_lines(card: Card) -> list[str]:
         ]
     return [
         "# What is done to X first, learned on the training rows: standardize (mean 0, variance 1; a sparse X is only",
-        "# divided) or max-abs (keeps zeros). Without this line X stays as it is: strengths then differ from feature to",
+        "# divided) or max-abs (keeps zeros). Without this line X stays as it is: strengths differ from feature to",
         "# feature, and solvers need many more iterations.",
         "features: standardize",
     ]

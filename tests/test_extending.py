@@ -1,0 +1,91 @@
+"""The guide to extending mtlrun: its code is that of the examples, and the examples do what it says."""
+
+import importlib
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.core.certificates import duality_gap
+from mtlrun.core.losses import SquaredLoss
+from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators.catalogue import JointFeatureMTL
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "extending.md"
+EXAMPLES = sorted((ROOT / "examples" / "extending").glob("*.py"))
+
+
+@pytest.fixture
+def example(monkeypatch, tmp_path):
+    """Import an example as a user would from its folder; leave no trace of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES[0].parent)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in {path.stem for path in EXAMPLES} - before:
+        sys.modules.pop(name, None)
+
+
+def test_the_page_shows_the_examples_as_they_are():
+    included = runpy.run_path(str(ROOT / "scripts" / "include_code.py"))["included"]
+    text = PAGE.read_text(encoding="utf-8")
+    assert included(text) == text, "run: python scripts/include_code.py docs/extending.md"
+    for path in EXAMPLES:
+        assert path.read_text(encoding="utf-8") in text
+
+
+def test_the_method_takes_part_in_a_comparison(example, capsys):
+    module = example("my_method")
+    result = module.main()
+    assert "TowardsPooled" in set(result.leaderboard["method"])
+    assert "TowardsPooled" in capsys.readouterr().out
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Y = X @ rng.normal(size=(3, 2)) + 1.0
+    shared = module.TowardsPooled(alpha=1e-8).fit(X, Y)
+    np.testing.assert_allclose(shared.predict(X), Y, atol=1e-5)
+    pooled = module.TowardsPooled(alpha=1e8).fit(X, Y)
+    np.testing.assert_allclose(pooled.coef_[0], pooled.coef_[1], atol=1e-4)
+    with pytest.raises(ValueError, match="alpha must be a float"):
+        clone(shared).set_params(alpha=0).fit(X, Y)
+
+
+def test_the_penalty_is_solved_to_a_certified_optimum(example, capsys):
+    module = example("my_penalty")
+    model = module.main()
+    assert model.converged_
+    assert not model.coef_[:, 2].any()
+    assert "relative duality gap" in capsys.readouterr().out
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    Y = X @ rng.normal(size=(5, 3)) + rng.normal(size=(40, 3))
+    plain = module.WeightedFeatureMTL(alpha=5.0, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(plain.coef_, JointFeatureMTL(alpha=5.0, tol=1e-9).fit(X, Y).coef_, atol=1e-4)
+    # a weight is a change of units of the feature
+    weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    for solver in ("admm", "fista"):
+        model = module.WeightedFeatureMTL(alpha=5.0, weights=weights, solver=solver, tol=1e-9).fit(X, Y)
+        other = JointFeatureMTL(alpha=5.0, tol=1e-9).fit(X / weights, Y)
+        np.testing.assert_allclose(model.coef_, other.coef_ / weights, atol=1e-4)
+        penalty = module.WeightedRows(5.0, tuple(weights))
+        data = TaskData.from_matrix(X, Y)
+        assert duality_gap(data, SquaredLoss(1.0), [penalty], [model.coef_.T], model.intercept_).relative <= 2e-9
+
+
+def test_the_data_set_is_loaded_by_name_and_trained_on(example, capsys):
+    data = example("my_dataset").main()
+    assert (data.n_samples, data.n_features, data.tasks) == (80, 2, ["east", "north", "south", "west"])
+    assert "made up: 80 rows" in capsys.readouterr().out
+    for command in (
+        ["data", "info", "plants", "--data-dir", "my-data"],
+        ["init", "plants", "--data-dir", "my-data"],
+        ["train", "plants.yaml", "--data-dir", "my-data", "-q", "--set", "method.grid.alpha=[1.0]"],
+    ):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
