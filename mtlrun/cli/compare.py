@@ -212,7 +212,7 @@ def _show(result: Any, folder: Path) -> None:
     say(result.verdict)
     say("")
     say(f"written: {folder}")
-    say(f"  leaderboard.md leaderboard.json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")
+    say(f"  leaderboard.html .md .json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")
     say(f"  new rows: mtlrun predict {folder / 'model'} FILE")
 
 

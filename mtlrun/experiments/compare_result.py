@@ -18,7 +18,16 @@ from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.training import Trained, save_training
-from mtlrun.report.leaderboard import MULTITASK, Board, json_text, leaderboard_grid, markdown, task_grid, verdict
+from mtlrun.report.leaderboard import (
+    MULTITASK,
+    Board,
+    json_text,
+    leaderboard_grid,
+    markdown,
+    sections,
+    task_grid,
+    verdict,
+)
 from mtlrun.report.text import Grid, csv_grid
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
@@ -120,10 +129,20 @@ class Comparison:
         ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
         return ax
 
+    def page(self) -> str:
+        """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
+        from mtlrun.report.html import html_page  # a template engine, and matplotlib for the figures
+
+        drawn = [(self.plot().figure, "Scores, with the standard deviation over the splits")]
+        if self.board.best(MULTITASK) is not None and self.board.reference is not None:
+            drawn.append((self.plot_tasks().figure, "Gain of the best multi-task method, task by task"))
+        found = [section for section in sections(self.board) if section.title != "Verdict"]
+        return html_page(self.board.title, [self.verdict], found, drawn)
+
     def save(self, folder: str | Path) -> Path:
         """Write everything into a folder.
 
-        ``leaderboard.md``, ``leaderboard.json``, ``leaderboard.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
+        ``leaderboard.html``, ``leaderboard.md``, ``.json``, ``.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
         feature), ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card)
         and ``model`` (for ``mtlrun predict model NEW``).
 
@@ -135,6 +154,7 @@ class Comparison:
         folder = Path(folder)
         try:
             write_atomic(folder / "leaderboard.md", markdown(self.board))
+            write_atomic(folder / "leaderboard.html", self.page())
             write_atomic(folder / "leaderboard.json", json_text(self.board))
             write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
             write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))

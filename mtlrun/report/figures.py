@@ -79,7 +79,13 @@ def draw(figure: Figure) -> Canvas:
 
 def svg(figure: Figure | Ranks) -> str:
     """Return a figure as SVG, without a date."""
-    text = _saved(figure, "svg", {"Date": None, "Creator": None}).decode()
+    with mpl.rc_context(STYLE):
+        return canvas_svg(_canvas(figure))
+
+
+def canvas_svg(canvas: Canvas) -> str:
+    """Return a figure of matplotlib as SVG, without a date."""
+    text = _saved(canvas, "svg", {"Date": None, "Creator": None}).decode()
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
@@ -95,13 +101,16 @@ def write_drawing(figure: Figure | Ranks, path: Path) -> None:
     if form == "svg":
         write_atomic(path, svg(figure))
     else:
-        write_atomic(path, _saved(figure, form, {"CreationDate": None} if form == "pdf" else {}))
+        write_atomic(path, _saved(_canvas(figure), form, {"CreationDate": None} if form == "pdf" else {}))
 
 
-def _saved(figure: Figure | Ranks, form: str, metadata: dict[str, Any]) -> bytes:
+def _canvas(figure: Figure | Ranks) -> Canvas:
+    return draw_ranks(figure) if isinstance(figure, Ranks) else draw(figure)
+
+
+def _saved(canvas: Canvas, form: str, metadata: dict[str, Any]) -> bytes:
     stream = io.BytesIO()
     with mpl.rc_context(STYLE):
-        canvas = draw_ranks(figure) if isinstance(figure, Ranks) else draw(figure)
         canvas.savefig(stream, format=form, metadata=metadata, dpi=200)
     return stream.getvalue()
 

@@ -15,7 +15,6 @@ from mtlrun.report.build import Report
 from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, PARTLY
 from mtlrun.report.curves import published_line
 from mtlrun.report.details import cell_groups
-from mtlrun.report.figures import svg
 from mtlrun.report.panels import Figure, Ranks
 from mtlrun.report.paths import path_figures
 from mtlrun.report.plots import rank_diagrams
@@ -38,6 +37,8 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 def html_report(report: Report) -> str:
     """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
+    from mtlrun.report.figures import svg
+
     run = report.run
     paper = run.info.get("paper") or {}
     groups = cell_groups(run, report.rows)
@@ -45,7 +46,7 @@ def html_report(report: Report) -> str:
     for entries, group in zip(results["rows"], groups, strict=True):
         named = next((e for e in entries if e["name"] == "method"), entries[0])
         named["link"] = f"#{group.anchor}"
-    shown = [_drawn(place, figure) for place, figure in enumerate(_figures(report))]
+    shown = [_inline(place, svg(figure), figure.caption) for place, figure in enumerate(_figures(report))]
     sections = [_section(section) for section in report.sections]
     contents = [("claims", "Claims")] * bool(report.claims) + [("results", "Results")]
     contents += [("references", "Reference numbers")] * bool(report.references)
@@ -75,7 +76,9 @@ def html_report(report: Report) -> str:
     )
 
 
-def html_page(title: str, summary: Sequence[str], sections: Sequence[Section]) -> str:
+def html_page(
+    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[tuple[Any, str]] = ()
+) -> str:
     """Return sections as an HTML page of the same look, the summary first.
 
     Parameters
@@ -83,8 +86,16 @@ def html_page(title: str, summary: Sequence[str], sections: Sequence[Section]) -
     title : str
     summary : sequence of str
     sections : sequence of Section
+    drawings : sequence of (matplotlib figure, caption)
+        Set before the sections.
     """
-    return _render("page.html", title=title, summary=summary, sections=[_section(section) for section in sections])
+    shown = []
+    for place, (canvas, caption) in enumerate(drawings):
+        from mtlrun.report.figures import canvas_svg  # matplotlib only where there is something to draw
+
+        shown.append(_inline(place, canvas_svg(canvas), caption))
+    parts = [_section(section) for section in sections]
+    return _render("page.html", title=title, summary=summary, figures=shown, sections=parts)
 
 
 def html_index(title: str, summary: Sequence[str], sections: Sequence[Section], links: Sequence[Sequence[str]]) -> str:
@@ -104,7 +115,7 @@ def html_index(title: str, summary: Sequence[str], sections: Sequence[Section], 
         for table in part["tables"]:
             for entries, address in zip(table["rows"], addresses, strict=True):
                 entries[0]["link"] = address
-    return _render("page.html", title=title, summary=summary, sections=parts)
+    return _render("page.html", title=title, summary=summary, figures=[], sections=parts)
 
 
 def _figures(report: Report) -> list[Figure | Ranks]:
@@ -112,13 +123,12 @@ def _figures(report: Report) -> list[Figure | Ranks]:
     return [*report.figures, *paths, *rank_diagrams(report.run, report.rows)]
 
 
-def _drawn(place: int, figure: Figure | Ranks) -> dict[str, Any]:
-    """Return a figure as part of a page: without its prolog, its ids apart from those of other figures."""
-    text = svg(figure)
+def _inline(place: int, text: str, caption: str) -> dict[str, Any]:
+    """Return an SVG as part of a page: without its prolog, its ids apart from those of other figures."""
     text = text[text.index("<svg") :]
     for before in ('id="', 'xlink:href="#', 'href="#', "url(#"):
         text = re.sub(rf"(?<![\w:]){re.escape(before)}(?!f{place}-)", f"{before}f{place}-", text)
-    return {"svg": Markup(text), "caption": figure.caption}
+    return {"svg": Markup(text), "caption": caption}
 
 
 def _section(section: Section) -> dict[str, Any]:

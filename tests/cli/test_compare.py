@@ -1,5 +1,6 @@
 """``mtlrun compare``: results of a small table, and what is said about tables and options that cannot be compared."""
 
+import html
 import json
 
 import numpy as np
@@ -64,6 +65,9 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
     text = (folder / "leaderboard.md").read_text()
     assert report["verdict"] in text
     assert "one-hot (club)" in text
+    page = (folder / "leaderboard.html").read_text()
+    assert html.escape(report["verdict"]).replace("&#x27;", "&#39;") in page
+    assert page.count("<svg") == 2
     coefficients = pd.read_csv(folder / "coefficients.csv", index_col="task")
     assert list(coefficients.index) == [f"s{k}" for k in range(10)]
     assert {"intercept", "hours", "age is missing", "club=chess"} <= set(coefficients.columns)
