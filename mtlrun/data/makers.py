@@ -225,7 +225,7 @@ def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[np.nd
         middle = size + (len(rows) - size) // 2
         if size < 1 or middle == size:
             raise DataError(
-                f"a training part of {fraction:g} leaves task {dataset.tasks[t]} ({len(rows)} rows) an empty part",
+                f"a training part of {fraction:g} leaves {dataset.tasks[t]} ({len(rows)} rows) an empty part",
                 "Use another training part.",
             )
         for part, piece in zip(parts, (rows[:size], rows[size:middle], rows[middle:]), strict=True):

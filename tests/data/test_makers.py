@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from mtlrun.data.makers import (
     make_tasks,
     one_vs_one,
     one_vs_rest,
+    paper_partition,
     per_class_rows,
     training_sizes,
 )
@@ -207,6 +210,41 @@ def test_tasks_that_were_not_made_of_classes():
     data = Dataset(X=np.zeros((2, 1)), y=np.array([-1.0, 1.0]), task_type="binary", id="mine")
     with pytest.raises(DataError, match=r"^the tasks of mine were not made of classes\nSplit it by task instead.$"):
         balanced_task_partition(data, 0.5, 0)
+
+
+def ragged(sizes=(10, 21, 30)) -> Dataset:
+    n = sum(sizes)
+    ids = np.repeat(np.arange(len(sizes)), sizes)
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    return Dataset(X=np.arange(n, dtype=float)[:, None], y=y, task_type="binary", task_id=ids, id="mine")
+
+
+def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_every_task():
+    data = ragged()
+    train, validation, test = paper_partition(data, 0.2, seed=1)
+    assert sorted([*train, *validation, *test]) == list(range(61))
+    counts = [np.bincount(data.task_id[part]).tolist() for part in (train, validation, test)]
+    assert counts == [[2, 4, 6], [4, 8, 12], [4, 9, 12]]
+    assert not np.array_equal(train, paper_partition(data, 0.2, seed=2)[0])
+
+
+def test_the_papers_split_of_made_tasks_is_that_of_their_classes():
+    made = one_vs_one(multiclass((20, 30, 40)))
+    for ours, theirs in zip(paper_partition(made, 0.2, 3), balanced_task_partition(made, 0.2, 3), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("data", "fraction", "text"),
+    [
+        (ragged((3, 30)), 0.2, "a training part of 0.2 leaves task 0 (3 rows) an empty part"),
+        (ragged(), 1.0, "the training fraction must lie strictly between 0 and 1, not 1.0"),
+        (Dataset(X=np.zeros((4, 1)), y=np.ones((4, 2)), task_type="binary", id="mine"), 0.5, "share their rows"),
+    ],
+)
+def test_what_the_papers_split_refuses(data, fraction, text):
+    with pytest.raises(DataError, match=re.escape(text)):
+        paper_partition(data, fraction, 0)
 
 
 def test_per_class_rows_are_sorted_and_distinct():

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from mtlrun.core.losses import LOSSES
 from mtlrun.estimators.clustered import CMTL, FlexClus
 from mtlrun.estimators.coclus import CoClus
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
@@ -246,3 +247,53 @@ def test_wrong_parameters_are_refused(model, message, data):
     X, y, ids = data
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, task_id=ids)
+
+
+@pytest.mark.parametrize(("part", "clusters"), [(0.01, 1), (0.25, 1), (0.3, 2), (0.5, 3), (0.99, 6), (2, 2), (None, 3)])
+def test_clusters_may_be_a_part_of_the_tasks(part, clusters):
+    X, y, ids = planted(np.eye(6), n=5)
+    assert CMTL(n_task_clusters=part).fit(X, y, task_id=ids).n_task_clusters_ == clusters
+
+
+@pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
+def test_a_part_of_the_tasks_is_below_one(model):
+    with pytest.raises(ValueError, match=r"n_task_clusters must be an int in \[1, inf\) or a float in \(0, 1\)"):
+        model(n_task_clusters=1.5).fit(*planted(np.eye(2))[:2])
+
+
+@pytest.mark.parametrize("d", [4, 60])
+def test_metag_with_a_ridge_is_that_of_a_general_solver(d):
+    W = np.random.default_rng(0).normal(size=(d, 3))
+    X, y, ids = planted(W, n=12)
+    model = MeTaG(alpha=0.7, ridge=0.4, tol=1e-7).fit(X, y, task_id=ids)
+    w, b = cp.Variable((d, 3)), cp.Variable(3)
+    loss = sum(0.5 * cp.sum_squares(y[ids == t] - X[ids == t] @ w[:, t] - b[t]) for t in range(3))
+    pairs = sum(cp.norm(w[:, s] - w[:, t]) for s in range(3) for t in range(s))
+    value = cp.Problem(cp.Minimize(loss + 0.7 * pairs + 0.2 * cp.sum_squares(w))).solve(solver="CLARABEL")
+    assert model.objective_[-1] == pytest.approx(value, rel=1e-5)
+    assert model.gap_ <= 1e-7
+    assert_allclose(model.coef_.T, w.value, atol=1e-3)
+
+
+def test_metag_with_a_ridge_alone_is_ridge_regression_of_every_task():
+    X, y, ids = planted(np.eye(6))
+    model = MeTaG(alpha=0.0, ridge=2.0).fit(X, y, task_id=ids)
+    assert_allclose(model.coef_, IndependentRidge(alpha=2.0).fit(X, y, task_id=ids).coef_, atol=1e-8)
+    assert model.gap_ < 1e-10
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_rounds_of_co_clusters_never_raise_the_objective_and_end_where_the_slope_is_zero(loss):
+    X, y, ids = planted(np.random.default_rng(2).normal(size=(3, 6)), n=30, noise=4.0)
+    model = CoClus(0.5, 2.0, 1, loss=loss, tol=1e-8).fit(X, y, task_id=ids)
+    assert np.all(np.diff(model.objective_) <= 1e-9 * model.objective_[0])
+    margins = np.einsum("ij,ij->i", X, model.coef_[ids]) + model.intercept_[ids]
+    slope = LOSSES[loss]().gradient(margins, y)
+    of_W = np.array([X[ids == t].T @ slope[ids == t] for t in range(6)])
+    U, s, Vt = np.linalg.svd(model.own_, full_matrices=False)
+    rest = (U[:, 1:] * s[1:]) @ Vt[1:]
+    deviations = model.shared_ - model.shared_.mean(axis=0)
+    scale = np.abs(X.T @ y).max()
+    assert_allclose(of_W + 4.0 * rest, 0.0, atol=1e-2 * scale)  # slope in Q
+    assert_allclose(of_W + deviations, 0.0, atol=1e-2 * scale)  # slope in P
+    assert_allclose([slope[ids == t].sum() for t in range(6)], 0.0, atol=1e-2 * scale)
