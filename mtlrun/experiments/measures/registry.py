@@ -243,10 +243,10 @@ _MTMKL = (
     MeasureInfo(
         "mtmkl-protocols",
         "mtlrun.experiments.measures.mtmkl_protocols:protocols",
-        "multi-task MKL by a clean protocol and by the authors', which reports the best test accuracy of its iterations",
+        "multi-task MKL by a clean protocol and by the authors', which reports its best test accuracy",
         {
             "clean": Quantity("test accuracy, parameters chosen on the validation part", True),
-            "authors": Quantity("what the authors' protocol reports: the largest test accuracy of its iterations", True),
+            "authors": Quantity("what the authors' protocol reports: its largest test accuracy", True),
             "authors_last": Quantity("test accuracy of the last iteration of the authors' protocol", True),
             "excess": Quantity("authors minus clean"),
             "leak": Quantity("authors minus authors_last: what the maximum over test accuracies adds"),
