@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.core.errors import DataError
+from mtlrun.core.kernels import make_kernels
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import paper_partition
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
 from mtlrun.experiments.measures.lookup import published_path
 from mtlrun.experiments.measures.measurement import Curve, Matrix, Measurement
+from mtlrun.experiments.measures.mtmkl_protocols import CACHE_BYTES, by_task
 from mtlrun.experiments.trial import Part
 from mtlrun.report.audit_mtmkl import audit, audit_tables, finding_line, read_published, verdict_lines
+from mtlrun.solvers.mkl import solve_alternating, solve_group_mkl
+from mtlrun.solvers.svms import GramStore, SvmTasks
 
+_SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}
 #: Kernel weights of two tasks count as the same up to this distance.
 SAME = 0.02
 #: Tasks whose weights are the same at a training part of 10%, by the text of the paper.
@@ -114,28 +117,40 @@ def algorithm(
     C, lam, kernels, tol, max_iter
         As of `GroupMKLClassifier`.
     """
+    if variant not in _SOLVERS:
+        raise ValueError(f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}")
     dataset = _needed(dataset)
-    rows, validation, _ = paper_partition(dataset, train, seed)
-    model = GroupMKLClassifier(C, lam, kernels=kernels, variant=variant, tol=tol, max_iter=max_iter)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        Part.of(dataset, rows, validation).fit(model)
-    values = [float(v) for v in model.objective_]
-    marks = {"returns": float(len(values) - len(model.cycle_) + 1)} if model.cycle_ else {}
+    rows, _, _ = paper_partition(dataset, train, seed)
+    designs, labels = by_task(dataset.subset(rows))
+    store = GramStore(make_kernels(kernels), designs, CACHE_BYTES)
+    machines = SvmTasks(store, labels, [np.full(len(y), C) for y in labels], 0.1 * tol)
+    result = _SOLVERS[variant](machines, lam, tol=tol, max_iter=max_iter)
+    values = {it: float(primal) for it, primal, _ in result.gaps}
+    bounds = {it: float(bound) for it, _, bound in result.gaps}
+    cycle = result.info.get("cycle", [])
+    marks = {"returns": float(max(values) - len(cycle) + 1)} if cycle else {}
     return Measurement(
         {
-            "gap": _gap(model),
-            "objective": values[-1],
-            "best_objective": min(values),
-            "cycle_length": float(len(model.cycle_)),
-            "cycle_spread": (max(model.cycle_) - min(model.cycle_)) / min(model.cycle_) if model.cycle_ else 0.0,
-            "n_iter": float(model.n_iter_),
-            "svm_fits": float(model.n_svm_fits_),
+            "gap": float(result.gap),
+            "objective": values[max(values)],
+            "best_objective": min(values.values()),
+            "cycle_length": float(len(cycle)),
+            "cycle_spread": (max(cycle) - min(cycle)) / min(cycle) if cycle else 0.0,
+            "n_iter": float(max(values)),
+            "svm_fits": float(result.info["n_fits"]),
         },
-        curves={"objective": Curve([*range(1, len(values) + 1)], values, "iteration", "objective", marks=marks)},
-        lines=[str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)],
-        solver={**_facts(model), "converged": True},  # that it does not converge is the measurement
+        curves={
+            "objective": _along(values, "objective", marks),
+            "lower bound": _along(bounds, "certified lower bound", {}),
+        },
+        lines=[result.message] if cycle else [],
+        # That it does not converge is the measurement.
+        solver={"n_iter": max(values), "converged": True, "gap": float(result.gap)},
     )
+
+
+def _along(values: dict[int, float], name: str, marks: dict[str, float]) -> Curve:
+    return Curve([float(it) for it in values], list(values.values()), "iteration", name, marks=marks)
 
 
 def table_audit(dataset: Dataset | None, *, seed: int, size: int = 10, published: str = "") -> Measurement:

@@ -30,7 +30,8 @@ from mtlrun.solvers.svms import GramStore, SvmPoint, SvmTasks
 OUTER, SCORED = 15, 10
 # Accuracy of the theta-step relative to the largest slope, and of the machines.
 _STEP, _MACHINES = 1e-3, 1e-3
-_CACHE = 1e9
+#: Memory for kernel matrices.
+CACHE_BYTES = 1e9
 
 
 def protocols(
@@ -147,9 +148,9 @@ class _Tasks:
     """The machines of all tasks at any C."""
 
     def __init__(self, train: Dataset, kernels: list[Kernel]) -> None:
-        self.designs, self.labels = _by_task(train)
+        self.designs, self.labels = by_task(train)
         self.n_tasks = len(self.labels)
-        self._grams = GramStore(kernels, self.designs, _CACHE)
+        self._grams = GramStore(kernels, self.designs, CACHE_BYTES)
         self._machines: dict[float, SvmTasks] = {}
 
     def machines(self, c: float) -> SvmTasks:
@@ -164,8 +165,8 @@ class _Rows:
     """The kernels of other rows with the training rows, task by task."""
 
     def __init__(self, part: Part, kernels: list[Kernel]) -> None:
-        designs, _ = _by_task(part.train)
-        rows, self.labels = _by_task(part.test)
+        designs, _ = by_task(part.train)
+        rows, self.labels = by_task(part.test)
         self._crosses = [np.stack([k(X, Z) for k in kernels]) for X, Z in zip(rows, designs, strict=True)]
 
     def accuracy(self, t: int, point: SvmPoint) -> float:
@@ -177,7 +178,8 @@ class _Rows:
         return float(np.mean(np.where(scores > 0, 1.0, -1.0) == self.labels[t]))
 
 
-def _by_task(dataset: Dataset) -> tuple[list[Any], list[np.ndarray]]:
+def by_task(dataset: Dataset) -> tuple[list[Any], list[np.ndarray]]:
+    """Return the rows and the labels of every task of a ragged set."""
     ids = dataset.task_id
     assert ids is not None  # paper_partition refuses shared designs
     rows = [np.flatnonzero(ids == t) for t in range(dataset.n_tasks)]
