@@ -77,6 +77,7 @@ def warm_up() -> None:
 
 
 def needed(dataset: Dataset | None) -> Dataset:
+    """Return the data set; a measure without one raises ValueError."""
     if dataset is None:
         raise ValueError("this measure needs a data set")
     return dataset
@@ -225,6 +226,7 @@ def kernel_optimum(data: TaskData, links: TaskCoupling, C: float) -> Reference |
 
 
 def best_of(rungs: Sequence[Rung]) -> Reference:
+    """Return the optimum as LIBSVM's runs bracket it."""
     low, high = max(r.dual for r in rungs), min(r.primal for r in rungs)
     return Reference((low + high) / 2, _accuracy(low, high), np.nan, "LIBSVM's best primal and dual values")
 
