@@ -14,7 +14,7 @@ from mtlrun.core.records import FAILED
 from mtlrun.experiments.pool import Outcome, Result, Unit, attempt
 
 #: Seconds to wait for the scheduler, and for a first worker.
-PATIENCE = 15
+PATIENCE = 30
 #: What is said of a piece of work that Dask has given up.
 DIED = "the worker processes that did it died, one after the other (out of memory?)"
 

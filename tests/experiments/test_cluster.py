@@ -57,7 +57,7 @@ def cluster(tmp_path_factory):
 
     try:
         start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(about))
-        patience = time.time() + 60
+        patience = time.time() + 120
         while not about.exists() and time.time() < patience:
             time.sleep(0.05)
         address = json.loads(about.read_text())["address"]
@@ -65,7 +65,7 @@ def cluster(tmp_path_factory):
             start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0")
         sys.path.insert(0, str(folder))
         with distributed.Client(address) as client:
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=120)
         yield address
     finally:
         sys.path.remove(str(folder))
@@ -138,7 +138,7 @@ def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
     data = load_dataset("simulated-rmtl", n=80, d=20, m=12)
     model = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=4).fit(data.X, data.y)
     with distributed.Client(cluster) as client, parallel_config(backend="dask"):
-        client.wait_for_workers(2, timeout=60)  # with one only joblib stays at home
+        client.wait_for_workers(2, timeout=120)  # with one only joblib stays at home
         before = client.run_on_scheduler(finished_work)
         far = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=4).fit(data.X, data.y)
         assert client.run_on_scheduler(finished_work) >= before + 4
