@@ -17,9 +17,9 @@ error: table.yaml:1:1: missing key 'title'
 table.yaml:3:1: unknown key 'titel'
   2 | id: made/table1
   3 | titel: A small table
-      ^^^^^ did you mean 'title'?   valid keys: schema, id, title, kind, description, default_for, paper, datasets, \
-split, metrics, average, seed, selection, timing, limits, sweep, grids, methods, claims, reference, tolerance, \
-deviations, profiles
+      ^^^^^ did you mean 'title'?   valid keys: schema, id, title, kind, extends, description, default_for, paper, \
+datasets, split, repeats, metrics, average, features, keep, seed, selection, timing, limits, sweep, grids, methods, \
+statistics, claims, reference, published, tolerance, deviations, profiles
 """,
     ),
     "wrong type": (
@@ -92,7 +92,7 @@ def test_broken_files(mtlrun, write_experiment, tmp_path, name, command):
     ("args", "expected"),
     [
         (["absent.yaml"], "absent.yaml: no such file\nmtlrun list shows the experiments that come with mtlrun.\n"),
-        (["tabel2"], "unknown experiment 'tabel2'\nDid you mean 'table2' or 'table3'?\n"),
+        (["tabel2"], "unknown experiment 'tabel2'\nDid you mean 'table2' or 'table3' or 'table1'?\n"),
         (["table.yaml", "--profile", "dmeo"], "unknown profile of table.yaml: 'dmeo'\nDid you mean 'demo'?\n"),
     ],
 )
