@@ -162,7 +162,7 @@ def expand(
         for k in range(1, min(degree, gap - p) + 1):
             shift -= two
             if buckets:
-                bucket, sign = _hashed(p, k, np.int64(window >> shift), buckets)
+                bucket, sign = _hashed(p, k, np.int64(window >> shift), buckets)  # type: ignore[arg-type]
                 columns[count] = bucket
                 values[count] = sign * factor * level[k]
             else:
@@ -171,7 +171,7 @@ def expand(
                 base += width
                 width <<= two
             count += one
-    return np.int64(count)
+    return np.int64(count)  # type: ignore[return-value]
 
 
 @compiled

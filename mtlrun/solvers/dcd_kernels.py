@@ -368,7 +368,7 @@ def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, floa
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
     _, loss, offsets, shifts, ys, caps, _, _, _, _, _ = p
-    alphas, V, total, w, _, active, n_active, limits, _ = s
+    alphas, V, total, w, _, active, n_active, limits, _ = s  # noqa: RUF059
     if anew:
         _rebuild(p, s)
     flat = not alphas.any()

@@ -160,7 +160,9 @@ _MTSVM = (
         "seconds that a graph SVM needs to a relative precision over the number of rows",
         {
             "seconds_to_precision": Quantity("seconds to the relative precision with the largest size finished", False),
-            "seconds_at_least": Quantity("seconds to the relative precision with all rows, else the longest run", False),
+            "seconds_at_least": Quantity(
+                "seconds to the relative precision with all rows, else the longest run", False
+            ),
             "largest_n": Quantity("largest number of rows finished", True),
             "exponent": Quantity("b of seconds ~ rows^b over the sizes finished", False),
             "microseconds_per_row": Quantity("seconds per million rows with the largest size finished", False),
