@@ -50,11 +50,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.core.resources import datasets_dir
-from mtlrun.data.cardyaml import Problems, Section, plain, read_mapping
+from mtlrun.core.yamlmarks import KeyPath
+from mtlrun.data.cardyaml import Problems, Section, read_mapping, shown
 
 SCHEMA = 1
 SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
@@ -212,13 +211,14 @@ def read_card(path: Path) -> Card:
         "task_type": top.value("task_type", str, check=_one_of("binary", "regression", "multiclass")),
         "design": top.value("design", str, check=_one_of("shared", "ragged")),
         "simulated": top.value("simulated", bool, False),
-        "folder": top.value("folder", str, "", path_problem),
+        "folder": top.value("folder", str, "", _folder_problem),
     }
     fields["source"] = _read_source(top, fields["simulated"])
-    files = tuple(_read_file(node, problems) for node in top.items("files"))
+    files = tuple(_read_file(place, problems) for place in top.items("files"))
     names = [f.name for f in files]
-    for name in {n for n in names if names.count(n) > 1}:
-        top.fail("files", f"two files are called {name!r}")
+    for i, name in enumerate(names):
+        if name.casefold() in [other.casefold() for other in names[:i]]:  # one file on some file systems
+            top.fail("files", f"two files are called {name!r}")
     fields.update(files=files, uses=_read_uses(top, names), variants=_read_variants(top, names))
     for key in ("licence", "citation"):
         fields[key] = top.value(key, str)
@@ -253,8 +253,8 @@ def _read_source(top: Section, simulated: bool) -> Source | None:
     return Source(name, options)
 
 
-def _read_file(node: yaml.Node, problems: Problems) -> FileSpec:
-    section = Section(node, problems, "a file")
+def _read_file(path: KeyPath, problems: Problems) -> FileSpec:
+    section = Section(path, problems, "a file")
     name = section.value("name", str, check=path_problem) or ""
     sha256 = section.value("sha256", str, check=_hash_problem)
     size = section.value("bytes", int, None)
@@ -278,26 +278,26 @@ def _read_containers(section: Section, problems: Problems) -> tuple[tuple[str, .
         return tuple(SUFFIXES), ()
     simple, archives = [], []
     for item in items:
-        if isinstance(item, yaml.MappingNode):
+        content = problems.value(item)
+        if isinstance(content, dict):
             entry = Section(item, problems, "a container")
             archive = entry.value("archive", str, check=path_problem)
             archives.append(Archive(archive or "", entry.value("member", str) or ""))
             entry.close()
-        elif plain(item) in SUFFIXES:
-            simple.append(plain(item))
+        elif isinstance(content, str) and content in SUFFIXES:
+            simple.append(content)
         else:
-            problems.add(
-                item, f"unknown container {plain(item)!r}: one of {', '.join(SUFFIXES)}, or {{archive, member}}"
-            )
+            known = f"one of {', '.join(SUFFIXES)}, or {{archive, member}}"
+            problems.add(item, f"unknown container {shown(content)}: {known}")
     return tuple(simple), tuple(archives)
 
 
 def _read_uses(section: Section, names: list[str]) -> tuple[str, ...] | None:
     items = section.items("uses")
     for item in items:
-        if plain(item) not in names:
-            section.problems.add(item, f"uses: the card has no file {plain(item)!r}")
-    return tuple(str(plain(i)) for i in items) if "uses" in section.entries else None
+        if section.problems.value(item) not in names:
+            section.problems.add(item, f"uses: the card has no file {shown(section.problems.value(item))}")
+    return tuple(str(section.problems.value(item)) for item in items) if "uses" in section.entries else None
 
 
 def _read_variants(top: Section, names: list[str]) -> dict[str, Variant]:
@@ -332,6 +332,13 @@ def _id_problem(id: str, path: Path) -> str | None:
 def _hash_problem(value: str) -> str | None:
     ok = value == UNKNOWN or re.fullmatch(r"[0-9a-f]{64}", value)
     return None if ok else f"must be 64 small hexadecimal digits or '{UNKNOWN}'"
+
+
+def _folder_problem(name: str) -> str | None:
+    """Return what is wrong with the folder of a card, or None; downloads must not lie among the cards."""
+    if PurePosixPath(name).parts[:1] == ("cards",):
+        return "must not be that of the cards"
+    return path_problem(name)
 
 
 def path_problem(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Mappings of a YAML file that remember their lines, for cards. Needs PyYAML only, so that listing cards is fast."""
+"""Mappings of a YAML file whose keys are asked for one by one, for cards: what is wrong is collected with its place."""
 
 from __future__ import annotations
 
@@ -6,49 +6,62 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mtlrun.core.errors import DataError, suggest
+from mtlrun.core.yamlmarks import Document, KeyPath, Problem, load_file, render
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING = object()
+_SHOWN = 60
+_KINDS = {
+    str: "a text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "a mapping",
+    list: "a list",
+    float: "a number",
+}
 
 
 class Problems:
-    """Everything wrong with one file, reported together."""
+    """A file and everything wrong with it, reported together."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines: list[tuple[int, str]] = []
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found: list[Problem] = []
 
-    def add(self, node: yaml.Node, text: str) -> None:
-        """Note a problem at the place of `node`."""
-        mark = node.start_mark
-        self.lines.append((mark.line + 1, f"{self.path}:{mark.line + 1}:{mark.column + 1}: {text}"))
+    def value(self, path: KeyPath) -> Any:
+        """Return the value at a path."""
+        value = self.document.data
+        for step in path:
+            value = value[step]
+        return value
+
+    def add(self, path: KeyPath, text: str) -> None:
+        """Note a problem at the place of a value."""
+        self.found.append(Problem(self.document.value_mark(path), text))
+
+    def add_key(self, path: KeyPath, text: str) -> None:
+        """Note a problem at the place of a key."""
+        self.found.append(Problem(self.document.key_mark(path), text))
 
     def raise_any(self) -> None:
         """Raise a DataError with all problems in the order of their lines, if there are any."""
-        if self.lines:
-            text = "\n".join(line for _, line in sorted(self.lines))
+        if self.found:
+            text = render(self.found, self.document)
             raise DataError(text, "The keys of a card are described in mtlrun/data/cards.py.")
 
 
 class Section:
     """One mapping of the file; every key must be asked for before `close`, which refuses the others."""
 
-    def __init__(self, node: yaml.Node, problems: Problems, what: str) -> None:
-        self.node, self.problems, self.what = node, problems, what
-        self.entries: dict[str, yaml.Node] = {}
-        self.keys: dict[str, yaml.Node] = {}
+    def __init__(self, path: KeyPath, problems: Problems, what: str) -> None:
+        self.path, self.problems, self.what = path, problems, what
+        self.entries: dict[str, Any] = {}
         self.asked: list[str] = []
-        if not isinstance(node, yaml.MappingNode):
-            problems.add(node, f"{what} must be a mapping")
-            return
-        for key, value in node.value:
-            name = str(key.value)
-            if name in self.entries:
-                problems.add(key, f"{name!r} is given twice")
-            self.entries[name], self.keys[name] = value, key
+        content = problems.value(path)
+        if isinstance(content, dict):
+            self.entries = content
+        else:
+            problems.add(path, f"{what} must be a mapping")
 
     def value(
         self,
@@ -57,33 +70,33 @@ class Section:
         default: Any = _MISSING,
         check: Callable[[Any], str | None] = lambda _: None,
     ) -> Any:
-        """Return the plain value of `key`, of type `kind`; `check` returns what is wrong with it, or None."""
-        node = self._node(key, required=default is _MISSING)
-        if node is None:
-            return None if default is _MISSING else default
-        value = plain(node)
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            self.problems.add(node, f"{key} must be {_kind_name(kind)}, not {value!r}")
-            return None if default is _MISSING else default
+        """Return the value of `key`, of type `kind`; `check` returns what is wrong with it, or None."""
+        fallback = None if default is _MISSING else default
+        if not self._has(key, required=default is _MISSING):
+            return fallback
+        value = self.entries[key]
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            wanted = " or ".join(_KINDS[k] for k in kinds)
+            self.fail(key, f"{key} must be {wanted}, not {shown(value)}")
+            return fallback
         wrong = check(value)
         if wrong:
-            self.problems.add(node, f"{key} {wrong}")
+            self.fail(key, f"{key} {wrong}")
         return value
 
     def section(self, key: str) -> Section | None:
         """Return the mapping under `key`, or None."""
-        node = self._node(key, required=False)
-        return None if node is None else Section(node, self.problems, key)
+        return Section((*self.path, key), self.problems, key) if self._has(key) else None
 
-    def items(self, key: str) -> list[yaml.Node]:
-        """Return the nodes of the list under `key` (none when absent)."""
-        node = self._node(key, required=False)
-        if node is None:
+    def items(self, key: str) -> list[KeyPath]:
+        """Return the paths of the items of the list under `key` (none when absent)."""
+        if not self._has(key):
             return []
-        if not isinstance(node, yaml.SequenceNode):
-            self.problems.add(node, f"{key} must be a list")
+        if not isinstance(self.entries[key], list):
+            self.fail(key, f"{key} must be a list")
             return []
-        return list(node.value)
+        return [(*self.path, key, i) for i in range(len(self.entries[key]))]
 
     def names(self) -> list[str]:
         """Return all keys, and count them as asked for."""
@@ -92,22 +105,21 @@ class Section:
 
     def fail(self, key: str, text: str) -> None:
         """Note a problem at the value of `key`, or at the section when it is absent."""
-        self.problems.add(self.entries.get(key, self.node), text)
+        self.problems.add((*self.path, key), text)
 
     def close(self) -> None:
         """Refuse every key that was never asked for."""
-        for name, key in self.keys.items():
+        for name in self.entries:
             if name not in self.asked:
                 near = suggest(name, self.asked, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(self.asked))}"
-                self.problems.add(key, f"unknown key {name!r} in {self.what}: {hint}")
+                self.problems.add_key((*self.path, name), f"unknown key {name!r} in {self.what}: {hint}")
 
-    def _node(self, key: str, *, required: bool) -> yaml.Node | None:
+    def _has(self, key: str, *, required: bool = False) -> bool:
         self.asked.append(key)
-        node = self.entries.get(key)
-        if node is None and required:
-            self.problems.add(self.node, f"{self.what} lacks the key {key!r}")
-        return node
+        if key not in self.entries and required:
+            self.problems.add(self.path, f"{self.what} lacks the key {key!r}")
+        return key in self.entries
 
 
 def read_mapping(path: Path) -> Section:
@@ -116,40 +128,18 @@ def read_mapping(path: Path) -> Section:
     Raises
     ------
     DataError
-        If the file cannot be read or is no YAML, with its line and column.
+        If the file cannot be read or is no acceptable YAML, with its line and column.
     """
-    try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read the card: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        raise DataError(f"{place}: {getattr(error, 'problem', None) or error}", "The card is no valid YAML.") from None
-    problems = Problems(path)
-    if node is None:
+    document = load_file(path, error=DataError)
+    if document.data is None:
         raise DataError(f"{path}: the card is empty")
-    section = Section(node, problems, "the card")
+    problems = Problems(document)
+    section = Section((), problems, "the card")
     problems.raise_any()
     return section
 
 
-def plain(node: yaml.Node) -> Any:
-    """Return the Python value of a node."""
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_object(node, deep=True)
-    finally:
-        loader.dispose()
-
-
-def _kind_name(kind: type | tuple[type, ...]) -> str:
-    names = {
-        str: "a text",
-        int: "a whole number",
-        bool: "true or false",
-        dict: "a mapping",
-        list: "a list",
-        float: "a number",
-    }
-    return " or ".join(names[k] for k in (kind if isinstance(kind, tuple) else (kind,)))
+def shown(value: Any) -> str:
+    """Return a value for a message, cut when it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

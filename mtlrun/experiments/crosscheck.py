@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
+from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.experiments.crosscheck_kinds import (
     Finding,
     kind_findings,
@@ -21,7 +22,6 @@ from mtlrun.experiments.crosscheck_kinds import (
 from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
 from mtlrun.experiments.published import read_curves
-from mtlrun.experiments.yamlmarks import KeyPath
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.

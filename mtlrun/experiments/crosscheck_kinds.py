@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
+from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.experiments.measures.lookup import (
     PUBLISHED,
     measure_parameters,
@@ -15,7 +16,6 @@ from mtlrun.experiments.measures.lookup import (
     quantities_of,
 )
 from mtlrun.experiments.schema import MEASURE_KINDS
-from mtlrun.experiments.yamlmarks import KeyPath
 from mtlrun.report.checks import as_list
 
 #: (path, whether the key and not the value is meant, message, hint)

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ValidationError
 
 from mtlrun.core.errors import suggest
+from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.experiments.schema import ExperimentSpec
-from mtlrun.experiments.yamlmarks import KeyPath
 
 
 def describe_problems(

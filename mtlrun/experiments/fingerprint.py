@@ -26,6 +26,8 @@ NOT_NUMERICAL = frozenset(
         "mtlrun.core.errors",
         "mtlrun.core.records",
         "mtlrun.core.resources",
+        "mtlrun.core.visible",
+        "mtlrun.core.yamlmarks",
         "mtlrun.estimators.bibliography",
         "mtlrun.estimators.methodinfo",
         "mtlrun.estimators.methods",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mtlrun.core.errors import ConfigError, suggest
-from mtlrun.experiments.yamlmarks import Document, KeyPath, Mark, Problem, load_text
+from mtlrun.core.yamlmarks import Document, KeyPath, Mark, Problem, load_text
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.core.yamlmarks import Document, KeyPath, Problem, load_file, render
 from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import FIXED, crosscheck
 from mtlrun.experiments.findings import describe_problems
@@ -17,7 +18,6 @@ from mtlrun.experiments.layers import Layers, Origin
 from mtlrun.experiments.schema import ExperimentSpec, Method, Selection
 from mtlrun.experiments.trainspec import KIND as TRAIN
 from mtlrun.experiments.trainspec import validate_training
-from mtlrun.experiments.yamlmarks import Document, KeyPath, Problem, load_file, render
 
 #: The profile that is the file as it stands; it need not be declared.
 FULL = "full"

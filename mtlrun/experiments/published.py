@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mtlrun.core.errors import ConfigError
+from mtlrun.core.yamlmarks import load_text
 from mtlrun.experiments.measures.lookup import published_path
-from mtlrun.experiments.yamlmarks import load_text
 
 _NEEDS = ("dataset", "method", "name", "x", "y")
 _MAY = ("source",)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from mtlrun.core.errors import ConfigError
+from mtlrun.core.yamlmarks import KeyPath, Problem, load_file, render
 from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import Finding, crosscheck
 from mtlrun.experiments.findings import describe_problems
@@ -22,7 +23,6 @@ from mtlrun.experiments.schema import (
     Values,
     experiment_id,
 )
-from mtlrun.experiments.yamlmarks import KeyPath, Problem, load_file, render
 
 KIND = "train"
 #: Keys that an override may not touch.

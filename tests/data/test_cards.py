@@ -77,7 +77,7 @@ def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
         ("title: Mine\n", "", "mine.yaml:1:1: the card lacks the key 'title'"),
         ("title: Mine", "title: 3", "mine.yaml:2:8: title must be a text, not 3"),
         ("title: Mine", "titel: Mine", "mine.yaml:2:1: unknown key 'titel' in the card: did you mean 'title'?"),
-        ("title: Mine", "title: Mine\nid: mine", "mine.yaml:3:1: 'id' is given twice"),
+        ("title: Mine", "title: Mine\nid: mine", "mine.yaml:3:1: duplicate key 'id'"),
         ("id: mine", "id: Mine", "mine.yaml:1:5: id may have small letters, digits, '-' and '_' only, not 'Mine'"),
         ("id: mine", "id: other", "mine.yaml:1:5: id 'other' differs from the name of its file, 'mine.yaml'"),
         (
@@ -107,6 +107,9 @@ def test_unknown_variant_and_file_are_suggested(tmp_path: Path) -> None:
         ),
         ("id: mine", "schema: 2\nid: mine", "mine.yaml:1:9: schema must be 1: this version knows no other"),
         ("files:\n", "files: 3\nother:\n", "mine.yaml:7:8: files must be a list"),
+        ("folder: mine", "folder: cards/x", "mine.yaml:6:9: folder must not be that of the cards"),
+        ("- name: b.arff", "- name: A.arff", "mine.yaml:8:3: two files are called 'A.arff'"),
+        ("title: Mine", "title: !!python/name:os.system x", "mine.yaml:2:8: tags ('!...') are not supported"),
     ],
 )
 def test_wrong_cards(tmp_path: Path, old: str, new: str, text: str) -> None:
@@ -116,7 +119,7 @@ def test_wrong_cards(tmp_path: Path, old: str, new: str, text: str) -> None:
 
 def test_all_problems_at_once_in_order(tmp_path: Path) -> None:
     lines = complaints(tmp_path, GOOD.replace("title: Mine", "title: 1").replace("citation: mine", "citation: 2"))
-    assert lines.splitlines() == [
+    assert [line for line in lines.splitlines() if line.startswith("mine.yaml")] == [
         "mine.yaml:2:8: title must be a text, not 1",
         "mine.yaml:19:11: citation must be a text, not 2",
     ]
@@ -127,19 +130,19 @@ def test_all_problems_at_once_in_order(tmp_path: Path) -> None:
     [
         ("", r"mine\.yaml: the card is empty"),
         ("[1, 2]", r"mine\.yaml:1:1: the card must be a mapping"),
-        ("id: mine\n\ttitle: x", r"mine\.yaml:2:1: found .*"),
+        ("id: mine\n\ttitle: x", r"mine\.yaml:2:1: a tab where blanks are needed"),
         ("id: [", r"mine\.yaml:\d:\d: .*expected.*"),
     ],
 )
 def test_no_card(tmp_path: Path, text: str, message: str) -> None:
-    assert re.fullmatch(message, complaints(tmp_path, text))
+    assert re.fullmatch(message, complaints(tmp_path, text).splitlines()[0])
 
 
 def test_unreadable_cards(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot read the card"):
+    with pytest.raises(DataError, match="cannot be read: No such file"):
         read_card(tmp_path / "absent.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
-    with pytest.raises(DataError, match="cannot read the card"):
+    with pytest.raises(DataError, match=r"latin\.yaml:1:1: not UTF-8 text \(byte 0xe9\)"):
         read_card(tmp_path / "latin.yaml")
 
 

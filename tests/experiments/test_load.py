@@ -4,10 +4,10 @@ import pytest
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.core.resources import configs_dir
+from mtlrun.core.yamlmarks import load_file, load_text
 from mtlrun.experiments.catalogue import catalogue, find
 from mtlrun.experiments.load import load_experiment, validate_file
 from mtlrun.experiments.resolved import resolved_yaml
-from mtlrun.experiments.yamlmarks import load_file, load_text
 
 VALID = """\
 schema: 1

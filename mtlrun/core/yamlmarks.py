@@ -1,7 +1,8 @@
-"""YAML with the place of every key and value, loaded safely.
+"""YAML with the place of every key and value, loaded safely: the one reader of all YAML files. Needs PyYAML only.
 
 Plain data only: YAML 1.2 scalars (so ``1e-3`` is a number, and ``yes`` and ``2015-01-01`` are texts), no tags, no merge
-keys, no duplicate keys, no non-finite numbers. Size, depth and the number of nodes are limited, aliases included.
+keys, no duplicate keys, no non-finite numbers, no control characters. Size, depth and the number of values are limited,
+aliases included.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.core.errors import ConfigError, UserError
+from mtlrun.core.visible import hidden, visible
 
 KeyPath = tuple[str | int, ...]
 MAX_BYTES = 1_000_000
@@ -94,6 +96,12 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (as PyYAML has it)
 
 
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The same on libyaml where PyYAML has it, some twenty times as fast."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+
 _RESOLVERS = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -103,7 +111,8 @@ _RESOLVERS = (
     ("merge", r"<<", ["<"]),
 )
 for _tag, _pattern, _first in _RESOLVERS:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+    for _loader in (_Loader, _FastLoader):
+        _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})\Z"), _first)
 
 
 class _Refused(Exception):
@@ -114,31 +123,32 @@ class _Refused(Exception):
         self.problem = problem
 
 
-def load_file(path: Path, name: str | None = None) -> Document:
+def load_file(path: Path, name: str | None = None, error: type[UserError] = ConfigError) -> Document:
     """Read and parse one file; see `load_text`.
 
     Raises
     ------
-    ConfigError
-        If the file cannot be read, is too large, no UTF-8, or no acceptable YAML.
+    UserError
+        Of the class `error`, if the file cannot be read, is too large, no UTF-8, or no acceptable YAML.
     """
     shown = name or str(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
-        raise ConfigError(f"{shown}: is a folder, not a file") from None
-    except OSError as error:
-        raise ConfigError(f"{shown}: cannot be read: {error.strerror}") from None
+        raise error(f"{shown}: is a folder, not a file") from None
+    except OSError as problem:
+        raise error(f"{shown}: cannot be read: {problem.strerror}") from None
     if len(raw) > MAX_BYTES:
-        raise ConfigError(f"{shown}: {len(raw)} bytes; an experiment file has at most {MAX_BYTES}")
+        raise error(f"{shown}: more than {MAX_BYTES} bytes, which is the limit of a YAML file")
     try:
-        return load_text(raw.decode("utf-8-sig"), shown)
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{shown}:{line}:1: not UTF-8 text (byte {raw[error.start]:#04x})") from None
+        return load_text(raw.decode("utf-8-sig"), shown, error)
+    except UnicodeDecodeError as problem:
+        line = raw[: problem.start].count(b"\n") + 1
+        raise error(f"{shown}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})") from None
 
 
-def load_text(text: str, name: str) -> Document:
+def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Document:
     """Parse YAML.
 
     Parameters
@@ -146,6 +156,8 @@ def load_text(text: str, name: str) -> Document:
     text : str
     name : str
         How messages call the text.
+    error : type of UserError, default=ConfigError
+        Class of the errors raised.
 
     Returns
     -------
@@ -153,22 +165,21 @@ def load_text(text: str, name: str) -> Document:
 
     Raises
     ------
-    ConfigError
-        With ``name:line:column``, the line, a caret, and all duplicate keys at once.
+    UserError
+        Of the class `error`, with ``name:line:column``, the line, a caret, and all duplicate keys at once.
     """
     document = Document(name, text, None)
     problems: list[Problem] = []
     try:
-        _check_events(text)
-        node = yaml.compose(text, Loader=_Loader)
+        node = _compose(text)
         if node is not None:
             document.data = _Builder(document, problems).build(node, (), 0)
-    except yaml.YAMLError as error:
-        problems.append(_yaml_problem(error))
+    except yaml.YAMLError as problem:
+        problems.append(_yaml_problem(problem, text))
     except _Refused as refusal:
         problems.append(refusal.problem)
     if problems:
-        raise ConfigError(render(problems, document))
+        raise error(render(problems, document))
     return document
 
 
@@ -200,10 +211,17 @@ def _render_one(problem: Problem, name: str, lines: list[str]) -> str:
     return "\n".join(shown)
 
 
-def _check_events(text: str) -> None:
+def _compose(text: str) -> yaml.Node | None:
+    try:
+        return _compose_with(text, _FastLoader)
+    except (yaml.YAMLError, UnicodeEncodeError):
+        return _compose_with(text, _Loader)  # its messages are the same with and without libyaml
+
+
+def _compose_with(text: str, loader: type) -> yaml.Node | None:
     """Refuse deep nesting and tags before anything recurses into them or constructs them."""
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -212,6 +230,8 @@ def _check_events(text: str) -> None:
             raise _Refused(Problem(_mark(event), f"nested more than {MAX_DEPTH} levels deep"))
         if getattr(event, "tag", None) is not None:
             raise _Refused(Problem(_mark(event), "tags ('!...') are not supported", "write plain values"))
+    node: yaml.Node | None = yaml.compose(text, Loader=loader)
+    return node
 
 
 class _Builder:
@@ -256,6 +276,8 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         kind = node.tag.rpartition(":")[2]
+        if found := hidden(node.value):
+            self.problems.append(Problem(_mark(node), f"the invisible character {found}", "remove it"))
         if kind in ("int", "float"):
             return self._number(node, kind)
         return {"null": None, "bool": node.value.lower() == "true"}.get(kind, node.value)
@@ -277,7 +299,11 @@ def _mark(node: Any) -> Mark:
     return Mark(start.line + 1, start.column + 1, max(1, length))
 
 
-def _yaml_problem(error: yaml.YAMLError) -> Problem:
+def _yaml_problem(error: yaml.YAMLError, text: str) -> Problem:
+    if isinstance(error, yaml.reader.ReaderError):
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        return Problem(Mark(line, column), f"the character {visible(chr(error.character))} may not stand in YAML")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     place = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
     text = str(getattr(error, "problem", None) or error)

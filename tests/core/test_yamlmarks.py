@@ -7,9 +7,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtlrun.core import yamlmarks
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments import yamlmarks
-from mtlrun.experiments.yamlmarks import Mark, Problem, load_file, load_text, render
+from mtlrun.core.visible import hidden
+from mtlrun.core.yamlmarks import Mark, Problem, load_file, load_text, render
 
 
 def test_places_of_keys_and_values():
@@ -138,7 +139,7 @@ def test_files_that_cannot_be_read(tmp_path):
         load_file(binary)
     big = tmp_path / "big.yaml"
     big.write_bytes(b"#" * (yamlmarks.MAX_BYTES + 1))
-    with pytest.raises(ConfigError, match="has at most 1000000"):
+    with pytest.raises(ConfigError, match="more than 1000000 bytes"):
         load_file(big)
 
 
@@ -159,21 +160,39 @@ def test_long_lines_are_cut_around_the_place_and_long_lists_of_problems_are_coun
     assert many.endswith("5 more problems in f")
 
 
+TEXTS = st.text(max_size=8).filter(lambda text: not hidden(text))
 PLAIN = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(10**12), 10**12)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: 1\nb: x\x1b[31m\n", "f.yaml:2:5: the character \\x1b may not stand in YAML"),
+        ('a: "x\\e[31m"\n', "f.yaml:1:4: the invisible character \\x1b"),
+        ('a: "\\ud800"\n', "f.yaml:1:4: the invisible character \\ud800"),
+        ("a: \u202egnp.exe\n", "f.yaml:1:4: the invisible character \\u202e"),
+        ('"a\\0": 1\n', "f.yaml:1:1: the invisible character \\x00"),
+        ("a: \udcff\n", "f.yaml:1:4: the character \\udcff may not stand in YAML"),
+    ],
+)
+def test_what_a_terminal_or_a_reader_would_not_see_is_refused(text, complaint):
+    with pytest.raises(ConfigError) as refused:
+        load_text(text, "f.yaml")
+    assert str(refused.value).splitlines()[0] == complaint
 
 
 @given(PLAIN)
 @settings(max_examples=60, deadline=None)
 def test_json_reads_back(data):
-    text = json.dumps(data)
+    text = json.dumps(data, ensure_ascii=False)
     try:
         reference = yaml.safe_load(text)  # PyYAML knows which characters no YAML may hold
     except yaml.YAMLError:
