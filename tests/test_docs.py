@@ -1,12 +1,17 @@
-"""What the documents point at exists."""
+"""What the documents point at exists, and the generated ones are up to date."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from mtlrun.estimators.registry import METHODS
+from mtlrun.experiments.catalogue import catalogue
+from mtlrun.experiments.protocols_page import choices, with_choices
+
 ROOT = Path(__file__).parent.parent
-REFERENCES = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/errata.md").read_text("utf-8"))))
+DOCS = ROOT / "docs"
+REFERENCES = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "errata.md").read_text("utf-8"))))
 
 
 def test_the_errata_name_tests():
@@ -16,3 +21,34 @@ def test_the_errata_name_tests():
 @pytest.mark.parametrize(("file", "name"), REFERENCES)
 def test_the_tests_named_in_the_errata_exist(file, name):
     assert f"def {name}(" in (ROOT / file).read_text("utf-8")
+
+
+def test_the_protocols_are_those_of_the_experiment_files():
+    text = (DOCS / "protocols.md").read_text("utf-8")
+    assert with_choices(text) == text, "run: python -m mtlrun.experiments.protocols_page docs/protocols.md"
+    for entry in catalogue():
+        assert (f"### `{entry.id}`" in text) == (entry.kind != "train")
+
+
+def test_choices_of_several_artefacts_are_listed_once():
+    lines = [line for line in choices("mtmkl").splitlines() if "The protocol is clean" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("(table1, table2)")
+    with pytest.raises(ValueError, match="no experiments of the paper 'none'"):
+        choices("none")
+
+
+def test_every_method_has_its_place_in_the_api():
+    page = (DOCS / "api" / "estimators.md").read_text("utf-8")
+    missing = [name for name, info in METHODS.items() if f"::: {info.class_path.replace(':', '.')}\n" not in page]
+    assert not missing
+
+
+@pytest.mark.parametrize("package", ["data", "features"])
+def test_what_a_package_exports_is_in_the_api(package):
+    module = __import__(f"mtlrun.{package}", fromlist=["x"])
+    page = (DOCS / "api" / f"{package}.md").read_text("utf-8")
+    assert all(
+        re.search(rf"\b{name}\b", page) or f"::: {getattr(module, name).__module__}\n" in page
+        for name in module.__all__
+    )

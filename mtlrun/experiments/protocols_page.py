@@ -1,0 +1,105 @@
+"""What the papers leave open and what we chose: the lists of docs/protocols.md, made from the experiment files.
+
+``python -m mtlrun.experiments.protocols_page docs/protocols.md`` writes them again; the text around them is kept.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from mtlrun.experiments.catalogue import catalogue
+from mtlrun.experiments.load import FULL, Experiment, load_experiment
+from mtlrun.report.protocol import facts, value_text
+
+_BLOCK = re.compile(r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL)
+_PAGE = re.compile(r"docs/(\w+)\.md")
+#: Sections of an experiment that are quoted, with the word before each, and what in them does not say much.
+_QUOTED = {"split": "split", "selection": "parameter search", "timing": "timing", "limits": "limits"}
+_SILENT = ("warmup",)
+
+
+def with_choices(text: str) -> str:
+    """Return a page with the present lists between its marks, ``choices: PAPER`` and ``end of choices`` in comments.
+
+    Parameters
+    ----------
+    text : str
+        The page; a paper is the first part of the ids of its experiments.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the page names a paper without experiments.
+    """
+
+    def block(found: re.Match[str]) -> str:
+        return f"<!-- choices: {found['paper']} -->\n{choices(found['paper'])}<!-- end of choices -->"
+
+    return _BLOCK.sub(block, text)
+
+
+def choices(paper: str) -> str:
+    """Return the choices of a paper as Markdown: those of several artefacts once, then every artefact."""
+    experiments = [
+        load_experiment(entry.id, profile=FULL)
+        for entry in catalogue()
+        if entry.kind != "train" and entry.id.split("/")[0] == paper
+    ]
+    if not experiments:
+        raise ValueError(f"no experiments of the paper {paper!r}")
+    homes: dict[str, list[str]] = {}
+    for experiment in experiments:
+        for line in experiment.spec.deviations:
+            homes.setdefault(line, []).append(experiment.id)
+    shared = {line: ids for line, ids in homes.items() if len(ids) > 1}
+    parts = []
+    if shared:
+        lines = [f"- {_markdown(line)} ({_names(ids, len(experiments))})\n" for line, ids in shared.items()]
+        parts.append("\n### In several artefacts\n\n" + "".join(lines))
+    for experiment in experiments:
+        lines = [f"- {_markdown(line)}\n" for line in experiment.spec.deviations if line not in shared]
+        parts += [f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n", *_protocol(experiment), *lines]
+    return "".join(parts) + "\n"
+
+
+def main(pages: list[str]) -> None:
+    """Write pages again."""
+    for page in map(Path, pages):
+        page.write_text(with_choices(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _names(ids: list[str], of: int) -> str:
+    return "all" if len(ids) == of else ", ".join(name.partition("/")[2] for name in ids)
+
+
+def _markdown(line: str) -> str:
+    return _PAGE.sub(r"[\1](\1.md)", line.replace("*", "\\*"))
+
+
+def _protocol(experiment: Experiment) -> list[str]:
+    """Return splits, search, timing and metrics, of the data sets with their own too, in one line, or no line."""
+    spec, config = experiment.spec, dict(experiment.config)
+    said = [f"{spec.repeats} repeats"] if spec.repeats > 1 else []
+    if spec.sweep:
+        values = value_text(list(spec.sweep.values))
+        if spec.sweep.split:
+            config["split"] = {**config["split"], spec.sweep.split: values}
+        else:
+            said.append(f"{spec.sweep.name} {values}")
+    for name, title in _QUOTED.items():
+        section = {k: v for k, v in (config.get(name) or {}).items() if k not in _SILENT}
+        said += [f"{title}: {facts(section)}"] if section else []
+    if not spec.measures:
+        said.append(f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}")
+    said += [f"of {dataset.name} instead {facts(dataset.own)}" for dataset in spec.datasets if dataset.own]
+    return [f"- Full profile: {'; '.join(said)}.\n"] if said else []
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,44 @@
+"""Hooks of the documentation site: pages that lie outside docs/ take part in it, and stay where they are.
+
+They are CHANGELOG.md, SECURITY.md, and results/ with every report, its table and its figures. Links are written as they
+hold in the repository; here they are turned into those of the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md")
+#: Reports are reached from the page of results; in the menu they would be too many.
+REPORTS = ("report.md", "figures/*.svg", "table.csv")
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages before the menu is made."""
+    reports = [path for pattern in REPORTS for path in sorted(ROOT.glob(f"results/*/*/*/{pattern}"))]
+    for path in [*(ROOT / name for name in PAGES), *reports]:
+        file = File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
+        if path in reports:
+            file.inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(file)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Turn links between places in the repository into links between pages of the site."""
+    uri = page.file.src_uri
+    place = uri if page.file.generated_by else f"docs/{uri}"
+
+    def moved(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(place), link[1]))
+        return posixpath.relpath(target.removeprefix("docs/"), posixpath.dirname(uri) or ".")
+
+    return _LINK.sub(moved, markdown)
