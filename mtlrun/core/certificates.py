@@ -168,6 +168,18 @@ def duality_gap(
     ------
     ValueError
         If the numbers of parts and penalties differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.core.certificates import duality_gap
+    >>> from mtlrun.core.losses import SquaredLoss
+    >>> from mtlrun.core.penalties import TraceNorm
+    >>> from mtlrun.core.taskdata import TaskData
+    >>> data = TaskData.from_matrix(np.eye(2), np.diag([3.0, 1.0]))
+    >>> gap = duality_gap(data, SquaredLoss(), [TraceNorm(1.0)], [np.diag([2.0, 0.0])])
+    >>> gap.primal, gap.dual, gap.relative
+    (3.0, 3.0, 0.0)
     """
     operator = TaskOperator(data) if operator is None else operator
     z = operator.forward(_total(parts, penalties))

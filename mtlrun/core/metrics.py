@@ -114,6 +114,18 @@ def auc_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     ------
     ValueError
         If shapes differ or a score is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.core.metrics import auc_per_task, average
+    >>> Y = np.array([[1, -1], [-1, -1], [1, -1]])
+    >>> scores = np.array([[0.9, 0.1], [0.2, 0.3], [0.1, 0.2]])
+    >>> auc = auc_per_task(Y, scores)
+    >>> auc.tolist()
+    [0.5, nan]
+    >>> average(auc)
+    (0.5, 1)
     """
     return _per_task(_auc, targets, scores, **layout)
 
@@ -160,6 +172,12 @@ def nmse_per_task(targets: Any, values: Any, *, variance: ArrayLike | None = Non
     ----------
     variance : array-like of shape (n_tasks,) or scalar, optional
         For instance that of the training part. Default: the population variance of the targets given.
+
+    Examples
+    --------
+    >>> from mtlrun.core.metrics import nmse_per_task
+    >>> nmse_per_task([1.0, 3.0, 0.0, 4.0], [2.0, 2.0, 1.0, 3.0], task_id=["a", "a", "b", "b"]).tolist()
+    [1.0, 0.25]
     """
     if variance is None:
         return _per_task(_nmse, targets, values, **layout)

@@ -139,7 +139,17 @@ class L12(Penalty):
 
 @dataclass(frozen=True)
 class TraceNorm(Penalty):
-    """alpha * sum of singular values; prox: singular value thresholding; dual norm: spectral norm."""
+    """alpha * sum of singular values; prox: singular value thresholding; dual norm: spectral norm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.core.penalties import TraceNorm
+    >>> TraceNorm(2.0).value(np.diag([3.0, 1.0])), TraceNorm(2.0).polar(np.diag([3.0, 1.0]))
+    (8.0, 1.5)
+    >>> TraceNorm(2.0).prox(np.diag([3.0, 1.0]), step=0.5).round(12).tolist()
+    [[2.0, 0.0], [0.0, 0.0]]
+    """
 
     rotation_invariant: ClassVar[bool] = True
 

@@ -75,6 +75,13 @@ def paired_test(
     ------
     ValueError
         If the shapes differ, the kind is unknown or `test_over_train` is missing.
+
+    Examples
+    --------
+    >>> from mtlrun.core.statistics import paired_test
+    >>> test = paired_test([0.9, 0.8, 0.85, 0.95, 0.7, 0.9], [0.7, 0.75, 0.7, 0.85, 0.65, 0.65])
+    >>> round(test.pvalue, 3)
+    0.031
     """
     if kind not in ("wilcoxon", "t", "corrected_t"):
         raise ValueError(f"kind must be wilcoxon, t or corrected_t, got {kind!r}")
@@ -191,6 +198,17 @@ def friedman(table: ArrayLike, *, tie_correction: bool = True) -> FriedmanTest:
     ------
     ValueError
         If the table is too small or has a NaN.
+
+    Examples
+    --------
+    >>> from mtlrun.core.statistics import average_ranks, friedman, holm
+    >>> table = [[0.9, 0.8, 0.7], [0.8, 0.7, 0.6], [0.9, 0.6, 0.7], [0.7, 0.6, 0.5]]
+    >>> average_ranks(table).tolist()
+    [1.0, 2.25, 2.75]
+    >>> round(friedman(table).f_pvalue, 3)
+    0.007
+    >>> holm([0.01, 0.04]).tolist()
+    [0.02, 0.04]
     """
     ranks = rank_table(table)
     n, k = ranks.shape

@@ -47,6 +47,16 @@ class TaskData:
         Where targets are known; None when all are.
     order : ndarray of shape (N,) or None
         Row ``order[i]`` of the caller's array became row i; None when rows were not moved.
+
+    Examples
+    --------
+    >>> from mtlrun.core.taskdata import TaskData
+    >>> data = TaskData.from_stacked([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], task_id=["b", "a", "b"])
+    >>> data.tasks.tolist(), data.sizes.tolist()
+    (['a', 'b'], [1, 2])
+    >>> X, y, weights = data.task(1)
+    >>> X.ravel().tolist(), y.tolist()
+    ([1.0, 3.0], [1.0, 3.0])
     """
 
     X: Design

@@ -79,6 +79,17 @@ def load_dataset(
         If there is no such data set, variant or option; near names are suggested.
     DataError
         If a file is missing, damaged, or not what the card says, or `sample` exceeds the rows.
+
+    Examples
+    --------
+    >>> from mtlrun.data import load_dataset
+    >>> data = load_dataset("simulated-rmtl", n=100, d=20, m=8)
+    >>> data.X.shape, data.y.shape, data.simulated
+    ((100, 20), (100, 8), True)
+    >>> data.n_tasks, data.tasks[:2]
+    (8, ['task 0', 'task 1'])
+    >>> load_dataset("digits").tasks[:3]
+    ['0', '1', '2']
     """
     from threadpoolctl import threadpool_limits
 

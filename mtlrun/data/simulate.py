@@ -51,6 +51,13 @@ def simulate_rmtl(
     ------
     DataError
         If a size is not positive, a part is outside [0, 1], or `kind` is unknown.
+
+    Examples
+    --------
+    >>> from mtlrun.data.simulate import simulate_rmtl
+    >>> data = simulate_rmtl(n=50, d=10, m=6)
+    >>> data.X.shape, data.y.shape, sorted(data.truth)
+    ((50, 10), (50, 6), ['E', 'L', 'W', 'outliers'])
     """
     _check_sizes(n=n, d=d, m=m, rank=rank)
     _check_kind(kind)

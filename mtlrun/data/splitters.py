@@ -38,6 +38,13 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
     ------
     ValueError
         If one of the parts would be empty.
+
+    Examples
+    --------
+    >>> from mtlrun.data import random_split
+    >>> train, test = random_split(10, 0.4, seed=0)
+    >>> train.tolist(), len(test)
+    ([4, 6, 2, 7], 6)
     """
     count = int(train * n)
     if not 0 < count < n:

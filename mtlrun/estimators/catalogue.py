@@ -167,6 +167,19 @@ class JointFeatureMTL(_Regressor):
     ----------
     Obozinski, Taskar and Jordan, Joint covariate selection and joint subspace selection for multiple classification
     problems, Statistics and Computing 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import JointFeatureMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = X @ [[2.0, 1.0], [1.0, -1.0], [0.0, 0.0]]
+    >>> model = JointFeatureMTL(alpha=5.0).fit(X, Y)
+    >>> (model.coef_ != 0).tolist()
+    [[True, True, False], [True, True, False]]
+    >>> model.converged_, model.gap_ <= 1e-4
+    (True, True)
     """
 
     _penalty: ClassVar[type[Penalty]] = L21
@@ -194,6 +207,17 @@ class TraceNormMTL(_Regressor):
     References
     ----------
     Ji and Ye, An accelerated gradient method for trace norm minimization, ICML 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import TraceNormMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.outer(X[:, 0], [1, 2, 3]) + 0.1 * rng.normal(size=(40, 3))
+    >>> model = TraceNormMTL(alpha=5.0).fit(X, Y)
+    >>> int(np.linalg.matrix_rank(model.coef_))
+    1
     """
 
     _penalty: ClassVar[type[Penalty]] = TraceNorm
@@ -204,6 +228,17 @@ class TraceNormMTLClassifier(_Classifier):
 
     Minimises ``sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha ||W||_*``.
     Parameters and attributes as of `SparseMTLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import TraceNormMTLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, town = rng.normal(size=(60, 2)), np.repeat(["A", "B", "C"], 20)
+    >>> y = np.where(X[:, 0] > 0, "yes", "no")
+    >>> model = TraceNormMTLClassifier(alpha=1.0).fit(X, y, task_id=town)
+    >>> model.predict([[2.0, 0.0], [-2.0, 0.0]], task_id=["A", "C"]).tolist()
+    ['yes', 'no']
     """
 
     _penalty: ClassVar[type[Penalty]] = TraceNorm

@@ -78,6 +78,19 @@ class CMTL(ClassifierMTL, ConvexMTL):
     References
     ----------
     Jacob, Bach and Vert, Clustered multi-task learning: a convex formulation, NIPS 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import CMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(30, 3))
+    >>> Y = X @ np.column_stack([[1, 1, 0], [1, 1, 0], [0, -1, 1], [0, -1, 1]])
+    >>> y = np.where(Y + 0.5 * rng.normal(size=Y.shape) > 0, 1, -1)
+    >>> model = CMTL(alpha=1.0, n_task_clusters=2).fit(X, y)
+    >>> apart = np.linalg.norm(model.coef_[:, None] - model.coef_, axis=2)
+    >>> bool(apart[0, 1] < apart[0, 2])
+    True
     """
 
     _rules: ClassVar[dict[str, Rule]] = {
@@ -165,6 +178,19 @@ class FlexClus(ClassifierMTL, ConvexMTL):
     References
     ----------
     Zhong and Kwok, Convex multitask learning with flexible task clusters, ICML 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import FlexClus
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(30, 3))
+    >>> Y = X @ np.column_stack([[1, 1, 0], [1, 1, 0], [0, -1, 1], [0, -1, 1]])
+    >>> y = np.where(Y + 0.5 * rng.normal(size=Y.shape) > 0, 1, -1)
+    >>> model = FlexClus(alpha=1.0).fit(X, y)
+    >>> apart = np.linalg.norm(model.coef_[:, None] - model.coef_, axis=2)
+    >>> bool(apart[0, 1] < apart[0, 2])
+    True
     """
 
     _rules: ClassVar[dict[str, Rule]] = {

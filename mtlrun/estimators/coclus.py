@@ -59,6 +59,17 @@ class CoClus(ClassifierMTL, BaseMTL):
     References
     ----------
     Xu, Huang, Chen and Chen, Exploiting task-feature co-clusters in multi-task learning, AAAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import CoClus
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 4))
+    >>> y = np.where(X @ np.column_stack([[1, 1, 0, 0]] * 2 + [[0, 0, 1, 1]] * 2) > 0, 1, -1)
+    >>> model = CoClus(shared=1.0, low_rank=1.0, n_task_clusters=2).fit(X, y)
+    >>> model.coef_.shape, bool((model.predict(X) == y).mean() > 0.9)
+    ((4, 4), True)
     """
 
     _rules: ClassVar[dict[str, Rule]] = {

@@ -123,9 +123,10 @@ class FETR(_MatrixNormal):
     Examples
     --------
     >>> import numpy as np
-    >>> from mtlrun.estimators.fetr import FETR
-    >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> Y = np.column_stack([X[:, 0], -X[:, 0]])
+    >>> from mtlrun.estimators import FETR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> Y = np.outer(X[:, 0] + 2 * X[:, 1], [1, -1]) + 0.1 * rng.normal(size=(50, 2))
     >>> model = FETR(rho=0.1).fit(X, Y)
     >>> bool(model.task_covariance_[0, 1] < 0)
     True

@@ -261,6 +261,17 @@ class IndependentLogistic(_LogisticModel, Independent):
     References
     ----------
     Cox, The regression analysis of binary sequences, JRSS B 1958.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import IndependentLogistic
+    >>> rng = np.random.default_rng(0)
+    >>> X, town = rng.normal(size=(60, 2)), np.repeat(["A", "B", "C"], 20)
+    >>> y = np.where(X[:, 0] > 0, "yes", "no")
+    >>> model = IndependentLogistic(alpha=1.0).fit(X, y, task_id=town)
+    >>> model.classes_.tolist(), model.coef_.shape
+    (['no', 'yes'], (3, 2))
     """
 
 

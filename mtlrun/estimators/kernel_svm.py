@@ -66,6 +66,17 @@ class MultiTaskKernelSVC(GraphModel):
     ----------
     Evgeniou, Micchelli and Pontil, Learning multiple tasks with kernel methods, JMLR 2005; the comparison is that of
     Widmer et al., ECML PKDD 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import MultiTaskKernelSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X, town = rng.normal(size=(60, 2)), np.repeat(["A", "B", "C"], 20)
+    >>> y = np.where(X[:, 0] > 0, 1, -1)
+    >>> model = MultiTaskKernelSVC(C=10.0, coupling=0.5).fit(X, y, task_id=town)
+    >>> float(model.score(X, y, task_id=town)) > 0.95
+    True
     """
 
     _rules: ClassVar[dict[str, Rule]] = {

@@ -46,6 +46,18 @@ class MeTaG(ClassifierMTL, BaseMTL):
     References
     ----------
     Han and Zhang, Learning multi-level task groups in multi-task learning, AAAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import MeTaG
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> y = np.where(X @ np.column_stack([[1, 1, 0]] * 2 + [[0, -1, 1]] * 2) > 0, 1, -1)
+    >>> model = MeTaG(alpha=2.0, ridge=0.1).fit(X, y)
+    >>> apart = np.linalg.norm(model.coef_[:, None] - model.coef_, axis=2)
+    >>> bool(apart[0, 1] < apart[0, 2])
+    True
     """
 
     _rules: ClassVar[dict[str, Rule]] = {

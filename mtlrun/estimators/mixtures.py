@@ -258,6 +258,18 @@ class DirtyMTL(_Regressor):
     References
     ----------
     Jalali, Ravikumar, Sanghavi and Ruan, A dirty model for multi-task learning, NIPS 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import DirtyMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5))
+    >>> W = np.zeros((5, 4))
+    >>> W[0], W[4, 2] = 1.0, 2.0
+    >>> model = DirtyMTL(alpha=8.0, lam=0.6).fit(X, X @ W)
+    >>> (abs(model.coef_) > 0.1).astype(int).tolist()
+    [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 0, 0, 0, 1], [1, 0, 0, 0, 0]]
     """
 
     _shared: ClassVar[type[Penalty]] = L1Inf

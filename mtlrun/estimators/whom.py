@@ -56,6 +56,19 @@ class Whom(ClassifierMTL, ConvexMTL):
     References
     ----------
     Kang, Grauman and Sha, Learning with whom to share in multi-task feature learning, ICML 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import Whom
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 6))
+    >>> W = np.zeros((6, 4))
+    >>> W[0, :2], W[1, :2], W[3, 2:], W[4, 2:] = [2, -1], [1, 2], [2, 1], [-1, 2]
+    >>> y = np.where(X @ W > 0, 1, -1)
+    >>> model = Whom(alpha=0.5, n_task_clusters=2).fit(X, y)
+    >>> float(model.score(X, y)) > 0.8
+    True
     """
 
     _rules: ClassVar[dict[str, Rule]] = {

@@ -119,8 +119,17 @@ def compare(
     Examples
     --------
     >>> import mtlrun
-    >>> result = mtlrun.compare("grades.csv", target="grade", task="school")  # doctest: +SKIP
-    >>> print(result.verdict)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.normal(size=(90, 5)), columns=list("abcde"))
+    >>> table["school"] = np.repeat(["north", "south", "west"], 30)
+    >>> table["grade"] = 2 * table.a - table.b + rng.normal(size=90)
+    >>> result = mtlrun.compare(
+    ...     table, target="grade", task="school", methods=["GraphMTL", "PooledRidge"], splits=2, folds=2
+    ... )
+    >>> list(result.leaderboard["method"])
+    ['PooledRidge', 'GraphMTL', 'IndependentRidge', 'TaskMean']
     """
     started = clock.monotonic()
     settings, given = _settings(options)

@@ -70,6 +70,20 @@ def solve_fista(
     ------
     ValueError
         If the loss is not smooth or `start` has a wrong shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.core.losses import LogisticLoss
+    >>> from mtlrun.core.penalties import L21
+    >>> from mtlrun.core.taskdata import TaskData
+    >>> from mtlrun.solvers.fista import solve_fista
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 4))
+    >>> Y = np.where(X[:, :2] + 0.3 * rng.normal(size=(50, 2)) > 0, 1.0, -1.0)
+    >>> result = solve_fista(TaskData.from_matrix(X, Y), LogisticLoss(), [L21(4.0)], tol=1e-6)
+    >>> result.converged, result.gap <= 1e-6, result.W.shape
+    (True, True, (4, 2))
     """
     smooth = smooth_loss(data, loss, fit_intercept)
     shape = (data.n_features, data.n_tasks)
