@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+#: Characters of a message.
+LONGEST = 8000
+
 
 class MtlrunError(Exception):
     """Root of all errors raised on purpose by mtlrun."""
@@ -26,9 +29,10 @@ class UserError(MtlrunError):
     exit_code = 2
 
     def __init__(self, message: str, remedy: str | None = None) -> None:
+        message = shorten(message)
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.remedy = None if remedy is None else shorten(remedy)
 
     def __str__(self) -> str:
         return self.message if self.remedy is None else f"{self.message}\n{self.remedy}"
@@ -62,6 +66,14 @@ def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """Return at most n known names near to `name`, nearest first."""
     table = {k.lower(): k for k in known}
     return [table[k] for k in difflib.get_close_matches(name.lower(), list(table), n=n, cutoff=0.6)]
+
+
+def shorten(text: str, limit: int = LONGEST) -> str:
+    """Return a text of at most about `limit` characters, its middle left out: what it quotes may be of any length."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
 
 
 def _rebuild(cls: type[UserError], message: str, remedy: str | None) -> UserError:

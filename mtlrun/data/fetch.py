@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -10,8 +11,9 @@ from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 from mtlrun.core.errors import DataError
+from mtlrun.core.visible import hidden
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
-from mtlrun.data.files import DataFile, data_directory, find_file, verify_file
+from mtlrun.data.files import DataFile, data_directory, digest, find_file, verify_file
 from mtlrun.data.intake import add_file, recognise, store
 
 #: Called with the name of the file, the bytes so far, and all bytes (None = not known).
@@ -66,6 +68,8 @@ def fetch_dataset(
         _check_address(url, loopback=True)
         with_hint = PurePosixPath(urlsplit(url).path).name
         part = _part_path(card, with_hint or "download", url, data_dir)
+        if any(spec.sha256 is None for spec in card.files):
+            part.unlink(missing_ok=True)  # nothing could tell whether the old piece fits
         download(url, part, limit=_ARCHIVE_LIMIT, report=report, timeout=timeout, loopback=True)
         try:
             return add_file(card, part, data_dir, name=with_hint)
@@ -213,16 +217,21 @@ class _Transfer:
             self.stream.truncate(0)
             self.done = 0
         length = response.headers.get("content-length", "")
-        self.total = self.done + int(length) if length.isdigit() else None
+        self.total = self.done + int(length) if length.isdecimal() and len(length) < 20 else None
 
 
 def _range_start(response: Any) -> int:
     start = response.headers.get("content-range", "").removeprefix("bytes ").partition("-")[0]
-    return int(start) if start.isdigit() else -1
+    return int(start) if start.isdecimal() and len(start) < 20 else -1
 
 
 def _check_address(url: str, loopback: bool) -> None:
-    parts = urlsplit(url)
+    if re.search(r"[\s\\]", url) or hidden(url):  # not every library agrees which host such an address names
+        raise DataError(f"{url!r}: no address", "Addresses have no blanks, backslashes or control characters.")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise DataError(f"{url}: no address ({error})", "Give an address that starts with https://.") from None
     if parts.scheme == "https" or (loopback and parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return
     raise DataError(f"{url}: only https addresses are fetched", "Download the file yourself and use `mtlrun data add`.")
@@ -258,7 +267,7 @@ def _reason(error: Exception, status: int | None) -> str:
 def _wrong_content(part: Path, spec: FileSpec) -> str:
     with part.open("rb") as stream:
         start = stream.read(200).lstrip().lower()
-    sha256 = hashlib.sha256(part.read_bytes()).hexdigest()
+    sha256, _ = digest(DataFile(part.name, part, "plain"))
     what = "wrong content"
     if start.startswith((b"<!doctype html", b"<html")):
         what = "a web page instead of the file"

@@ -8,10 +8,11 @@ import hashlib
 import io
 import lzma
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,12 @@ _CHUNK = 1 << 20
 #: How a compressed file is opened, by container.
 OPENERS: dict[str, Callable[..., Any]] = {"plain": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile)
+#: What the modules of archives raise as well about damaged, forged and encrypted ones.
+_SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
+#: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
+EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 2 << 30, 200, 2000
+
+_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 
 #: Digests seen by this process, by what would change with the content: path, member, size, time and inode.
 _SEEN: dict[tuple[Any, ...], tuple[str, int]] = {}
@@ -201,20 +208,115 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 
 @contextmanager
 def open_content(path: Path, container: str, member: str | None = None) -> Iterator[IO[bytes]]:
-    """Open the decompressed content of a container; errors are those of the standard library."""
-    if container != "archive":
+    """Open the decompressed content of a container; errors are those of the standard library and of `_Bounded`."""
+    if container == "plain":
         with OPENERS[container](path, "rb") as stream:
             yield stream
+    elif container != "archive":
+        with OPENERS[container](path, "rb") as inner, _bounded(inner, path) as bounded:
+            yield bounded
     elif zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive, archive.open(member or "") as inner:
-            yield inner
+        with open_zip(path) as archive:
+            with _surprises():
+                inner = archive.open(member or "")
+            with inner, _bounded(inner, path) as bounded:
+                yield bounded
     else:
-        with tarfile.open(path) as tar:
-            extracted = tar.extractfile(member or "")
+        with open_tar(path) as tar:
+            with _surprises():
+                extracted = tar.extractfile(member or "")
             if extracted is None:
                 raise KeyError(f"{member} is no regular file")
             with extracted:
                 yield io.BufferedReader(extracted)  # type: ignore[type-var]
+
+
+@contextmanager
+def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    """Open a tar archive, compressed or not."""
+    container = container_of(path)
+    with OPENERS[container](path, "rb") as inner, _bounded(inner, path) as bounded:
+        with _surprises():
+            tar = tarfile.open(fileobj=bounded, mode="r:")  # noqa: SIM115 (closed below)
+        with tar:
+            yield tar
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive."""
+    with _surprises():
+        archive = zipfile.ZipFile(path)
+    with archive:
+        yield archive
+
+
+@contextmanager
+def _surprises() -> Iterator[None]:
+    try:
+        yield
+    except _SURPRISES as error:
+        raise zipfile.BadZipFile(str(error) or type(error).__name__) from None
+
+
+def container_of(path: Path) -> str:
+    """Return how a file is compressed, by its first bytes: ``gz``, ``bz2``, ``xz`` or ``plain``."""
+    with path.open("rb") as stream:
+        start = stream.read(8)
+    return next((name for name, magic in _MAGIC.items() if start.startswith(magic)), "plain")
+
+
+def refuse_bomb(members: Sequence[zipfile.ZipInfo], size: int, name: str) -> None:
+    """Refuse a zip archive of `size` bytes that says it holds too many members or bytes.
+
+    Raises
+    ------
+    DataError
+        Naming the limit.
+    """
+    _refuse_expansion(sum(info.file_size for info in members), size, name)
+    if len(members) > MEMBERS:
+        raise DataError(f"{name}: {len(members)} files, an archive may hold {MEMBERS}", "Unpack what is needed of it.")
+
+
+def _refuse_expansion(expanded: int, size: int, name: str) -> None:
+    if expanded > max(EXPANDED_BYTES, EXPANDED_TIMES * size):
+        raise DataError(
+            f"{name}: {size} bytes expand to more than {max(EXPANDED_BYTES, EXPANDED_TIMES * size)}",
+            "If that is right, decompress the file yourself.",
+        )
+
+
+class _Bounded(io.RawIOBase):
+    """Decompressed content that ends with an error where it grows out of proportion to its container."""
+
+    def __init__(self, inner: IO[bytes], path: Path) -> None:
+        self.inner, self.path, self.size = inner, path, path.stat().st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _surprises():
+            data = self.inner.read(len(buffer))
+        buffer[: len(data)] = data
+        _refuse_expansion(self.inner.tell(), self.size, str(self.path))
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_SET:  # going forward decompresses all that is skipped
+            _refuse_expansion(offset, self.size, str(self.path))
+        return self.inner.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.inner.tell()
+
+
+def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
+    return io.BufferedReader(_Bounded(inner, path), _CHUNK >> 2)
 
 
 @contextmanager
@@ -233,6 +335,8 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: permission denied", "Make the file readable for you.") from None
     except KeyError as error:
         raise DataError(f"{path}: {error.args[0]}", "The archive is not the one that the card means.") from None
+    except MemoryError:
+        raise DataError(f"{path}: the content does not fit into memory", remedy) from None
     except EOFError:
         raise DataError(f"{path}: the file is truncated (the compressed data end too early)", remedy) from None
     except (*_DAMAGE, OSError) as error:  # bz2 says "Invalid data stream" with a bare OSError

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from mtlrun.core.errors import DataError
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
-from mtlrun.data.files import OPENERS, DataFile, data_directory, digest, reading, verify_file
-
-_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
+from mtlrun.data.files import (
+    MEMBERS,
+    OPENERS,
+    DataFile,
+    container_of,
+    data_directory,
+    digest,
+    open_tar,
+    open_zip,
+    reading,
+    refuse_bomb,
+    verify_file,
+)
 
 
 def add_file(
@@ -76,10 +87,10 @@ def recognise(path: Path, specs: Iterable[FileSpec], name: str | None = None) ->
     specs = list(specs)
     by_hash = {spec.sha256: spec for spec in specs if spec.sha256 is not None}
     by_name = {PurePosixPath(spec.name).name: spec for spec in specs if spec.sha256 is None}
-    sizes = [spec.bytes for spec in by_hash.values()]
-    limit = None if None in sizes or not sizes else max(size for size in sizes if size is not None)
+    sizes = {spec.bytes for spec in specs}
+    limit = None if None in sizes else max(size for size in sizes if size is not None)
     found: dict[str, DataFile] = {}
-    for content in _contents(path, name or path.name):
+    for content in _contents(path, name or path.name, sizes):
         sha256, size = digest(content, limit)
         spec = by_hash.get(sha256) or by_name.get(content.name)
         if spec is not None:
@@ -132,25 +143,34 @@ def _copy(found: DataFile, container: str, target: Path) -> None:
         raise
 
 
-def _contents(path: Path, name: str) -> Iterator[DataFile]:
-    """Yield everything that a file may stand for; the name is that without folders and suffixes of compression."""
+def _contents(path: Path, name: str, sizes: Collection[int | None]) -> Iterator[DataFile]:
+    """Yield everything that a file may stand for; the name is that without folders and suffixes of compression.
+
+    Members of archives are those of the wanted `sizes` (None: any).
+    """
     yield DataFile(name, path, "plain")
     with reading(path):
         members = _members(path)
-        with path.open("rb") as stream:
-            start = stream.read(8)
-    for member in members:
-        yield DataFile(PurePosixPath(member).name, path, "archive", member)
-    for container, magic in _MAGIC.items():
-        if start.startswith(magic) and not members:
-            yield DataFile(name.removesuffix(SUFFIXES[container]), path, container)
+        container = container_of(path)
+    for member, size in members:
+        if size in sizes or None in sizes:
+            yield DataFile(PurePosixPath(member).name, path, "archive", member)
+    if container != "plain" and not members:
+        yield DataFile(name.removesuffix(SUFFIXES[container]), path, container)
 
 
-def _members(path: Path) -> list[str]:
+def _members(path: Path) -> list[tuple[str, int]]:
+    """Return the names and sizes of the regular files of an archive, nothing for other files."""
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return [info.filename for info in archive.infolist() if not info.is_dir()]
-    if tarfile.is_tarfile(path):
-        with tarfile.open(path) as tar:
-            return [info.name for info in tar if info.isfile()]
-    return []
+        with open_zip(path) as archive:
+            infos = archive.infolist()
+            refuse_bomb(infos, path.stat().st_size, str(path))
+            return [(info.filename, info.file_size) for info in infos if not info.is_dir()]
+    found = []
+    with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
+        for number, info in enumerate(tar, start=1):
+            if number > MEMBERS:
+                raise DataError(f"{path}: an archive may hold {MEMBERS} files", "Unpack what is needed of it.")
+            if info.isfile():
+                found.append((info.name, info.size))
+    return found

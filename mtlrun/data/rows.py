@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import csv
+import io
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +15,10 @@ import pandas as pd
 from scipy import sparse
 
 from mtlrun.core.errors import DataError
-from mtlrun.data.files import DataFile
+from mtlrun.data.files import DataFile, refuse_bomb
+from mtlrun.data.readers import is_number
 from mtlrun.data.readers.arff import read_arff
-from mtlrun.data.readers.csv import decode, read_table
+from mtlrun.data.readers.csv import cells_of, decode, read_table
 from mtlrun.data.readers.fasta import read_fasta
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.svmlight import read_svmlight
@@ -23,6 +26,10 @@ from mtlrun.data.tables import Table, coded, data_file, names_of, read_table_fil
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
 _NAMES = "Add them, named as in the training data; other columns may stay."
+
+
+#: What numpy and the zip module raise about damaged or forged archives; each was seen.
+_DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -140,8 +147,8 @@ def _table(file: DataFile, wanted: Wanted) -> NewRows:
         raise DataError(f"{file.where()}: no rows", "Check that the file was saved completely.")
     delimiter = max(",;\t", key=first.count)
     separator = delimiter if delimiter in first else None
-    cells = first.split() if separator is None else [c.strip() for c in next(csv.reader([first], delimiter=separator))]
-    header = not all(map(_is_number, cells))
+    cells = cells_of(first, separator, file.where())
+    header = not all(map(is_number, cells))
     names = cells if header else [str(k) for k in range(len(cells))]
     columns, ignored = _choose(names if header else [], len(names), wanted, file)
     task = names.index(wanted.task_column) if header and wanted.task_column in names else None
@@ -170,21 +177,31 @@ def _arff(file: DataFile, wanted: Wanted) -> NewRows:
 
 
 def _npz(file: DataFile, wanted: Wanted) -> NewRows:
+    remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
-        with file.open() as stream, np.load(stream, allow_pickle=False) as archive:
+        content = file.read_bytes()
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            refuse_bomb(archive.zip.infolist(), len(content), file.where())
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError) as error:
-        raise DataError(
-            f"{file.where()}: no .npz archive of plain arrays ({error})",
-            "numpy.savez(FILE, X=..., task_id=...) makes one.",
-        ) from None
-    if "X" in arrays:
-        X = arrays["X"]
-    elif {"data", "indices", "indptr", "shape"} <= set(arrays):
-        X = sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
-    else:
-        raise DataError(f"{file.where()}: no array 'X'", f"Arrays: {', '.join(arrays) or 'none'}.")
+        X = _array_of(arrays, file)
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(f"{file.where()}: its arrays do not fit into memory", remedy) from None
+    except _DAMAGE as error:
+        raise DataError(f"{file.where()}: no .npz archive of plain arrays ({error})", remedy) from None
     return NewRows(_checked(X, file), _task_list(arrays.get("task_id"), X.shape[0], file))
+
+
+def _array_of(arrays: Mapping[str, np.ndarray], file: DataFile) -> Any:
+    """Return the rows of an archive: `X`, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
+    if "X" in arrays:
+        return arrays["X"]
+    if {"data", "indices", "indptr", "shape"} <= set(arrays):
+        X = sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
+        X.check_format(full_check=True)
+        return X
+    raise DataError(f"{file.where()}: no array 'X'", f"Arrays: {', '.join(arrays) or 'none'}.")
 
 
 def _mat(file: DataFile, wanted: Wanted) -> NewRows:
@@ -269,11 +286,3 @@ def _strings(cells: Sequence[str], file: DataFile) -> np.ndarray:
             f"{file.where()}: sequences of {min(lengths)} to {max(lengths)} letters; all need one length", _OTHER_MODEL
         )
     return np.array([cell.upper().encode() for cell in cells])
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv as _csv
 import importlib
 import io
-import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +16,8 @@ from scipy import sparse
 
 from mtlrun.core.errors import DataError, suggest
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers.arff import ArffTable, read_arff
-from mtlrun.data.readers.csv import EXACT, MISSING, decode, header_of, unequal_rows
+from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
+from mtlrun.data.readers.csv import EXACT, MISSING, csv_rows, decode, header_of, unequal_rows
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.mattags import list_variables
 from mtlrun.data.readers.svmlight import read_svmlight
@@ -27,6 +25,8 @@ from mtlrun.data.readers.svmlight import read_svmlight
 CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
 #: Columns that formats without names get: the target and the task of svmlight files and MATLAB cells.
 TARGET, TASK = "target", "task"
+#: Columns that get names of their own.
+MAX_COLUMNS = 1_000_000
 #: Variables of MATLAB files: features and targets.
 MAT_NAMES = (("X", "Y"), ("feature", "label"))
 
@@ -164,19 +164,18 @@ def _text(file: DataFile, like: Table | None) -> Table:
     frame.columns = pd.Index([str(c) for c in columns])
     if frame.iloc[:, -1].isna().any():  # a short row looks like one whose last cells are missing
         unequal_rows(content, name, delimiter, columns, start)
-    return Table(name, frame, where=lambda row: f"{name}:{_line_of(content, start, row)}")
+    return Table(name, frame, where=lambda row: f"{name}:{_line_of(content, name, delimiter, start, row)}")
 
 
-def _line_of(content: str, start: int, row: int) -> int:
+def _line_of(content: str, name: str, delimiter: str, start: int, row: int) -> int:
     """Return the line of a row, blank lines and line breaks inside quotes considered."""
-    reader = _csv.reader(io.StringIO(content))
     seen = -1
-    for cells in reader:
-        if reader.line_num <= start or not any(cell.strip() for cell in cells):
+    for line, cells in csv_rows(content, name, delimiter):
+        if line <= start or not any(cell.strip() for cell in cells):
             continue
         seen += 1
         if seen == row:
-            return reader.line_num
+            return line
     return start + row + 1
 
 
@@ -209,8 +208,7 @@ def _arff(file: DataFile, like: Table | None) -> Table:
 
 def _meka_labels(table: ArffTable) -> list[str]:
     """Return the labels that MEKA names by ``-C n`` in the relation: the first n columns, the last ones if negative."""
-    found = re.search(r"-C\s+(-?\d+)", table.relation)
-    count = int(found[1]) if found else 0
+    count = meka_labels(table.relation) or 0
     names = [attribute.name for attribute in table.attributes]
     return names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
 
@@ -259,6 +257,8 @@ def _mat_names(raw: bytes) -> tuple[str, str]:
 def _svmlight(file: DataFile, like: Table | None) -> Table:
     wide = None if like is None or like.features is None else like.features.shape[1]
     X, y, qid = read_svmlight(file.read_bytes(), file.where(), n_features=wide)
+    if X.shape[1] > MAX_COLUMNS:
+        raise DataError(f"{file.where()}: index {X.shape[1]}: a table has at most {MAX_COLUMNS} columns", "Hash them.")
     frame = pd.DataFrame({TARGET: y, TASK: qid})
     task = TASK if len(np.unique(qid)) > 1 or like is not None else None
     if task is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,9 @@ from mtlrun.core.errors import UnknownNameError
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card
     from mtlrun.data.files import DataFile
+
+#: So many digits are beyond every index.
+_DIGITS = 18
 
 
 def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFile:
@@ -23,3 +28,16 @@ def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFil
     if name not in files:
         raise UnknownNameError(f"file of {card.id}", name, files)
     return files[name]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number; Python's own 1_000 and digits of other scripts are none."""
+    try:
+        return text.isascii() and "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def whole(digits: str) -> int:
+    """Return the whole number of a text of digits; Python itself converts at most some thousand of them."""
+    return int(digits) if len(digits) < _DIGITS else sys.maxsize

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
+from mtlrun.data.readers import is_number, whole
 
 VERSION = 1
 
 _BLOCK = 1 << 20  # characters
+_SHOWN = 40  # characters of a wrong value
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{'\"][^\s{{]*)\s*(.*)", re.IGNORECASE)
 _FIELD = re.compile(rf"\s*({_QUOTED}|[^,'\"\s](?:[^,]*[^,\s])?)\s*(,|$)")
-_ENTRY = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,'\"\s]+)\s*(,|$)")
-_NUMERIC_ENTRIES = re.compile(r"(?:\d++ [-+.\deE]++(?:, ?+|$))*+")
+_ENTRY = re.compile(rf"\s*([0-9]+)\s+({_QUOTED}|[^,'\"\s]+)\s*(,|$)")
+_NUMERIC_ENTRIES = re.compile(r"(?:[0-9]++ [-+.0-9eE]++(?:, ?+|$))*+")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -55,7 +57,7 @@ class Attribute:
     @property
     def textual(self) -> bool:
         """Whether values are words, so that rows cannot be parsed as numbers."""
-        return self.codes is not None and any(not _is_number(value) for value in self.codes)
+        return self.codes is not None and any(not is_number(value) for value in self.codes)
 
 
 @dataclass
@@ -162,19 +164,33 @@ def read_arff(file: DataFile, *, encoding: str = "utf-8", missing: str = "error"
 
 
 def column_of(table: ArffTable, name: str, file: DataFile) -> int:
-    """Return the position of the column called `name` (as written, or unescaped).
+    """Return the position of the column called `name` (as written, or unescaped); see `columns_of`."""
+    return columns_of(table, [name], file)[0]
+
+
+def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[int]:
+    """Return the positions of the columns of these names (as written, or unescaped).
 
     Raises
     ------
     DataError
-        If no column or more than one has this name.
+        If no column or more than one has a name.
     """
-    found = [j for j, a in enumerate(table.attributes) if name in (a.name, a.raw)]
-    if len(found) != 1:
-        raise DataError(
-            f"{file.where()}: {'no' if not found else len(found)} columns are called {name!r}, expected one"
-        )
-    return found[0]
+    places: dict[str, list[int]] = {}
+    for j, attribute in enumerate(table.attributes):
+        for name in {attribute.name, attribute.raw}:
+            places.setdefault(name, []).append(j)
+    for name in names:
+        count = len(places.get(name, ()))
+        if count != 1:
+            raise DataError(f"{file.where()}: {count or 'no'} columns are called {name!r}, expected one")
+    return [places[name][0] for name in names]
+
+
+def meka_labels(relation: str) -> int | None:
+    """Return the number of labels that MEKA names by ``-C n`` in a relation: the first n columns, or the last -n."""
+    found = re.search(r"-C\s+(-?)([0-9]+)", relation)
+    return None if found is None else int(f"{found[1]}{whole(found[2])}")
 
 
 def dense_columns(X: Any, columns: list[int]) -> np.ndarray:
@@ -220,7 +236,7 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
         return Attribute(name, raw, None, number)
     if kind.startswith("{") and kind.endswith("}"):
         values = [value for value, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)]
-        numbers = all(_is_number(v) for v in values)
+        numbers = all(is_number(v) for v in values)
         return Attribute(name, raw, {v: float(v) if numbers else float(i) for i, v in enumerate(values)}, number)
     raise _wrong(
         file, number, match.start(2) + 1, f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric or {{nominal}}"
@@ -310,16 +326,17 @@ class _RowParser:
                 raise _wrong(
                     self.file, number, offset + position, f"expected 'column value', found {body[position:][:30]!r}"
                 )
-            column = int(match[1])
+            column = whole(match[1])
             if column >= self.width or column in entries:
                 why = f"there are {self.width} columns" if column >= self.width else "it is given twice"
-                raise _wrong(self.file, number, offset + match.start(1), f"column {column}: {why}")
+                raise _wrong(self.file, number, offset + match.start(1), f"column {shorten(match[1], _SHOWN)}: {why}")
             value = _unquote(match[2])[0]
             entries[column] = self._value(self.attributes[column], value, number, offset + match.start(2))
             position = match.end()
         return entries
 
     def _value(self, attribute: Attribute, value: str, number: int, column: int) -> float:
+        shown = repr(shorten(value, _SHOWN))
         if value == "?":
             if self.missing == "nan":
                 return float("nan")
@@ -327,13 +344,16 @@ class _RowParser:
         if attribute.codes is not None:
             if value in attribute.codes:
                 return attribute.codes[value]
-            if not attribute.textual and _is_number(value) and float(value) in attribute.codes.values():
+            if not attribute.textual and is_number(value) and float(value) in attribute.codes.values():
                 return float(value)
-            known = ", ".join(list(attribute.codes)[:8])
-            raise _wrong(self.file, number, column, f"{value!r} is no value of {attribute.name!r} ({known})")
-        if not _is_number(value):
+            known = shorten(", ".join(list(attribute.codes)[:8]), 4 * _SHOWN)
+            raise _wrong(self.file, number, column, f"{shown} is no value of {attribute.name!r} ({known})")
+        if not is_number(value):
             raise _wrong(
-                self.file, number, column, f"the value of {attribute.name!r} must be a finite number, not {value!r}"
+                self.file,
+                number,
+                column,
+                f"the value of {attribute.name!r} must be a finite number, not {shown}",
             )
         return float(value)
 
@@ -382,13 +402,6 @@ def _unquote(text: str) -> tuple[str, str]:
     """Return a name without quotes: (escapes resolved, escapes kept)."""
     raw = text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0] else text
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), raw), raw
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
 
 
 def _wrong(file: DataFile, line: int, column: int, text: str) -> DataError:

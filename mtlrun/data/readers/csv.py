@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv as _csv
 import io
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
+from mtlrun.data.readers import is_number
 
 VERSION = 1
 
@@ -239,12 +239,11 @@ def unequal_rows(content: str, name: str, delimiter: str, columns: Sequence[str]
         With ``file:line:column``; returns when all rows have the same number of cells.
     """
     # The csv module counts cells of quoted line breaks correctly, where counting lines would not.
-    reader = _csv.reader(io.StringIO(content), delimiter=delimiter, skipinitialspace=True)
-    for cells in reader:
-        if reader.line_num <= start or not any(cell.strip() for cell in cells) or len(cells) == len(columns):
+    for line, cells in csv_rows(content, name, delimiter):
+        if line <= start or not any(cell.strip() for cell in cells) or len(cells) == len(columns):
             continue
         raise DataError(
-            f"{name}:{reader.line_num}: {len(cells)} cells where the header names {len(columns)} columns",
+            f"{name}:{line}: {len(cells)} cells where the header names {len(columns)} columns",
             "Every row needs the same number of cells; quote cells that contain the separator.",
         )
 
@@ -259,7 +258,7 @@ def _columns(content: str, name: str, delimiter: str | None, header: bool, skip:
             break
     else:
         raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
-    cells = _cells(line, delimiter)
+    cells = cells_of(line, delimiter, f"{name}:{first + 1}")
     if not header:
         return list(range(len(cells))), first
     seen: dict[str, int] = {}
@@ -275,11 +274,46 @@ def _columns(content: str, name: str, delimiter: str | None, header: bool, skip:
     return list(seen), first + 1
 
 
-def _cells(line: str, delimiter: str | None) -> list[str]:
+def cells_of(line: str, delimiter: str | None, place: str) -> list[str]:
+    """Return the cells of a line without blanks at their ends; None stands for any run of blanks.
+
+    Raises
+    ------
+    DataError
+        For a cell that is endless or has a bare carriage return in it; starts with `place`.
+    """
     if delimiter is None:
         return line.split()
-    row: list[str] = next(_csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    try:
+        row: list[str] = next(_csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except _csv.Error as error:
+        raise _unreadable(place, error) from None
     return [cell.strip() for cell in row]
+
+
+def csv_rows(content: str, name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (last line, cells) of every row of a table; line breaks inside quotes belong to a cell.
+
+    Raises
+    ------
+    DataError
+        As `cells_of`, with the line.
+    """
+    reader = _csv.reader(io.StringIO(content), delimiter=delimiter, skipinitialspace=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except _csv.Error as error:
+            raise _unreadable(f"{name}:{reader.line_num}", error) from None
+        if row is None:
+            return
+        yield reader.line_num, row
+
+
+def _unreadable(place: str, error: Exception) -> DataError:
+    return DataError(
+        f"{place}: no cells can be told ({error})", "Save the table with one kind of line end, and close its quotes."
+    )
 
 
 def _resolve(wanted: Iterable[str | int], columns: Sequence[str | int], name: str) -> list[str | int]:
@@ -321,7 +355,7 @@ def _explain(
     for number, line in enumerate(io.StringIO(content), start=1):
         if number <= start or not line.strip():
             continue
-        cells = _cells(line, delimiter)
+        cells = cells_of(line, delimiter, f"{name}:{number}")
         if len(cells) != len(columns):
             raise DataError(
                 f"{name}:{number}:{_position(line, delimiter, min(len(cells), len(columns)))}: "
@@ -329,23 +363,15 @@ def _explain(
                 "Every row needs the same number of cells; quote cells that contain the separator.",
             )
         for k, (column, cell) in enumerate(zip(columns, cells, strict=True)):
-            if column in texts or (column in gaps and cell in MISSING) or _finite(cell):
+            if column in texts or (column in gaps and cell in MISSING) or is_number(cell):
                 continue
             label = f"column {column!r}" if isinstance(column, str) else f"column {k + 1}"
-            what = f"holds {cell!r}, which is no finite number" if cell else "is empty"
+            what = f"holds {shorten(cell, 40)!r}, which is no finite number" if cell else "is empty"
             raise DataError(
                 f"{name}:{number}:{_position(line, delimiter, k)}: {label} {what}",
                 "Fill the gap, drop the row, or declare the column as text.",
             )
     raise DataError(f"{name}: {reason}")
-
-
-def _finite(cell: str) -> bool:
-    try:
-        # Python allows 1_000, which is no number in a table.
-        return "_" not in cell and math.isfinite(float(cell))
-    except ValueError:
-        return False
 
 
 def _position(line: str, delimiter: str | None, k: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from xml.parsers import expat
 
@@ -13,7 +12,7 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers.arff import ArffTable, column_of, dense_columns, read_arff
+from mtlrun.data.readers.arff import ArffTable, columns_of, dense_columns, meka_labels, read_arff
 
 VERSION = 1
 
@@ -85,7 +84,7 @@ def read_labels(file: DataFile) -> list[str]:
         With line and column if it is no well-formed list of labels.
     """
     parser = expat.ParserCreate(namespace_separator=" ")
-    names: list[str] = []
+    names: dict[str, None] = {}  # a set that keeps the order
 
     def fail(text: str) -> None:
         raise DataError(f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: {text}")
@@ -98,7 +97,7 @@ def read_labels(file: DataFile) -> list[str]:
             fail(f"expected <labels> with <label name=...> in it, found <{kind}>")
         if attributes["name"] in names:
             fail(f"the label {attributes['name']!r} is listed twice")
-        names.append(attributes["name"])
+        names[attributes["name"]] = None
 
     parser.StartElementHandler = start
     parser.StartDoctypeDeclHandler = lambda *_: fail("a DOCTYPE is refused (it could define entities)")
@@ -107,21 +106,22 @@ def read_labels(file: DataFile) -> list[str]:
     except expat.ExpatError as error:
         place = file.where(error.lineno, error.offset + 1)
         raise DataError(f"{place}: no well-formed XML: {expat.ErrorString(error.code)}") from None
+    except (LookupError, ValueError) as error:  # of the codec that the first line names
+        raise DataError(f"{file.where(1)}: no encoding of XML: {error}", "Save the file as UTF-8.") from None
     if not names:
         raise DataError(f"{file.where()}: the list of labels is empty")
-    return names
+    return list(names)
 
 
 def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None, labels: int | None) -> list[int]:
     width = len(table.attributes)
     if xml is not None:
-        return [column_of(table, name, file) for name in read_labels(xml)]
+        return columns_of(table, read_labels(xml), file)
     if labels is None:
-        meka = re.search(r"-C\s+(-?\d+)", table.relation)
-        if meka is None:
+        labels = meka_labels(table.relation)
+        if labels is None:
             text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation"
             raise DataError(text, "Name the XML file, or give the number of label columns with the option 'labels'.")
-        labels = int(meka[1])
     if not 0 < abs(labels) < width:
         raise DataError(f"{file.where()}: {labels} label columns of {width} columns: features and labels are needed")
     return list(range(labels)) if labels > 0 else list(range(width + labels, width))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import math
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,10 +14,12 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import file_called
+from mtlrun.data.readers import file_called, is_number, whole
 from mtlrun.data.readers.csv import signs
 
 VERSION = 1
+
+_DIGITS = re.compile("[0-9]+")
 
 
 def read_svmlight(
@@ -127,25 +129,19 @@ def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None)
             place = f"{name}:{number}:{column + 1}"
             column += len(item)
             if k == 0:
-                if not _finite(item):
+                if not is_number(item):
                     raise DataError(f"{place}: the target {item!r} is no finite number")
                 continue
             index, colon, value = item.partition(":")
-            if k == 1 and index == "qid" and value.lstrip("-").isdigit():
+            if k == 1 and index == "qid" and _DIGITS.fullmatch(value.removeprefix("-")):
                 continue
-            if not colon or not index.isdigit() or not _finite(value):
+            if not colon or not _DIGITS.fullmatch(index) or not is_number(value):
                 raise DataError(f"{place}: {item!r} is no pair index:value with a finite value")
-            if int(index) < first:
+            at = whole(index)
+            if at < first:
                 raise DataError(f"{place}: the index {index} is below {first}", "Set zero_based if the first is 0.")
-            if int(index) <= previous:
+            if at <= previous:
                 raise DataError(f"{place}: the index {index} does not increase", "Sort the indices within every row.")
-            if n_features is not None and int(index) - first >= n_features:
+            if n_features is not None and at - first >= n_features:
                 raise DataError(f"{place}: the index {index} is beyond n_features={n_features}")
-            previous = int(index)
-
-
-def _finite(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+            previous = at
