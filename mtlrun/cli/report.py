@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from mtlrun.report.build import Report
 
 HTML = "html"
+#: In place of an experiment: all of them.
+ALL = "all"
 
 
 def report(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET|FOLDER", help="Experiment, the folder of a run or, for html, a folder of several runs."
+            metavar="TARGET|FOLDER", help="Experiment, the folder of a run, or a folder of many runs: their summary."
         ),
     ],
     profile: options.Profile = None,
@@ -53,22 +55,25 @@ def report(
     """Print and write the report of a run again, from its cells alone: no data, no solver is touched.
 
     html: one file with everything in it, report.html in the folder of the run, and an index.html over all runs.
+    Of a folder of many runs (results/runs, or `all`): their summary, with --profile over those of one profile.
     """
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
     if out is not None and form is None:
         raise UserError("--out needs a --format", "Add --format html, md, json, csv or tex.")
+    root = output_dir if target == ALL else Path(target)
+    if target == ALL or holds_runs(root):
+        from mtlrun.cli.summary import report_many
+
+        raise typer.Exit(report_many(root, profile, form, out, merge, check))
     folder = run_folder(target, profile, output_dir)
-    if form == HTML and _holds_runs(folder):
-        _write_site(folder)
-        return
     for other in merge or ():
         _merge(folder, other)
     made = build_report(folder)
     # A format asked for goes to stdout or its file and nowhere else: the folder may be read-only, or of someone else.
     if form is None or merge:
-        _writing(folder, lambda: write_report(made, folder))
+        writing(folder, lambda: write_report(made, folder))
     print_report(made, form, folder, out)
     good = say_check(made) if check else True
     raise typer.Exit(0 if good and not made.run.failed else 1)
@@ -97,7 +102,7 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
     if out is not None and form is not None:
         from mtlrun.core.records import write_atomic
 
-        _writing(out, lambda: write_atomic(out, render(made, form)))
+        writing(out, lambda: write_atomic(out, render(made, form)))
         say(f"report: {out}")
     elif form == HTML:
         _write_page(made, folder)
@@ -117,50 +122,36 @@ def say_check(made: Report) -> bool:
     return not made.check_problems
 
 
-def _holds_runs(folder: Path) -> bool:
-    from mtlrun.report.site import run_folders
+def holds_runs(folder: Path) -> bool:
+    """Whether a folder is one of many runs."""
+    from mtlrun.report.overview import run_folders
 
     return not (folder / "run.json").is_file() and bool(run_folders(folder))
 
 
 def _write_page(made: Report, folder: Path) -> None:
     """Write the page of a run, and the index of the runs beside it."""
-    from mtlrun.report.site import results_root, write_index, write_page
+    from mtlrun.report.overview import read_overview
+    from mtlrun.report.site import results_root, write_overview, write_page
     from mtlrun.report.writers import write_report
 
     def write() -> None:
-        write_report(made, folder)  # the index reads report.json
+        write_report(made, folder)
         say(f"report: {write_page(made, folder)}")
         root = results_root(made, folder)
         if root is not None:
-            say(f"index: {write_index(root)}")
+            say(f"index: {write_overview(read_overview(root), root, (HTML,))[0]}")
 
-    _writing(folder, write)
-
-
-def _write_site(root: Path) -> None:
-    """Write the pages of all runs below a folder, and their index."""
-    from mtlrun.report.build import build_report
-    from mtlrun.report.site import run_folders, write_index, write_page
-    from mtlrun.report.writers import write_report
-
-    def write() -> None:
-        for folder in run_folders(root):
-            made = build_report(folder)
-            write_report(made, folder)
-            say(f"report: {write_page(made, folder)}")
-        say(f"index: {write_index(root)}")
-
-    _writing(root, write)
+    writing(folder, write)
 
 
 def _merge(folder: Path, other: Path) -> None:
     from mtlrun.report.merge import merge
 
-    _writing(folder, lambda: say(f"{other}: {merge(folder, other)}", error=True))
+    writing(folder, lambda: say(f"{other}: {merge(folder, other)}", error=True))
 
 
-def _writing(place: Path, write: Callable[[], object]) -> None:
+def writing(place: Path, write: Callable[[], object]) -> None:
     """Do something that writes files; what the disk refuses is told with a remedy."""
     try:
         write()

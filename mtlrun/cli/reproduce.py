@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.cli.report import ALL
 from mtlrun.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,9 +19,19 @@ if TYPE_CHECKING:
     from mtlrun.experiments.plan import Plan
     from mtlrun.report.build import Report
 
+#: Profile of `mtlrun reproduce all` when none is named.
+DEFAULT_PROFILE = "quick"
+
 
 def reproduce(
-    target: options.Target,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="Experiment: <paper>/<artefact>, a bare name such as table2, or the path of a YAML file; all: every "
+            "artefact of every paper, with a summary.",
+        ),
+    ],
     profile: options.Profile = None,
     overrides: options.Overrides = None,
     seed: options.Seed = None,
@@ -40,6 +51,16 @@ def reproduce(
     debug: options.Debug = False,
 ) -> None:
     """Reproduce a published table: compute the cells that are missing, then print the table and write the report."""
+    if target == ALL:
+        from mtlrun.cli.reproduce_all import Options, reproduce_all
+
+        if overrides:
+            raise UserError("--set goes with one experiment", "Name it in place of all.")
+        # fmt: off
+        asked = Options(profile or DEFAULT_PROFILE, seed, only, data_dir, jobs, backend, scheduler, force, fail_fast,
+                        yes, output_dir, form, check, quiet)
+        # fmt: on
+        raise typer.Exit(reproduce_all(asked, dry_run=dry_run))
     from mtlrun.cli.fetching import ensure_data, missing_data
     from mtlrun.experiments.load import load_experiment
     from mtlrun.experiments.plan import plan

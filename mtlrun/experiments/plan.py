@@ -22,6 +22,14 @@ from mtlrun.experiments.store import Store
 OUTPUT = Path("results/runs")
 
 
+class OnlyError(ConfigError):
+    """What `only` cannot mean, whatever the experiment."""
+
+
+class NoMatchError(ConfigError):
+    """A pattern of `only` that matches nothing of the experiment."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """All cells of an experiment.
@@ -250,7 +258,7 @@ def _patterns(only: Mapping[str, Sequence[str]] | Iterable[str] | None) -> dict[
     for part in (p for text in only for p in text.split(",")):
         key, equals, pattern = part.partition("=")
         if not equals:
-            raise ConfigError(f"--only {part}: must be key=pattern", "for instance --only method=LADM*,dataset=enron")
+            raise OnlyError(f"--only {part}: must be key=pattern", "for instance --only method=LADM*,dataset=enron")
         found.setdefault(key.strip(), []).append(pattern.strip())
     return found
 
@@ -260,13 +268,13 @@ def _select(cells: list[Cell], patterns: Mapping[str, list[str]]) -> list[Cell]:
     values = {"dataset": lambda c: c.dataset, "method": lambda c: c.method, "trial": lambda c: str(c.trial)}
     for key, wanted in patterns.items():
         if key not in values:
-            raise ConfigError(f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(values)}.")
+            raise OnlyError(f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(values)}.")
         known = list(dict.fromkeys(values[key](cell) for cell in cells))
         for pattern in wanted:
             if not any(fnmatchcase(name.lower(), pattern.lower()) for name in known):
                 near = suggest(pattern, known)
                 hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
-                raise ConfigError(f"--only {key}={pattern}: matches no {key}", hint)
+                raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
     return [
         replace(
             cell,

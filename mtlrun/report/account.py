@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -134,19 +134,39 @@ def cost_section(run: Run) -> Section:
     section = Section("Cost")
     cells = [run.cells[key] for key in sorted(run.cells)]
     fits = math.fsum(v for r in cells for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit")))
-    searches = math.fsum(_total_seconds(run.selections[key]) for key in sorted(run.selections))
-    evaluation = math.fsum(_total_seconds(r) for r in cells)
+    evaluation, searches = _spent(cells), _spent(_searches(run))
     if fits:
         section.lines.append(
             f"{len(cells)} cells: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
         )
     if searches:
         section.lines.append(f"Parameter searches ({len(run.selections)} cells): {significant(searches)} s.")
+    origins = Counter(str(r.environment["copied_from"]) for r in (*cells, *_searches(run)) if _copied(r))
+    section.lines += [
+        f"{count} cells of it were copied from {origin} and cost nothing here." for origin, count in origins.items()
+    ]
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:
         count = f"{len(walls)} invocation{'s' * (len(walls) > 1)}"
         section.lines.append(f"Wall clock of {count}: {significant(math.fsum(walls))} s.")
     return section
+
+
+def computing_seconds(run: Run) -> float:
+    """Return the seconds that cells and parameter searches took; those copied from another run count there."""
+    return _spent(r for r in (*(run.cells[key] for key in sorted(run.cells)), *_searches(run)) if not _copied(r))
+
+
+def _searches(run: Run) -> list[CellRecord]:
+    return [run.selections[key] for key in sorted(run.selections)]
+
+
+def _copied(record: CellRecord) -> bool:
+    return "copied_from" in record.environment
+
+
+def _spent(records: Iterable[CellRecord]) -> float:
+    return math.fsum(_total_seconds(record) for record in records)
 
 
 def _total_seconds(record: CellRecord) -> float:

@@ -6,7 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mtlrun.report.account import cost_section, environment_section, failures_section, solver_section, timing_section
+from mtlrun.report.account import (
+    computing_seconds,
+    cost_section,
+    environment_section,
+    failures_section,
+    solver_section,
+    timing_section,
+)
 from mtlrun.report.axis import axis_section, sweep_figures
 from mtlrun.report.checks import VERDICTS
 from mtlrun.report.claims import ClaimVerdict, judge_claims, tests_section
@@ -83,6 +90,11 @@ class Report:
             told = ", ".join(f"{counts[v]} {text}" for v, text in names.items() if counts[v])
             lines.append(f"{len(self.references)} reference number{'s' * (len(self.references) > 1)}: {told}.")
         return lines
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of computing, what was copied from other runs left out."""
+        return computing_seconds(self.run)
 
     @property
     def check_problems(self) -> list[str]:

@@ -99,22 +99,21 @@ def html_page(
 
 
 def html_index(title: str, summary: Sequence[str], sections: Sequence[Section], links: Sequence[Sequence[str]]) -> str:
-    """Return a page of tables whose first column links to other pages.
+    """Return a page of tables whose first column may link to other pages.
 
     Parameters
     ----------
     title : str
     summary : sequence of str
     sections : sequence of Section
-        With one grid each.
+        With one table each.
     links : sequence of sequences of str
-        Of every section one relative address per row.
+        Of every section one relative address per row of its first table, or none at all.
     """
     parts = [_section(section) for section in sections]
     for part, addresses in zip(parts, links, strict=True):
-        for table in part["tables"]:
-            for entries, address in zip(table["rows"], addresses, strict=True):
-                entries[0]["link"] = address
+        for entries, address in zip(part["tables"][0]["rows"] if addresses else [], addresses, strict=True):
+            entries[0]["link"] = address
     return _render("page.html", title=title, summary=summary, figures=[], sections=parts)
 
 

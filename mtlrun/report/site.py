@@ -1,27 +1,25 @@
-"""HTML files: the page of a run in its folder, and an index over the runs below a folder."""
+"""Pages: that of a run in its folder, and a summary of the runs below a folder."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
+from mtlrun.core.errors import UnknownNameError
 from mtlrun.core.records import write_atomic
 from mtlrun.report.build import Report
-from mtlrun.report.checks import VERDICTS, as_list
-from mtlrun.report.folder import RUN_FILE, read_json
 from mtlrun.report.html import html_index, html_report
-from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN
-from mtlrun.report.text import Column, Grid, Section
+from mtlrun.report.overview import (
+    DEPTH,
+    REPORT_MD,
+    Overview,
+    overview_json,
+    overview_markdown,
+    overview_sections,
+)
 
-PAGE, INDEX, DATA = "report.html", "index.html", "report.json"
-#: Runs lie in <paper>/<artefact>/<profile> below the folder of the results.
-DEPTH = 3
-
-
-def run_folders(root: Path) -> list[Path]:
-    """Return the folders of the runs below a folder, in alphabetical order."""
-    return sorted(path.parent for path in Path(root).glob(f"{'*/' * DEPTH}{RUN_FILE}"))
+PAGE, INDEX = "report.html", "index"
+#: Formats of a summary.
+FORMATS = ("md", "json", "html")
 
 
 def write_page(report: Report, folder: Path) -> Path:
@@ -38,49 +36,38 @@ def results_root(report: Report, folder: Path) -> Path | None:
     return place.parents[DEPTH - 1] if place.parts[-DEPTH:] == expected else None
 
 
-def write_index(root: Path) -> Path:
-    """Write ``index.html`` over all runs below a folder that have a report; returns its path."""
-    contents, links = [], []
-    for folder in run_folders(root):
-        content = read_json(folder / DATA)
-        if content is not None:
-            page = PAGE if (folder / PAGE).is_file() else "report.md"
-            links.append((folder.relative_to(root) / page).as_posix())
-            contents.append(content)
-    columns = [Column("run"), Column("title"), Column("profile"), Column("cells")]
-    columns += [Column(word, "count") for word in (*VERDICTS, WITHIN, OUTSIDE, NOT_RUN)]
-    runs = Section("Runs", ["Claims by verdict, then reference numbers."], [Grid(columns, list(map(_row, contents)))])
-    claims = Section("Claims", [], [Grid([Column(c) for c in ("claim", "run", "verdict", "text", "why")])])
-    addresses = []
-    for content, link in zip(contents, links, strict=True):
-        for claim in as_list(content.get("claims")):
-            run = f"{content.get('id')}, {content.get('profile')}"
-            claims.grids[0].rows.append([claim["id"], run, claim["verdict"], claim["text"], claim["why"]])
-            addresses.append(f"{link}#claims")
-    path = Path(root) / INDEX
-    write_atomic(path, html_index("Runs", _summary(contents), [runs, claims], [links, addresses]))
-    return path
+def render_overview(overview: Overview, form: str, root: Path) -> str:
+    """Return the summary in one of `FORMATS`; its links are relative to the folder of the runs.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such format.
+    """
+    if form == "html":
+        return _html(overview, root)
+    if form not in FORMATS:
+        raise UnknownNameError("format of a summary", form, FORMATS)
+    return overview_json(overview) if form == "json" else overview_markdown(overview)
 
 
-def _summary(contents: list[dict[str, Any]]) -> list[str]:
-    """Say how many cells, claims and reference numbers there are in all runs, and what became of them."""
-    cells = [content.get("cells") or {} for content in contents]
-    done, planned = (sum(c.get(name, 0) for c in cells) for name in ("done", "planned"))
-    lines = [f"{len(contents)} run{'s' * (len(contents) != 1)}, {done} of {planned} cells done."]
-    for what, name in (("claim", "claims"), ("reference number", "reference")):
-        counts = Counter(entry["verdict"] for content in contents for entry in as_list(content.get(name)))
-        total = sum(counts.values())
-        words = [word for word in (*VERDICTS, WITHIN, OUTSIDE, NOT_RUN) if counts[word]]
-        told = ", ".join(f"{counts[word]} {word}" for word in words)
-        lines += [f"{total} {what}{'s' * (total != 1)}: {told}."] * bool(total)
-    return lines
+def write_overview(overview: Overview, root: Path, forms: tuple[str, ...] = FORMATS) -> list[Path]:
+    """Write ``index.*`` over all runs below a folder, or ``summary-<profile>.*`` over those of a profile."""
+    name = f"summary-{overview.profile}" if overview.profile else INDEX
+    paths = []
+    for form in forms:
+        path = Path(root) / f"{name}.{form}"
+        write_atomic(path, render_overview(overview, form, root))
+        paths.append(path)
+    return paths
 
 
-def _row(content: dict[str, Any]) -> list[Any]:
-    """Return the line of a run: how many cells are done, claims by verdict, reference numbers by verdict."""
-    cells = content.get("cells") or {}
-    claims = Counter(claim["verdict"] for claim in as_list(content.get("claims")))
-    numbers = Counter(entry["verdict"] for entry in as_list(content.get("reference")))
-    done = f"{cells.get('done', 0)} of {cells.get('planned', 0)}"
-    head = [content.get("id"), content.get("title"), content.get("profile"), done]
-    return [*head, *(claims[word] for word in VERDICTS), *(numbers[word] for word in (WITHIN, OUTSIDE, NOT_RUN))]
+def _html(overview: Overview, root: Path) -> str:
+    """Return a page; it leads to the pages of the runs, to their Markdown where no page was made."""
+    tables = overview_sections(overview)
+    pages = {
+        e.place: f"{e.place}/{PAGE if (Path(root) / e.place / PAGE).is_file() else REPORT_MD}" for e in overview.entries
+    }
+    links = [[f"{pages[place]}{'#' * bool(t.anchor)}{t.anchor}" for place in t.places] for t in tables]
+    lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]
+    return html_index(overview.title, lines, [t.section for t in tables], links)

@@ -44,11 +44,11 @@ def print_report(console: Console, report: Report) -> None:
         if section.lines:
             _block(console, Text(section.title, style="bold"), [line.removeprefix("* ") for line in section.lines])
     for claim in report.claims:
-        _verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", claim.why)
+        print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", claim.why)
     print_references(console, report)
     hits = edge_hits(report.run)
     for hit in hits[:MAX_EDGES]:
-        _verdict(console, "edge of the grid", hit, style="yellow")
+        print_verdict(console, "edge of the grid", hit, style="yellow")
     if len(hits) > MAX_EDGES:
         console.print(Text(f"... and {len(hits) - MAX_EDGES} more searches at an edge of their grid, see report.md"))
     print_failures(console, report)
@@ -64,12 +64,12 @@ def print_references(console: Console, report: Report) -> None:
             waiting.setdefault(str(reference.why), []).append(reference)
             continue
         found = f"ours {reference.ours:.5g}, {reference.source} {reference.value:.5g}"
-        _verdict(console, reference.verdict, f"{_name(reference)}: {found}, tolerance {reference.tolerance:.3g}")
+        print_verdict(console, reference.verdict, f"{_name(reference)}: {found}, tolerance {reference.tolerance:.3g}")
     for why, group in waiting.items():
         names = list(dict.fromkeys(r.dataset for r in group))
         places = ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} data sets"
         name = _name(group[0]) if len(group) == 1 else f"{len(group)} reference numbers of {places}"
-        _verdict(console, NOT_RUN, f"{name}: {why}")
+        print_verdict(console, NOT_RUN, f"{name}: {why}")
 
 
 def _name(reference: ReferenceVerdict) -> str:
@@ -150,7 +150,7 @@ def print_failures(console: Console, report: Report) -> None:
     for (status, dataset, method, error), cells in list(groups.items())[:MAX_FAILURES]:
         trials = f"trial{'s' * (len(cells) > 1)} {', '.join(str(c.trial) for c in cells)}"
         text = f"{dataset} / {method} / {trials}: {error} [cells/{cells[0].key[:12]}...]"
-        _verdict(console, status, text, style="red")
+        print_verdict(console, status, text, style="red")
     if len(groups) > MAX_FAILURES:
         console.print(Text(f"... and {len(groups) - MAX_FAILURES} more failures, see report.md"))
 
@@ -195,7 +195,7 @@ def _without(grid: Grid, name: str) -> Grid:
     return Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
 
 
-def _verdict(console: Console, word: str, text: str, more: str = "", style: str | None = None) -> None:
+def print_verdict(console: Console, word: str, text: str, more: str = "", style: str | None = None) -> None:
     """Print a word and what it is about; on a terminal what follows is set below it."""
     line = Text(f"{word}: ", style=style or STYLES.get(word, ""))
     line.append(text, style="default")

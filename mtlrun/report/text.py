@@ -20,7 +20,7 @@ class Column:
     ----------
     name : str
         Header.
-    kind : {"text", "score", "seconds", "number", "ratio", "count", "small"}
+    kind : {"text", "score", "seconds", "duration", "number", "ratio", "count", "small"}
         Key of the formats below; everything but text is set to the right.
     """
 
@@ -69,6 +69,13 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
+def duration(seconds: float) -> str:
+    """Write a time: seconds below two minutes, then minutes, from two hours on hours."""
+    if seconds < 120:
+        return f"{significant(seconds)} s" if seconds >= 0.1 or seconds == 0 else "below 0.1 s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def number(value: float, digits: int = 4) -> str:
     """An integer as such, anything else with at most `digits` significant digits."""
     if value == int(value) and abs(value) < 1e12:
@@ -80,6 +87,7 @@ def number(value: float, digits: int = 4) -> str:
 _FORMATS: dict[str, Callable[[float], str]] = {
     "score": score,
     "seconds": significant,
+    "duration": duration,
     "number": number,
     "ratio": lambda value: f"{significant(value)}x",
     "count": lambda value: f"{value:.0f}",

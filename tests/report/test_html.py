@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.report.build import build_report
 from mtlrun.report.html import html_page, html_report, tone
+from mtlrun.report.overview import read_overview
 from mtlrun.report.panels import Figure, Panel
-from mtlrun.report.site import write_index
+from mtlrun.report.site import render_overview, write_overview
 from mtlrun.report.text import Column, Grid, Section
 from mtlrun.report.writers import render
 
@@ -141,19 +142,32 @@ def test_the_index_of_runs(swept):
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert Checker(index).links == ["made/table1/quick/report.html", "made/table1/quick/report.html#claims"]
     words = [
-        "1 run, 11 of 12 cells done.",
-        "1 claim: 1 not confirmed.",
-        "1 reference number: 1 within.",
+        "1 artefact, 11 of 12 cells done, 1 failed.",
+        "1 claim of the papers: 1 not confirmed.",
+        "1 reference number: 1 within tolerance.",
         "DC &lt;b&gt;",
     ]
     assert [word for word in words if word not in index] == []
+    assert Checker(index).open == []
+    assert Checker(index).wrong == []
     (tmp_path / "index.html").unlink()
     everything = runner.invoke(app, ["report", str(tmp_path), "--format", "html"])
-    assert everything.exit_code == 0
+    assert everything.exit_code == 1, "a cell failed"
     assert (tmp_path / "index.html").read_text(encoding="utf-8") == index
     (folder / "report.html").unlink()
-    write_index(tmp_path)
+    write_overview(read_overview(tmp_path), tmp_path, ("html",))
     assert 'href="made/table1/quick/report.md"' in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_damaged_run_is_named_in_the_index(swept):
+    folder, root = swept.write(), swept.folder.parents[2]
+    (folder.with_name("full")).mkdir(exist_ok=True)
+    (folder.with_name("full") / "run.json").write_text("{")
+    overview = read_overview(root)
+    assert [entry.place for entry in overview.entries] == ["made/table1/quick"]
+    assert "cannot be read" in overview.left_out["made/table1/full"]
+    assert "made/table1/full" in render_overview(overview, "html", root)
+    shutil.rmtree(folder.with_name("full"))
 
 
 def test_a_file_may_be_named(maker, tmp_path):

@@ -1,0 +1,246 @@
+"""``mtlrun reproduce all`` and the summary of many runs, on throw-away papers and on some shipped artefacts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mtlrun.experiments.everything import artefacts, gather, to_compute
+
+RUNS = Path("results/runs")
+PROFILES = "profiles:\n  demo: {}\n"
+
+
+@pytest.fixture
+def papers(tmp_path, write_experiment, monkeypatch):
+    """Write experiments of a paper as if they were shipped: `papers("name", *methods, extra=..., **lines)`."""
+    monkeypatch.setattr("mtlrun.experiments.catalogue.configs_dir", lambda: tmp_path / "configs")
+
+    def write(name: str, *methods: str, **changes: str) -> Path:
+        target = tmp_path / "configs" / f"{name}.yaml"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = write_experiment(*methods, id=f"id: {name}", **changes)
+        target.write_text(made.read_text())
+        made.unlink()
+        return target
+
+    return write
+
+
+@pytest.fixture
+def all_kinds(papers, tmp_path):
+    """One artefact that works, one with a method that raises, and three that cannot be started."""
+    claim = "{id: c1, text: Ridge errs less, checks: [{kind: order, quantity: mse, methods: [Pooled, Ridge]}]}"
+    papers("alpha/good", extra=f"claims: [{claim}]\n")
+    papers("alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}")
+    papers("beta/lacks", datasets="datasets: [enron]", metrics="metrics: [auc]")
+    papers("beta/wrong").write_text("schema: 1\nid: beta/wrong\ntitel: Nothing\nprofiles: {demo: {}}\n")
+    other = papers("beta/other")
+    other.write_text(other.read_text().replace(PROFILES, "profiles:\n  quick: {}\n"))
+    (tmp_path / "empty").mkdir()
+
+
+def summary(tmp_path: Path, profile: str = "demo") -> dict:
+    return json.loads((tmp_path / RUNS / f"summary-{profile}.json").read_text())
+
+
+def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path):
+    result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
+    assert result.exit_code == 2, "data and a file are wrong"
+    made = summary(tmp_path)
+    assert [(run["run"], run["done"], run["failed"]) for run in made["runs"]] == [
+        ("alpha/good/demo", 4, 0),
+        ("alpha/raises/demo", 2, 1),
+    ]
+    assert made["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
+    assert "nothing is downloaded" in made["left_out"]["beta/lacks"]
+    assert made["left_out"]["beta/wrong"].startswith("configs/beta/wrong.yaml:1:1: missing key")
+    assert made["total"]["not confirmed"] == 1
+    assert made["summary"][0] == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
+    assert "not confirmed: alpha/good/demo: c1: Ridge errs less." in result.stdout
+    assert "failed: alpha/raises/demo: 1 cell, see its report.md" in result.stdout
+    assert "error: beta/lacks: " in result.stderr
+    assert "Traceback" not in result.output
+    assert all(len(line) <= 80 for line in result.stdout.splitlines() if ":" not in line)
+    page = (tmp_path / RUNS / "summary-demo.html").read_text()
+    assert 'href="alpha/good/demo/report.html"' in page
+    assert (tmp_path / RUNS / "alpha/good/demo/report.html").is_file()
+    text = (tmp_path / RUNS / "summary-demo.md").read_text()
+    assert "[c1](alpha/good/demo/report.md#claims)" in text
+    assert "Made with `mtlrun reproduce all --profile demo`." in text
+
+
+def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
+    first = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
+    pages = {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in ("md", "html")}
+    again = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
+    assert "all 4 cells up to date" in again.stderr
+    assert "alpha/raises: 1 cells to compute, 2 up to date" in again.stderr
+    assert again.exit_code == first.exit_code
+    assert {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in pages} == pages
+
+
+def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
+    papers("alpha/good")
+    assert mtlrun("reproduce", "all", "--profile", "demo").exit_code == 0
+    assert mtlrun("reproduce", "all", "--profile", "demo", "--check").exit_code == 0
+    papers("alpha/raises", "Broken")
+    assert mtlrun("reproduce", "all", "--profile", "demo").exit_code == 1
+    reference = "reference: [{dataset: simulated-rmtl, method: Ridge, quantity: mse, value: 1e9, source: stored}]\n"
+    papers("alpha/raises", extra=reference)
+    assert mtlrun("reproduce", "all", "--profile", "demo").exit_code == 0
+    checked = mtlrun("reproduce", "all", "--profile", "demo", "--check")
+    assert checked.exit_code == 1
+    assert "check: alpha/raises/demo: simulated-rmtl / Ridge: mse is" in checked.stderr
+
+
+def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(mtlrun, papers, tmp_path, monkeypatch):
+    from mtlrun.experiments import execute
+
+    papers("alpha/bad")
+    papers("beta/good")
+    genuine = execute.run
+
+    def run(plan, **options):
+        if plan.experiment.id == "alpha/bad":
+            raise RuntimeError("no one expected this")
+        return genuine(plan, **options)
+
+    monkeypatch.setattr(execute, "run", run)
+    result = mtlrun("reproduce", "all", "--profile", "demo")
+    assert result.exit_code == 1
+    assert summary(tmp_path)["left_out"] == {"alpha/bad": "RuntimeError: no one expected this"}
+    assert [run["run"] for run in summary(tmp_path)["runs"]] == ["beta/good/demo"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--set", "seed=1"), "--set goes with one experiment"),
+        (("--format", "csv"), "unknown format of a summary 'csv'"),
+        (("--profile", "dema"), "no artefact has the profile 'dema'"),
+        (("--profile", "demo", "--only", "method=Nobody"), "no cell is named by --only method=Nobody"),
+        (("--profile", "demo", "--only", "metod=Ridge"), "unknown key"),
+    ],
+)
+def test_what_does_not_go_is_refused_before_anything_runs(mtlrun, papers, tmp_path, args, words):
+    papers("alpha/good")
+    result = mtlrun("reproduce", "all", *args)
+    assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+    assert not (tmp_path / RUNS).exists()
+
+
+def test_a_part_only(mtlrun, papers, tmp_path):
+    papers("alpha/good")
+    papers("beta/good")
+    papers("beta/more", "Broken")
+    result = mtlrun("reproduce", "all", "--profile", "demo", "--only", "artefact=b*,method=Broken", "--only", "trial=0")
+    assert result.exit_code == 1
+    made = summary(tmp_path)
+    assert [(run["run"], run["done"], run["failed"], run["missing"]) for run in made["runs"]] == [
+        ("beta/more/demo", 0, 1, 5)
+    ]
+    assert made["left_out"] == {"beta/good": "nothing in it that --only method=Broken,trial=0 names"}
+
+
+def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
+    papers("alpha/alone", split="split: {kind: random, train: 0.4, trials: 1}")
+    papers("alpha/first")
+    papers("alpha/second", "Broken")
+    plans = gather(profile="demo", output=tmp_path / RUNS).plans
+    assert [made.experiment.id for made in plans] == ["alpha/second", "alpha/first", "alpha/alone"]
+    assert to_compute(plans) == [(6, 0, 0), (0, 0, 4), (2, 0, 0)]
+    dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
+    assert dry.exit_code == 0
+    assert "alpha/first   demo  0 of 4 cells; 4 copied from artefacts above" in dry.stdout
+    assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 searches to compute; nothing was run"
+    assert not (tmp_path / RUNS).exists()
+    done = mtlrun("reproduce", "all", "--profile", "demo")
+    assert "4 cells copied from alpha/second" in done.stderr
+    runs = {run["id"]: run["seconds"] for run in summary(tmp_path)["runs"]}
+    assert runs["alpha/first"] == 0
+    assert runs["alpha/second"] > 0
+
+
+def test_interrupt_keeps_everything(papers, tmp_path, environment):
+    papers("alpha/first")
+    papers("alpha/slow", "Slow", split="split: {kind: random, train: 0.5, trials: 1}")
+    papers("beta/never")
+    code = (
+        "import sys\nfrom pathlib import Path\nimport mtlrun.experiments.catalogue as catalogue\n"
+        "catalogue.configs_dir = lambda: Path('configs').resolve()\n"
+        "sys.argv = ['mtlrun', 'reproduce', 'all', '--profile', 'demo']\nfrom mtlrun.cli.app import main\nmain()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err.decode()
+    assert b"interrupted; finished cells are kept: run the same command again" in err
+    assert b"Traceback" not in err
+    made = summary(tmp_path)
+    assert {run["id"]: (run["done"], run["missing"]) for run in made["runs"]} == {
+        "alpha/first": (4, 0),
+        "alpha/slow": (2, 1),
+    }
+    assert made["left_out"] == {"beta/never": "interrupted before it"}
+
+
+def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path):
+    mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
+    before = {path: path.read_bytes() for path in (tmp_path / RUNS).rglob("report.*")}
+    for form in ("md", "json"):
+        shown = mtlrun("report", str(RUNS), "--format", form, "--profile", "demo")
+        assert shown.exit_code == 1, "a cell failed"
+        assert "c1" in shown.stdout
+    assert json.loads(shown.stdout)["left_out"] == {}
+    out = mtlrun("report", "all", "--format", "html", "--out", "all.html")
+    assert out.stdout == "summary: all.html\n"
+    assert not (tmp_path / RUNS / "index.html").exists()
+    assert mtlrun("report", "all").stdout.splitlines()[-1].startswith("summary: ")
+    assert (tmp_path / RUNS / "index.html").is_file()
+    assert {path: path.read_bytes() for path in before} == before
+    refused = mtlrun("report", str(RUNS), "--profile", "quick")
+    assert (refused.exit_code, "no run of the profile 'quick' here" in refused.stderr) == (2, True)
+    assert mtlrun("report", str(RUNS), "--merge", "empty").exit_code == 2
+
+
+def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
+    claim = "{id: c1, text: All hold, checks: [{kind: value, quantity: mse, of: [Ridge, Pooled], at_least: 0}]}"
+    papers("alpha/good", extra=f"claims: [{claim}]\n")
+    mtlrun("reproduce", "all", "--profile", "demo", "--only", "method=Ridge")
+    mtlrun("reproduce", "all", "--profile", "full")
+    made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
+    assert made["summary"][0] == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."
+    assert [(claim["run"], claim["verdict"]) for claim in made["claims"]] == [("alpha/good/full", "confirmed")]
+    assert [run["confirmed"] + run["partly"] for run in made["runs"]] == [1, 1]
+
+
+def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
+    names = ["dcrmtl/table1", "fetr/audit", "mtmkl/audit"]
+    only = ",".join(f"artefact={name}" for name in names)
+    result = mtlrun("reproduce", "all", "--profile", "smoke", "--only", only, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    made = json.loads(result.stdout)
+    assert [run["id"] for run in made["runs"]] == names
+    assert made["left_out"] == {}
+    assert len(made["claims"]) == 4
+
+
+def test_training_files_are_no_artefacts():
+    assert {entry.id.partition("/")[0] for entry in artefacts()} == {"dcrmtl", "fetr", "mtmkl", "mtsvm"}

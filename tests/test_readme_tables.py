@@ -1,0 +1,68 @@
+"""The tables of results in README.md and results/summary.md are what the runs below results/ say."""
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "scripts" / "readme_tables.py"
+pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout")
+
+
+@pytest.fixture(scope="module")
+def made():
+    return runpy.run_path(str(SCRIPT))
+
+
+def test_committed_tables_are_up_to_date(made):
+    stale = [name for name, text in made["texts"](ROOT).items() if (ROOT / name).read_text(encoding="utf-8") != text]
+    assert stale == [], "run: python scripts/readme_tables.py --write"
+
+
+def test_every_run_is_linked_and_links_lead_somewhere(made):
+    readme = made["texts"](ROOT)["README.md"]
+    links = [part.split(")")[0] for part in readme.split("](")[1:]]
+    assert [link for link in links if not link.startswith("http") and not (ROOT / link.split("#")[0]).exists()] == []
+    artefacts = {"/".join(path.parts[-4:-2]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
+    assert [name for name in artefacts if f"[{name}](" not in readme] == []
+    listed = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    runs = {"/".join(path.parts[-4:-1]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
+    assert [name for name in sorted(runs) if f"({name}/report.md)" not in listed] == [], "rows of results/README.md"
+
+
+def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
+    shutil.copytree(ROOT / "results" / "fetr" / "audit", tmp_path / "results" / "fetr" / "audit")
+    text = f"before\n{made['BEGIN']}\n{made['END']}\nafter\n"
+    (tmp_path / "README.md").write_text(text)
+    main = made["main"]
+    assert main(["--check"], tmp_path) == 1
+    assert main(["--write"], tmp_path) == 0
+    assert main(["--check"], tmp_path) == 0
+    first = (tmp_path / "README.md").read_text()
+    assert first.startswith("before\n<!--")
+    assert first.endswith("-->\nafter\n")
+    row = next(
+        line for line in first.splitlines() if line.startswith("| [fetr/audit](results/fetr/audit/quick/report.md)")
+    )
+    assert "0 of 2 comparisons hold" in row
+    assert "1 confirmed, 1 not confirmed" in row
+    assert "`mtlrun reproduce fetr/audit --profile quick`" in row
+    folder = tmp_path / "results" / "fetr" / "audit"
+    shutil.copytree(folder / "quick", folder / "full")
+    info = json.loads((folder / "full" / "run.json").read_text())
+    info["profile"] = "full"
+    info["config"]["claims"] = info["config"]["claims"][:1]
+    (folder / "full" / "run.json").write_text(json.dumps(info))
+    assert main(["--check"], tmp_path) == 1
+    main(["--write"], tmp_path)
+    assert "1 artefact in 2 runs" in (tmp_path / "README.md").read_text()
+    assert "1 confirmed, 1 not confirmed" in (tmp_path / "README.md").read_text(), "a claim counts once"
+
+
+def test_markers_that_are_missing_are_told(made, tmp_path):
+    (tmp_path / "README.md").write_text("nothing")
+    with pytest.raises(SystemExit, match="must be there"):
+        made["main"](["--check"], tmp_path)
