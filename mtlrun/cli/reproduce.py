@@ -112,11 +112,11 @@ def say_experiment(experiment: Experiment) -> None:
 
 def say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.experiments.execute import rerun_reasons
+    from mtlrun.experiments.plan import rerun_reasons
     from mtlrun.experiments.siblings import find_siblings
 
     selections, evaluations = made.todo(force=force)
-    if not evaluations:
+    if not (selections or evaluations):
         say(f"all {len(made.wanted)} cells up to date")
         return
     for line in rerun_reasons([*selections, *evaluations]):
@@ -152,20 +152,31 @@ def compute(
             progress=make_progress(quiet=quiet),
         )
     except OSError as error:
-        message = f"cannot write to {made.folder}: {error.strerror or error}"
-        raise UserError(
-            message, "Make room, or choose another folder with --output; finished cells are kept."
-        ) from error
+        raise _cannot_write(made.folder, error) from error
+
+
+def _cannot_write(folder: Path, error: OSError) -> UserError:
+    remedy = "Make room, or choose another folder with --output; finished cells are kept."
+    return UserError(f"cannot write to {folder}: {error.strerror or error}", remedy)
 
 
 def conclude(folder: Path, summary: RunSummary, form: str | None, check: bool) -> int:
-    """Write and print the report of what is there, and return the exit code."""
+    """Write and print the report of what is there, and return the exit code.
+
+    Raises
+    ------
+    UserError
+        If the run folder cannot be written.
+    """
     from mtlrun.cli.report import print_report, say_check
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
     made: Report = build_report(folder)
-    write_report(made, folder)
+    try:
+        write_report(made, folder)
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
     print_report(made, form, folder)
     if summary.interrupted:
         say(f"interrupted; finished cells are kept, {summary.n_left} are left: run the same command again", error=True)

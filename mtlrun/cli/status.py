@@ -12,7 +12,7 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 if TYPE_CHECKING:
     from mtlrun.experiments.plan import Plan
 
-STATES = ("done", "failed", "stale", "missing")
+STATES = ("done", "failed", "damaged", "stale", "missing")
 
 
 def status(
@@ -26,15 +26,16 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Say which cells are done, failed, out of date or missing; compute nothing."""
-    from mtlrun.experiments.execute import rerun_reasons
     from mtlrun.experiments.load import load_experiment
-    from mtlrun.experiments.plan import plan
+    from mtlrun.experiments.plan import plan, rerun_reasons
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)
     say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
     _table(made)
     for line in rerun_reasons(made.wanted):
+        say(line)
+    for line in copies(made):
         say(line)
     say(totals(made))
 
@@ -44,6 +45,15 @@ def totals(plan: Plan) -> str:
     counts = Counter[str](cell.state for cell in plan.wanted)
     told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return f"{len(plan.wanted)} cells: {told}"
+
+
+def copies(plan: Plan) -> list[str]:
+    """Return one line per (artefact, data set, method) on cells that a run would copy instead of computing them."""
+    from mtlrun.experiments.siblings import find_siblings
+
+    found = find_siblings(plan, plan.todo()[1])
+    counts = Counter((one.artefact, one.cell.dataset, one.cell.method) for one in found)
+    return [f"{dataset}/{method}: {n} to copy from {artefact}" for (artefact, dataset, method), n in counts.items()]
 
 
 def _table(plan: Plan) -> None:

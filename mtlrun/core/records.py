@@ -7,12 +7,14 @@ import hashlib
 import json
 import math
 import os
+import socket
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+#: Since 2 a file carries a digest of its content; one of schema 1 is believed without.
+SCHEMA = 2
 
 #: Statuses of a cell. Only the first two count as done; all others are tried again.
 OK = "ok"
@@ -21,6 +23,10 @@ FAILED = "failed"
 TIMEOUT = "timeout"
 DIVERGED = "diverged"
 DONE = (OK, NOT_CONVERGED)
+
+DIGEST = "digest"
+#: End of the names of files that are being written.
+TEMPORARY = ".tmp"
 
 
 @dataclass
@@ -92,8 +98,9 @@ class CellRecord:
         return self.status in DONE
 
     def to_json(self) -> str:
-        """Return the record as indented JSON with sorted keys; NaN becomes null."""
-        return json.dumps(jsonable(dataclasses.asdict(self)), indent=1, sort_keys=True, allow_nan=False) + "\n"
+        """Return the record as indented JSON with sorted keys and a digest of its content; NaN becomes null."""
+        content = jsonable(dataclasses.asdict(replace(self, schema=SCHEMA)))
+        return json.dumps(sealed(content), indent=1, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> CellRecord:
@@ -102,11 +109,13 @@ class CellRecord:
         Raises
         ------
         ValueError
-            If the text is no JSON object or lacks a field.
+            If the text is no JSON object, lacks a field, or is not what was written.
         """
         raw = json.loads(text)
         if not isinstance(raw, dict):
             raise ValueError("a cell record must be a JSON object")
+        if raw.get("schema") != 1 or DIGEST in raw:
+            raw = unsealed(raw)
         known = {f.name for f in dataclasses.fields(cls)}
         try:
             return cls(**{k: v for k, v in raw.items() if k in known})
@@ -141,8 +150,36 @@ def sha256_json(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def write_atomic(path: Path, data: str | bytes) -> None:
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a digest of it under `DIGEST`: a file that is damaged later is then known as such."""
+    return {**content, DIGEST: sha256_json(content)}
+
+
+def unsealed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what `sealed` was given.
+
+    Raises
+    ------
+    ValueError
+        If there is no digest, or not that of the content.
+    """
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    if content.get(DIGEST) != sha256_json(rest):
+        raise ValueError("the content does not match its digest")
+    return rest
+
+
+def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
     """Write a whole file or nothing: a temporary file in the same folder, flushed, then renamed.
+
+    A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind (`writer_of`).
+
+    Parameters
+    ----------
+    path : Path
+    data : str or bytes
+    durable : bool, default True
+        Wait until the disk has it: a loss of power then leaves the old file or the new one.
 
     Raises
     ------
@@ -151,14 +188,22 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    prefix = f".{socket.gethostname()}-{os.getpid()}-"
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data.encode() if isinstance(data, str) else data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def writer_of(temporary: Path) -> tuple[str, int] | None:
+    """Return host and pid of the process that made a temporary file of `write_atomic`, None for any other file."""
+    host, _, rest = temporary.name[1:].rpartition("-")[0].rpartition("-")
+    return (host, int(rest)) if host and rest.isdecimal() and temporary.name[0] == "." else None

@@ -105,14 +105,24 @@ class DataFile:
 
 
 def data_directory(data_dir: str | Path | None = None) -> Path:
-    """Return the data directory: the argument, else ``$MTLRUN_DATA``, else the platform's cache folder."""
-    if data_dir is not None:
-        return Path(data_dir).expanduser()
-    if os.environ.get("MTLRUN_DATA"):
-        return Path(os.environ["MTLRUN_DATA"]).expanduser()
-    import platformdirs
+    """Return the data directory: the argument, else ``$MTLRUN_DATA``, else the platform's cache folder.
 
-    return Path(platformdirs.user_cache_dir("mtlrun")) / "data"
+    Raises
+    ------
+    DataError
+        If there is something else than a directory in its place.
+    """
+    given = (os.environ.get("MTLRUN_DATA") or None) if data_dir is None else data_dir
+    if given is not None:
+        folder = Path(given).expanduser()
+    else:
+        import platformdirs
+
+        folder = Path(platformdirs.user_cache_dir("mtlrun")) / "data"
+    if folder.exists() and not folder.is_dir():
+        remedy = "Name a folder with --data-dir or in the environment variable MTLRUN_DATA."
+        raise DataError(f"{folder}: the data directory is a file", remedy)
+    return folder
 
 
 def candidates(card: Card, spec: FileSpec, folder: Path) -> list[DataFile]:

@@ -18,7 +18,7 @@ from mtlrun.experiments.store import Names
 
 SCHEMA = 1
 EVALUATION, SELECTION, MEASUREMENT = "evaluation", "selection", "measurement"
-State = Literal["done", "missing", "stale", "failed"]
+State = Literal["done", "missing", "stale", "failed", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Cell:
         Everything that changes the number; its sha256 is the key.
     needs : str or None
         Key of the selection cell that an evaluation starts from.
-    state : {"done", "missing", "stale", "failed"}
-        `stale`: an older record of the same names exists, under another key.
+    state : {"done", "missing", "stale", "failed", "damaged"}
+        `stale`: an older record of the same names exists, under another key. `damaged`: its file is not as written.
     reason : str
-        Why it is stale or failed.
+        Why it is stale, failed or damaged.
     wanted : bool
         False for cells outside `only`.
     """

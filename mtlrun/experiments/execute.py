@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mtlrun.core.records import DONE, FAILED, OK, CellRecord
-from mtlrun.experiments.cells import SELECTION, Cell, settled
-from mtlrun.experiments.plan import Plan, survey
+from mtlrun.experiments.cells import Cell, settled
+from mtlrun.experiments.machine import TimingLock
+from mtlrun.experiments.plan import Plan, rerun_reasons, survey
 from mtlrun.experiments.pool import Outcome, Pool
 from mtlrun.experiments.progress import Progress, Silent
 from mtlrun.experiments.provenance import append_run
 from mtlrun.experiments.runfile import other_settings, settings_text, write_plan
 from mtlrun.experiments.siblings import copy_cells, find_siblings
-from mtlrun.experiments.store import Store
+from mtlrun.experiments.store import Stamp, Store
 from mtlrun.experiments.work import EVALUATIONS, MEASUREMENTS, SELECTIONS, Phase, Work, note, without_selection
 
 #: Seconds between two looks at a cell that another process computes.
@@ -126,13 +127,14 @@ def run(
     started = time.time()
     runner = _Runner(plan, Store(plan.folder), progress or Silent(), force, fail_fast, started)
     runner.say_replaced()
+    runner.store.tidy(keep={cell.key for cells in plan.todo(force=force) for cell in cells})
     write_plan(plan)
     if not force:
         runner.plan = plan = runner.adopt()
     selections, evaluations = plan.todo(force=force)
     runner.announce(selections, evaluations, pool)
     summary = RunSummary(plan.folder)
-    if evaluations:
+    if selections or evaluations:
         alone = Pool(seconds=seconds) if plan.timed else pool
         summary.interrupted = runner.work(selections, evaluations, pool, alone)
     elif runner.copied:
@@ -163,7 +165,12 @@ class _Runner:
     computed: dict[str, str] = field(default_factory=dict)
     failed_elsewhere: set[str] = field(default_factory=set)
     copied: dict[str, int] = field(default_factory=dict)
-    begun: dict[str, float] = field(default_factory=dict)
+    begun: dict[str, dict[str, Stamp | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # What lies there now: what another process writes later is known by its file, not by clocks that may be set.
+        self.before = self.store.stamps()
+        self.timing = TimingLock(self.progress.message)
 
     def say_replaced(self) -> None:
         """Say that the folder holds the table of a start with other settings, which this one replaces."""
@@ -186,7 +193,7 @@ class _Runner:
     def announce(self, selections: list[Cell], evaluations: list[Cell], pool: Pool) -> None:
         """Say what will be computed and why."""
         n = len(self.plan.wanted)
-        if not evaluations:
+        if not (selections or evaluations):
             self.progress.message(f"all {n} cells up to date")
             return
         for line in rerun_reasons([*selections, *evaluations]):
@@ -215,6 +222,7 @@ class _Runner:
             self._fail_with_selection(evaluations)
             return False
         finally:
+            self.timing.release()
             self.store.locks.release_all()
             self.progress.stop()
             if self.computed:
@@ -262,6 +270,8 @@ class _Runner:
         def units() -> Iterator[tuple[tuple[str, int], tuple[Any, ...]]]:
             for cell in cells:
                 try:  # joblib takes units in a thread of its own, where an exception would be lost
+                    if phase.timed and self.plan.timed:  # first: who waits for it holds no cell
+                        self.timing.acquire()
                     claimed = self._claim(cell, busy)
                 except OSError as error:
                     broken.append(error)
@@ -283,13 +293,14 @@ class _Runner:
                     self._finish(by_key[key], mine.finish([mine.outcomes[j] for j in sorted(mine.outcomes)]))
                 else:  # what is finished of a cell survives an interrupted run
                     self.store.save_parts(key, {j: o.value for j, o in mine.outcomes.items() if o.status == OK})
+        self.timing.release()
         if broken:
             raise broken[0]
         return busy
 
     def _begin(self, cell: Cell, pool: Pool, phase: Phase) -> Work:
         """Make the work of a claimed cell; parts that an interrupted run has finished are taken from the disk."""
-        self.begun[cell.key] = time.time()
+        self.begun[cell.key] = self.store.stamps() if self.plan.timed else {}
         work = phase.make(self.plan, self.store, cell, pool.serial and not self.store.locks.others())
         parts = {} if self.force else self.store.load_parts(cell.key)
         if len(parts) < len(work.arguments):
@@ -300,9 +311,9 @@ class _Runner:
         """Whether another process computed cells of this folder while a cell was computed."""
         if self.store.locks.others():
             return True
-        since = self.begun.get(cell.key, time.time())
-        finished = (p for p in self.store.cells.glob("*.json") if p.stem != cell.key and p.stem not in self.computed)
-        return any(path.stat().st_mtime > since for path in finished)
+        begun = self.begun[cell.key]
+        others = self.store.stamps().items() - begun.items()
+        return any(key != cell.key and key not in self.computed for key, _ in others)
 
     def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
         """Lock a cell that is still to be computed."""
@@ -313,7 +324,7 @@ class _Runner:
         if owner is not None:
             self.progress.message(f"took over {cell.name}: {owner} is gone")
         record = self.store.load(cell.key)
-        fresh = record is not None and self.store.path(cell.key).stat().st_mtime >= self.started
+        fresh = record is not None and self.store.stamp(cell.key) != self.before.get(cell.key)
         if record is not None and self._settled(record) and (fresh or not self.force):
             self.store.locks.release(cell.key)
             self.progress.cell(cell.name, "done", None, "by another process")
@@ -331,6 +342,7 @@ class _Runner:
         self.store.save(record)
         self.store.save_parts(cell.key, {})
         self.store.locks.release(cell.key)
+        self.timing.release()
         self.computed[cell.key] = record.status
         seconds = record.seconds.get("total")
         self.progress.cell(cell.name, record.status, seconds, note(record))
@@ -339,19 +351,6 @@ class _Runner:
 
     def _settled(self, record: CellRecord) -> bool:
         return settled(record, self.plan.experiment.spec.limits)
-
-
-def rerun_reasons(cells: Iterable[Cell]) -> list[str]:
-    """Return one line per (data set, method, reason) for cells that had a result before."""
-    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for cell in cells:
-        if cell.kind != SELECTION and cell.state in ("stale", "failed"):
-            grouped[cell.dataset, cell.method, cell.reason].append(cell.trial)
-    lines = []
-    for (dataset, method, reason), trials in grouped.items():
-        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
-        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
-    return lines
 
 
 def _count(summary: RunSummary, plan: Plan, runner: _Runner) -> None:

@@ -16,10 +16,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mtlrun.core.records import write_atomic
+
 try:
     import fcntl
 except ImportError:  # not on Windows: creation of the file is still exclusive, only take-over is unguarded there
     fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".lock"
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,7 @@ class Owner:
 
     def gone(self) -> bool:
         """Whether the process certainly does not run any more."""
-        if self.host != socket.gethostname():
-            return False
-        started = _start_of(self.pid)
-        return started is None or (bool(self.started) and started != self.started)
+        return not running(self.host, self.pid, self.started)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -69,15 +70,13 @@ class Locks:
             Not taken: who holds it. Taken: whose dead lock was taken over, None when there was none.
         """
         path = self._path(name)
-        with self._mutex():
+        with self.mutex():
             found = self._read(path) if path.exists() else None
             alive = not found.gone() if found is not None else path.exists() and not _older_than(path, 60)
             if alive:
                 return False, found
             path.unlink(missing_ok=True)
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-            with os.fdopen(handle, "w") as stream:
-                json.dump(asdict(Owner.me()), stream)
+            self._write(path)
         self.held.add(name)
         return True, found
 
@@ -88,8 +87,21 @@ class Locks:
 
     def others(self) -> list[Owner]:
         """Return the living owners of locks that are not ours."""
-        names = [path.stem for path in self.folder.glob("*.lock") if path.stem not in self.held]
-        return [owner for name in names if (owner := self.owner(name)) is not None]
+        return [owner for name in self.names() - self.held if (owner := self.owner(name)) is not None]
+
+    def names(self) -> set[str]:
+        """Return the names of all locks, whoever holds them."""
+        return {path.stem for path in self.folder.glob(f"*{SUFFIX}")}
+
+    def drop_dead(self, name: str) -> bool:
+        """Remove a lock whose owner is gone; return whether it was."""
+        path = self._path(name)
+        with self.mutex():
+            found = self._read(path)
+            if found is None or not found.gone():
+                return False
+            path.unlink(missing_ok=True)
+            return True
 
     def release(self, name: str) -> None:
         """Give up a lock of ours."""
@@ -102,8 +114,21 @@ class Locks:
         for name in list(self.held):
             self.release(name)
 
+    def mutex(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the folder for the moment of a decision."""
+        return alone(self.folder / ".mutex")
+
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.lock"
+        return self.folder / f"{name}{SUFFIX}"
+
+    @staticmethod
+    def _write(path: Path) -> None:
+        text = json.dumps(asdict(Owner.me()))
+        if fcntl is None:
+            with path.open("x") as stream:
+                stream.write(text)
+        else:  # the folder is held, so that nobody is replaced; a lock is whole or not there
+            write_atomic(path, text, durable=False)
 
     @staticmethod
     def _read(path: Path) -> Owner | None:
@@ -112,27 +137,36 @@ class Locks:
         except (OSError, ValueError, TypeError):
             return None
 
-    @contextlib.contextmanager
-    def _mutex(self) -> Iterator[None]:
-        """Hold the folder for the moment of a decision; the kernel lets go when a process dies."""
-        if fcntl is None:
-            yield
-            return
-        with (self.folder / ".mutex").open("w") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-            yield
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold a file, waiting for it; the kernel lets go when a process dies. Without `fcntl` nothing is held."""
+    if fcntl is None:
+        yield
+        return
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def running(host: str, pid: int, started: str = "") -> bool:
+    """Whether a process may run: it is on another host, or here is one of this pid, started then as far as known."""
+    if host != socket.gethostname():
+        return True
+    found = _start_of(pid)
+    return found is not None and (started == found or not started or not found)
 
 
 def _older_than(path: Path, seconds: float) -> bool:
-    """Whether an unreadable lock is old: its writer died between creating and filling it."""
+    """Whether an unreadable lock is nobody's: older than that, or from the future because the clock was set back."""
     try:
-        return time.time() - path.stat().st_mtime > seconds
+        return abs(time.time() - path.stat().st_mtime) > seconds
     except FileNotFoundError:
         return True
 
 
 def _start_of(pid: int) -> str | None:
-    """Return when a process started, in any fixed unit; None when there is no such process."""
+    """Return when a process started, in any fixed unit, "" where nothing tells; None when there is no such process."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -140,5 +174,8 @@ def _start_of(pid: int) -> str | None:
         except OSError:
             return None
         return None if fields[0] == "Z" else fields[19]
-    listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    try:
+        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""  # nobody can tell: it may run
     return listed.stdout.strip() or None

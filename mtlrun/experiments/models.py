@@ -24,7 +24,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from mtlrun import __version__
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.metrics import labels_from_scores
-from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
 from mtlrun.estimators.registry import METHODS
 
 SCHEMA = 1
@@ -178,7 +178,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
         write_atomic(folder / name, data)
     if table is None:
         (folder / COEFFICIENTS).unlink(missing_ok=True)  # of an earlier model in this folder
-    write_atomic(folder / FACTS, json.dumps(jsonable(facts), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / FACTS, json.dumps(sealed(jsonable(facts)), indent=1, ensure_ascii=False) + "\n")
     return facts
 
 
@@ -206,8 +206,7 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
         archive = file.read_bytes()
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
-    if hashlib.sha256(archive).hexdigest() != facts["files"].get(ARCHIVE):
-        raise DataError(f"{file}: not the file that {FACTS} describes", "Train the model again.")
+    _check_files(folder, facts["files"])
     allowed = sorted(TRUSTED | CONTAINERS | {name.replace(":", ".") for name in trust})
     try:
         content = skops.io.loads(archive, trusted=allowed)
@@ -230,13 +229,21 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     return Model(content["estimator"], content["step"], facts)
 
 
+def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
+    """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
+    for name in (ARCHIVE, COEFFICIENTS):
+        file = folder / name
+        if file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() != hashes.get(name):
+            raise DataError(f"{file}: not the file that {FACTS} describes", "Train the model again.")
+
+
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return ``model.json`` of a model folder.
 
     Raises
     ------
     DataError
-        If it is absent or no description of a model.
+        If it is absent, no description of a model, or not what was written.
     """
     file = folder / FACTS
     try:
@@ -248,7 +255,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
     needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
     if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts):
         raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
-    return dict(facts)
+    try:
+        return unsealed(dict(facts))
+    except ValueError as error:
+        raise DataError(f"{file}: {error}: it was changed after it was written", "Train the model again.") from None
 
 
 def _coefficients(model: Model) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -11,7 +12,7 @@ from typing import Any
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.experiments.axis import Setting, settings
-from mtlrun.experiments.cells import SCHEMA, Cell, CellMaker, State, settled
+from mtlrun.experiments.cells import SCHEMA, SELECTION, Cell, CellMaker, State, settled
 from mtlrun.experiments.keys import explain
 from mtlrun.experiments.load import Experiment
 from mtlrun.experiments.measures.lookup import published_hash, quantities_of
@@ -72,10 +73,18 @@ class Plan:
         return self.experiment.spec.timed
 
     def todo(self, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
-        """Return the (selection, evaluation) cells to compute, every key once."""
+        """Return the (selection, evaluation) cells to compute, every key once.
+
+        A search whose file is damaged is done again although its evaluations are done: the report shows it.
+        """
         evaluations = {c.key: c for c in self.wanted if force or c.state != "done"}
         needed = {c.needs for c in evaluations.values()}
-        selections = [c for c in self.selections if c.key in needed and (force or c.state != "done")]
+        shown = {c.needs for c in self.wanted}
+        selections = [
+            c
+            for c in self.selections
+            if (c.key in needed and (force or c.state != "done")) or (c.key in shown and c.state == "damaged")
+        ]
         return selections, list(evaluations.values())
 
     def run_json(self) -> dict[str, Any]:
@@ -183,13 +192,14 @@ def survey(plan: Plan) -> Plan:
     new_selections = {cell.key: cell for cell in plan.selections}
 
     def examine(cell: Cell) -> Cell:
-        record = store.load(cell.key)
+        try:
+            record = store.read(cell.key)
+        except ValueError as error:
+            return replace(cell, state="damaged", reason=str(error))
         if record is not None:
             good = settled(record, plan.experiment.spec.limits)
             state: State = "done" if good else "failed"
             return replace(cell, state=state, reason="" if good else f"{record.status}: {record.error}")
-        if store.path(cell.key).exists():
-            return replace(cell, state="failed", reason="its file cannot be read")
         before = old.get(cell.names)
         if before is None:
             return replace(cell, state="missing", reason="")
@@ -203,6 +213,19 @@ def survey(plan: Plan) -> Plan:
 
     evaluations = tuple(examine(cell) for cell in plan.evaluations)
     return replace(plan, evaluations=evaluations, selections=tuple(examine(cell) for cell in plan.selections))
+
+
+def rerun_reasons(cells: Iterable[Cell]) -> list[str]:
+    """Return one line per (data set, method, reason) for cells that had a result before."""
+    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for cell in cells:
+        if cell.state == "damaged" or (cell.kind != SELECTION and cell.state in ("stale", "failed")):
+            grouped[cell.dataset, cell.method, cell.reason].append(cell.trial)
+    lines = []
+    for (dataset, method, reason), trials in grouped.items():
+        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
+        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
+    return lines
 
 
 def rerun_command(experiment: Experiment) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.resources import checkout_dir
+from mtlrun.experiments.locks import Locks
+from mtlrun.experiments.store import CELLS
 
 SCHEMA = 1
 FILE = "provenance.json"
@@ -71,12 +73,22 @@ def append_run(folder: Path, entry: dict[str, Any]) -> None:
         If the file cannot be written.
     """
     path = folder / FILE
-    runs: list[dict[str, Any]] = []
-    with contextlib.suppress(OSError, ValueError, KeyError):  # a missing or damaged file is begun anew
-        runs = list(json.loads(path.read_text(encoding="utf-8"))["runs"])
-    runs = [run for run in runs if (run.get("started"), run.get("pid")) != (entry["started"], entry["pid"])]
-    text = json.dumps(jsonable({"schema": SCHEMA, "runs": [*runs, entry]}), indent=1, sort_keys=True)
-    write_atomic(path, text + "\n")
+    (folder / CELLS).mkdir(parents=True, exist_ok=True)
+    with Locks(folder / CELLS).mutex():  # another process may add its entry at the same time
+        runs = [run for run in _runs(path) if (run.get("started"), run.get("pid")) != (entry["started"], entry["pid"])]
+        text = json.dumps(jsonable({"schema": SCHEMA, "runs": [*runs, entry]}), indent=1, sort_keys=True)
+        write_atomic(path, text + "\n")
+
+
+def _runs(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
+    try:
+        return [dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError):
+        path.replace(path.with_name(f"{path.name}.damaged"))
+        return []
 
 
 def _version(package: str) -> str | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import zipfile
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import CellRecord, jsonable, write_atomic
-from mtlrun.experiments.locks import Locks
+from mtlrun.core.records import TEMPORARY, CellRecord, jsonable, sealed, unsealed, write_atomic, writer_of
+from mtlrun.experiments.locks import Locks, running
 
 CELLS = "cells"
 Names = tuple[str, str, str, int]
+#: Identity of a file: another one after every writing, whatever the clock says.
+Stamp = tuple[int, int]
 
 
 class Store:
@@ -38,12 +42,64 @@ class Store:
         """Return the file of a cell."""
         return self.cells / f"{key}.json"
 
-    def load(self, key: str) -> CellRecord | None:
-        """Return a record, None when there is none or it cannot be read (it is then computed again)."""
+    def read(self, key: str) -> CellRecord | None:
+        """Return a record, None when there is none.
+
+        Raises
+        ------
+        ValueError
+            If its file, or that of its test scores, is damaged: the cell is then computed again.
+        """
+        path = self.path(key)
         try:
-            return CellRecord.from_json(self.path(key).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            record = CellRecord.from_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
             return None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{CELLS}/{path.name} is damaged: {error}") from None
+        if record.key != key:
+            raise ValueError(f"{CELLS}/{path.name} is damaged: it holds the cell {record.key[:12]}...")
+        if "predictions" in record.result and not zipfile.is_zipfile(self.scores_path(key)):
+            raise ValueError(f"{CELLS}/{self.scores_path(key).name} is missing or damaged")
+        return record
+
+    def load(self, key: str) -> CellRecord | None:
+        """Return a record, None when there is none or it is damaged."""
+        try:
+            return self.read(key)
+        except ValueError:
+            return None
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return the identity of the file of a cell, None where there is none."""
+        return _stamp(self.path(key))
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """Return the identities of the files of all cells."""
+        return {path.stem: _stamp(path) for path in self.cells.glob("*.json")}
+
+    def tidy(self, keep: Collection[str]) -> None:
+        """Remove what processes left that were killed: temporary files, locks, parts of cells that are done.
+
+        Parameters
+        ----------
+        keep : collection of str
+            Keys whose locks stay, because they will be taken over.
+        """
+        with contextlib.suppress(OSError):  # a finished run may lie where nothing can be written
+            for path in self.folder.rglob(f".*{TEMPORARY}"):
+                writer = writer_of(path)
+                if writer is not None and not running(*writer):
+                    path.unlink(missing_ok=True)
+            for name in self._left("*.lock") - set(keep):
+                self.locks.drop_dead(name)
+            for key in self._left("*.parts"):
+                record = self.load(key)
+                if record is not None and record.done and self.locks.owner(key) is None:
+                    self._parts_path(key).unlink(missing_ok=True)
+
+    def _left(self, pattern: str) -> set[str]:
+        return {path.stem for path in self.cells.glob(pattern)}
 
     def save(self, record: CellRecord) -> None:
         """Write a record.
@@ -77,9 +133,9 @@ class Store:
         return self.scores_path(key).name
 
     def load_parts(self, key: str) -> dict[int, Any]:
-        """Return the finished parts of a cell that was interrupted, {} where there are none."""
+        """Return the finished parts of a cell that was interrupted, {} where there are none or they are damaged."""
         try:
-            parts = json.loads(self._parts_path(key).read_text(encoding="utf-8"))
+            parts = unsealed(json.loads(self._parts_path(key).read_text(encoding="utf-8")))
             return {int(i): value for i, value in parts.items()}
         except (OSError, ValueError, AttributeError):
             return {}
@@ -93,7 +149,7 @@ class Store:
             If the folder cannot be written.
         """
         if parts:
-            write_atomic(self._parts_path(key), json.dumps(jsonable(dict(parts)), sort_keys=True))
+            write_atomic(self._parts_path(key), json.dumps(sealed(jsonable(dict(parts))), sort_keys=True))
         else:
             self._parts_path(key).unlink(missing_ok=True)
 
@@ -109,6 +165,14 @@ class Store:
             if record is not None:
                 found[names_of(record)] = record
         return found
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def names_of(record: CellRecord) -> Names:

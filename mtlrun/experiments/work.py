@@ -28,10 +28,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Phase:
-    """A kind of cell: the function that computes a part of it, and how the work of a cell is made."""
+    """A kind of cell: the function that computes a part of it, how its work is made, whether it may be timed."""
 
     function: Callable[..., dict[str, Any]]
     make: Callable[[Plan, Store, Cell, bool], Work]
+    timed: bool = True
 
 
 def _fit_fold(*arguments: Any) -> dict[str, Any]:
@@ -165,6 +166,6 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-SELECTIONS = Phase(_fit_fold, _selection_work)
+SELECTIONS = Phase(_fit_fold, _selection_work, timed=False)
 EVALUATIONS = Phase(_evaluate, _evaluation_work)
 MEASUREMENTS = Phase(_measure, _measurement_work)

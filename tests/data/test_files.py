@@ -205,6 +205,9 @@ def test_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.delenv("MTLRUN_DATA")
     assert data_directory().name == "data"
     assert data_directory("~/x") == Path.home() / "x"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="file: the data directory is a file"):
+        data_directory(tmp_path / "file")
 
 
 @pytest.mark.parametrize("suffix", PACK)

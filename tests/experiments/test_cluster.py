@@ -83,6 +83,7 @@ datasets: [{id: simulated-rmtl, n: 80, d: 20, m: 12}]
 split: {kind: random, train: 0.5, trials: 3}
 metrics: [auc]
 selection: {folds: 2}
+keep: [predictions]
 methods:
   - label: blocks
     estimator: DivideAndConquerRMTL
@@ -124,9 +125,12 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
     for cell in plans["serial"].cells:
         serial, dask = (stores[name].load(cell.key) for name in ("serial", "dask"))
         assert dask.status == OK
-        assert dask.per_task == serial.per_task
+        assert (dask.metrics, dask.per_task, dask.params) == (serial.metrics, serial.per_task, serial.params)
         assert dask.selection == serial.selection
         assert dask.solver == serial.solver
+        if "predictions" in serial.result:
+            scores = [stores[name].scores_path(cell.key).read_bytes() for name in ("serial", "dask")]
+            assert scores[0] == scores[1]
 
 
 def finished_work(dask_scheduler):

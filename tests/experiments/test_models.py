@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
+from mtlrun.core.records import DIGEST, sealed
 from mtlrun.estimators.pertask import PerTask
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.experiments import models
@@ -156,6 +157,24 @@ def test_other_files_are_refused(tmp_path):
             load_model(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["model.json", "model.skops", "coefficients.npz"])
+def test_one_changed_character_of_any_file_is_refused(tmp_path, name):
+    save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
+    assert load_model(tmp_path).facts["tasks"] == _facts()["tasks"]
+    content = (tmp_path / name).read_bytes()
+    if name == "model.json":  # still a description of a model: one task has another name
+        place = content.index(b'"tasks"')
+        changed = content[:place] + content[place:].replace(b'"a"', b'"b"', 1)
+        reason = "changed after it was written"
+    else:
+        changed = content[:-1] + bytes([content[-1] ^ 1])
+        reason = "not the file"
+    assert changed != content
+    (tmp_path / name).write_bytes(changed)
+    with pytest.raises(DataError, match=reason):
+        load_model(tmp_path)
+
+
 def test_a_missing_folder_is_named_itself(tmp_path):
     with pytest.raises(DataError, match=r"absent: no model here"):
         load_model(tmp_path / "absent")
@@ -167,8 +186,9 @@ def _forged(folder, archive):
     """Put an archive in the place of a model's, with the hash that goes with it."""
     (folder / "model.skops").write_bytes(archive)
     facts = json.loads((folder / "model.json").read_text())
+    facts.pop(DIGEST)
     facts["files"]["model.skops"] = hashlib.sha256(archive).hexdigest()
-    (folder / "model.json").write_text(json.dumps(facts))
+    (folder / "model.json").write_text(json.dumps(sealed(facts)))
 
 
 @pytest.mark.parametrize("change", ["no zip", "loader", "content", "protocol", "pickled array"])

@@ -110,13 +110,13 @@ def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
 def test_what_failed_in_another_process_meanwhile_is_not_tried_again(lab):
     made = lab.plan()
     store, cell = Store(made.folder), made.selections[0]
-    runner = _Runner(made, store, Silent(), False, False, time.time() - 5)
+    runner = _Runner(made, store, Silent(), False, False, time.time())
     record = new_record(made, cell)
     record.status, record.error = FAILED, "no"
     store.save(record)
     assert not runner._claim(cell, [])
     assert runner.failed_elsewhere == {cell.key}
-    later = _Runner(made, store, Silent(), False, False, time.time() + 5)
+    later = _Runner(made, store, Silent(), False, False, time.time())
     assert later._claim(cell, [])
     later.store.locks.release_all()
 
@@ -138,7 +138,7 @@ def test_a_cell_that_another_process_wrote_meanwhile_disturbs(lab):
     made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
     runner = _Runner(made, Store(made.folder), Silent(), False, False, time.time())
     cell, foreign = made.evaluations[0], made.evaluations[1]
-    runner.begun[cell.key] = time.time() - 10
+    runner.begun[cell.key] = runner.store.stamps()
     assert not runner._disturbed(cell)
     runner.store.save(new_record(made, foreign))
     assert runner._disturbed(cell)

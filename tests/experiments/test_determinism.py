@@ -1,0 +1,111 @@
+"""The same seed gives the same numbers, whatever computes them, in whatever order, beside whatever else."""
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+
+from mtlrun.core.records import CellRecord
+from mtlrun.data import load_dataset
+from mtlrun.estimators.registry import build
+from mtlrun.experiments.execute import run
+
+METHODS = {
+    "ridge": "  - {label: ridge, estimator: IndependentRidge, grid: {alpha: [0.1, 10]}}\n",
+    "noisy": '  - {label: noisy, estimator: "lab.models:Noisy"}\n',
+    "sparse": "  - {label: sparse, estimator: SparseMTL, params: {alpha: 0.1}}\n",
+}
+HEAD = """\
+schema: 1
+id: lab/same
+title: The same numbers
+kind: evaluate
+datasets: [DATA]
+split: {kind: random, train: 0.5, trials: 2}
+metrics: [auc]
+selection: {folds: 2}
+keep: [predictions]
+methods:
+"""
+
+
+def text(lab, *methods, more=""):
+    return HEAD.replace("DATA", ", ".join([lab.data, *([more] if more else [])])) + "".join(map(METHODS.get, methods))
+
+
+def numbers(folder):
+    """Return, by kind, data set, method and trial, everything of a cell that is no matter of clocks and machines."""
+    found = {}
+    for path in folder.glob("cells/*.json"):
+        record = CellRecord.from_json(path.read_text())
+        scores = path.with_suffix(".npz")
+        searched = {name: value for name, value in record.selection.items() if name != "seconds"}
+        found[record.kind, record.dataset, record.method, record.split["trial"]] = (
+            record.key,
+            record.status,
+            record.metrics,
+            record.per_task,
+            record.params,
+            record.solver,
+            searched,
+            scores.read_bytes() if scores.exists() else None,
+        )
+    return found
+
+
+@pytest.fixture
+def plain(lab):
+    """The numbers of one process that does one cell after the other."""
+    found = numbers(lab.run(text(lab, *METHODS)).run_dir)
+    assert len(found) == 2 + 6
+    lab.output = lab.root / "other"
+    return found
+
+
+def test_processes_and_threads_do_not_change_a_bit(lab, plain):
+    for name, options in {"loky": {"jobs": 2}, "threads": {"jobs": 2, "backend": "threading"}}.items():
+        lab.output = lab.root / name
+        assert numbers(lab.run(text(lab, *METHODS), **options).run_dir) == plain
+
+
+def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
+    made = lab.plan(text(lab, *METHODS))
+    rng = np.random.default_rng(0)
+    run(made)
+    for _ in range(4):
+        for path in made.folder.glob("cells/*.json"):
+            if rng.random() < 0.5:
+                path.unlink()
+        run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
+    run(lab.plan(text(lab, *METHODS)))
+    assert numbers(made.folder) == plain
+
+
+def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(lab, plain):
+    few = numbers(lab.run(text(lab, "noisy")).run_dir)
+    assert few.items() <= plain.items()
+    lab.output = lab.root / "more"
+    more = "{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}"
+    other = numbers(lab.run(text(lab, "sparse", "noisy", "ridge", more=more)).run_dir)
+    assert plain.items() <= other.items()
+    assert len(other) == 2 * len(plain)
+
+
+def test_another_seed_gives_other_numbers(lab, plain):
+    other = numbers(lab.run(text(lab, *METHODS) + "seed: 1\n").run_dir)
+    assert all(other[name][2] != plain[name][2] for name in plain if name[0] == "evaluation")
+
+
+def fitted(name):
+    """Return the coefficients of a method on a small problem."""
+    data = load_dataset("simulated-rmtl", n=60, d=8, m=6)
+    model = build({"estimator": name, "params": {"lam": 0.7} if name == "RobustMTL" else {}}).fit(data.X, data.y)
+    return model.coef_, model.intercept_
+
+
+def test_coefficients_of_another_process_are_these():
+    names = ["IndependentRidge", "SparseMTL", "TraceNormMTL", "RobustMTL"]
+    far = Parallel(n_jobs=2)(delayed(fitted)(name) for name in names)
+    for name, (coef, intercept) in zip(names, far, strict=True):
+        here = fitted(name)
+        np.testing.assert_allclose(coef, here[0], rtol=1e-12, atol=1e-15, err_msg=name)
+        np.testing.assert_allclose(intercept, here[1], rtol=1e-12, atol=1e-15, err_msg=name)
