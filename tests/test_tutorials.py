@@ -1,0 +1,94 @@
+"""The tutorials do what they say: their commands are run in an empty folder, and print the lines that are shown.
+
+Numbers may differ from those on the page (seconds do), a line that ends with ``...`` is compared up to there. Comments
+before a block say more: ``needs data`` and ``not run``, ``fails``, ``FILE = OTHER with TEXT -> TEXT, TEXT -> TEXT``.
+"""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(
+    r"(?:<!-- (?P<note>[^>]*?) -->\n\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+_EDIT = re.compile(r"(?P<new>\S+) = (?P<old>\S+) with (?P<changes>.*)")
+_CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"(?:^`?| {4}|&& )(mtlrun [a-z][^`\n]*)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MTLRUN_DATA", raising=False)
+    said = ""
+    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        note, language, body = block["note"] or "", block["language"], block["body"]
+        if note.startswith(("needs data", "not run")):
+            continue
+        if edit := _EDIT.search(note):
+            text = Path(edit["old"]).read_text(encoding="utf-8")
+            for change in edit["changes"].split(", "):
+                text = text.replace(*change.split(" -> "))
+            Path(edit["new"]).write_text(text, encoding="utf-8")
+        if block["title"]:
+            Path(block["title"]).write_text(body, encoding="utf-8")
+        elif language == "sh":
+            said = "".join(_run(line, fails=note.startswith("fails")) for line in body.splitlines())
+        elif language == "text":
+            _compare(body, said)
+
+
+def _run(line, *, fails):
+    words = shlex.split(line)
+    if words[0] == "python":
+        runpy.run_path(words[1])
+        return ""
+    assert words[0] == "mtlrun", line
+    result = CliRunner().invoke(app, words[1:])
+    assert result.exit_code == (2 if fails else 0), f"{line}\n{result.output}"
+    return result.output
+
+
+def _compare(shown, said):
+    lines = {_plain(line) for line in said.splitlines()}
+    for line in map(_plain, shown.splitlines()):
+        start = line.removesuffix("...").rstrip()
+        found = line in lines or (line != start and any(one.startswith(start) for one in lines))
+        assert found or not start, f"not printed: {line}\n{said}"
+
+
+def _plain(line):
+    """Return a line with # for every number and one blank between words."""
+    return " ".join(re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?", "#", line).split())
+
+
+def _commands():
+    for page in PAGES:
+        for code in _CODE.findall(page.read_text(encoding="utf-8")):
+            for line in _COMMAND.findall(code):
+                for part in re.split(r" && | \| |  +#", line):
+                    yield pytest.param(part, id=f"{page.stem}: {part}")
+
+
+@pytest.mark.parametrize("line", [line for line in _commands() if line.values[0].startswith("mtlrun ")])
+def test_commands_and_options_in_the_documents_exist(line):
+    words = line.replace("'", "").split()[1:]
+    command = typer.main.get_command(app)
+    while words and hasattr(command, "commands"):
+        name = words.pop(0).rstrip(".,:;")
+        assert name in command.commands, f"no command {name}"
+        command = command.commands[name]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    used = {word.partition("=")[0].rstrip(".,:;") for word in words if re.match(r"--?[a-z]", word)}
+    assert used <= known | {"--help"}, f"unknown: {used - known}"
