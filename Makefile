@@ -12,11 +12,12 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed
 TEST := $(VENV)/.installed-test
 DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint typecheck format data bench clean
+.PHONY: help reproduce test lint typecheck format data bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,10 @@ $(TEST): pyproject.toml scripts/venv.sh
 
 $(DEV): pyproject.toml scripts/venv.sh
 	@scripts/venv.sh $(VENV) dev
+	@touch $@ $(RUN)
+
+$(DOCS): pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) docs
 	@touch $@ $(RUN)
 
 reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo (demo needs no download)
@@ -58,6 +63,9 @@ data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some take long, see their --help
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
+docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean: ## Remove the environment, caches and builds; results stay
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache
 	find mtlrun tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
