@@ -1,9 +1,12 @@
 """The wheel is complete: it carries every shipped config and data card, and finds them without the checkout."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,55 @@ def test_installed_wheel_finds_its_files(wheel, tmp_path):
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     package = tmp_path.resolve() / "mtlrun"
     assert run.stdout.split() == [str(package / "_configs"), str(package / "_datasets"), "None"], run.stderr
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"] if (ROOT / "pyproject.toml").is_file() else {}
+
+
+def _bounds() -> dict[str, str]:
+    """Return the lower bound of everything that is needed at run time, with the extras that are not for developers."""
+    lines = list(PROJECT["dependencies"])
+    for extra in ("nn", "distributed", "parquet"):
+        lines += PROJECT["optional-dependencies"][extra]
+    found = {}
+    for line in lines:
+        name, extra, bound = re.fullmatch(r"([a-z0-9-]+)(\[[a-z]+\])?>=([0-9.]+)", line).groups()
+        found[name] = bound
+        if extra:
+            found[extra.strip("[]")] = bound
+    return found
+
+
+def test_the_oldest_releases_that_are_tested_are_the_lower_bounds():
+    lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    assert pinned == _bounds()
+
+
+def _needed(names: list[str]) -> set[str]:
+    """Return the distributions that these need, directly or not, as far as they are installed."""
+    found: set[str] = set()
+    while names:
+        name = re.sub(r"[-_.]+", "-", names.pop()).lower()
+        if name in found:
+            continue
+        try:
+            requires = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        found.add(name)
+        names += [re.match(r"[\w.-]+", line).group() for line in requires if "extra ==" not in line]
+    return found
+
+
+def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
+    names = _needed([re.match(r"[\w-]+", line).group() for line in PROJECT["dependencies"]])
+    assert len(names) > 20
+    for name in names:
+        about = metadata.metadata(name)
+        told = [about["License-Expression"] or "", (about["License"] or "").split("\n")[0][:100]]
+        told += [line for line in about.get_all("Classifier") or [] if line.startswith("License")]
+        assert any(told), f"{name} names no licence"
+        # A GPL with the exception for the run-time library of GCC binds nobody who links it.
+        text = re.sub(r"GPL-[\w.-]+ WITH GCC-exception-[\d.]+", "", " ".join(told))
+        assert not re.search(r"(?<![L])\bA?GPL|(?<!Lesser )General Public License", text), f"{name}: {text}"
