@@ -77,7 +77,9 @@ def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
                 path.unlink()
         run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
     run(lab.plan(text(lab, *METHODS)))
-    assert numbers(made.folder) == plain
+    found = numbers(made.folder)  # without searches that were lost after all that needed them was done
+    assert found.items() <= plain.items()
+    assert {name for name in found if name[0] == "evaluation"} == {name for name in plain if name[0] == "evaluation"}
 
 
 def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(lab, plain):

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
+from mtlrun.cli.status import copies
 from mtlrun.core.records import FAILED
 from mtlrun.experiments.execute import _Runner, run
 from mtlrun.experiments.locks import Owner, _start_of
@@ -57,6 +58,15 @@ def test_cells_of_another_artefact_are_copied(lab):
         assert ours.environment["copied_from"] == "lab/tiny"
         assert store.scores_path(cell.key).read_bytes() == source.scores_path(cell.key).read_bytes()
     assert not build_report(made.folder).partial
+
+
+def test_status_names_what_a_run_would_copy(lab):
+    lab.run()
+    assert copies(lab.plan(other(lab))) == [
+        "simulated-rmtl/strong: 2 to copy from lab/tiny",
+        "simulated-rmtl/feeble: 2 to copy from lab/tiny",
+    ]
+    assert copies(lab.plan()) == []
 
 
 def test_a_run_that_only_copies_says_so_and_is_up_to_date(lab):

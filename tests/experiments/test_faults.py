@@ -1,0 +1,339 @@
+"""Disks, permissions, clocks and other processes: nothing finished is lost, nothing wrong is believed."""
+
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from mtlrun.core.records import FAILED, CellRecord, write_atomic
+from mtlrun.experiments.execute import run
+from mtlrun.experiments.locks import Locks, Owner
+from mtlrun.experiments.machine import TimingLock
+from mtlrun.experiments.plan import plan
+from mtlrun.experiments.progress import Plain
+from mtlrun.experiments.store import Store
+from mtlrun.experiments.work import new_record
+
+RUN = "lab/tiny/full"
+
+#: Runs the command line twice in one process, mending the disk in between, and says how it went.
+SCRIPT = """
+import json, os, resource, subprocess, sys
+from pathlib import Path
+from typer.testing import CliRunner
+from mtlrun.cli.app import app
+from mtlrun.experiments import execute
+
+fault, disk = sys.argv[1], Path(sys.argv[2])
+disk.mkdir(exist_ok=True)
+folder = disk / "lab/tiny/full"
+
+def start():
+    result = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(disk)])
+    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    cells = {path.stem: path.stat().st_mtime_ns for path in folder.glob("cells/*.json")}
+    return {"code": result.exit_code, "stderr": result.stderr, "files": files, "cells": cells}
+
+if fault == "disk full":
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(disk)], check=True)
+    mend = lambda: subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+elif fault == "file too large":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    mend = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+elif fault == "read-only":
+    disk.chmod(0o555)
+    mend = lambda: disk.chmod(0o755)
+elif fault == "permission lost":
+    finish, cells = execute._Runner._finish, folder / "cells"
+
+    def losing(self, cell, record):
+        finish(self, cell, record)
+        if len(self.computed) == 3:
+            cells.chmod(0o555)
+
+    execute._Runner._finish = losing
+
+    def mend():
+        execute._Runner._finish = finish
+        cells.chmod(0o755)
+
+first = start()
+mend()
+print(json.dumps({"first": first, "second": start(), "table": (folder / "table.csv").read_text()}))
+"""
+
+
+def works(*command):
+    return shutil.which(command[0]) and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def without_privileges():
+    """Return what has to stand before a command so that permissions count for it."""
+    if os.geteuid():
+        return []
+    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+    if not works(*drop, "true"):
+        pytest.skip("root without setpriv: permissions do not count for it")
+    return drop
+
+
+def own_mounts():
+    """Return what has to stand before a command so that it may mount, seen by nobody else."""
+    for command in (["unshare", "-m"], ["unshare", "-Urm"]):
+        if works(*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"):
+            return command
+    pytest.skip("no mount namespaces here: no disk can be made that is full")
+
+
+FAULTS = {
+    "disk full": ("No space left on device", own_mounts),
+    "file too large": ("File too large", list),
+    "read-only": ("Permission denied", without_privileges),
+    "permission lost": ("Permission denied", without_privileges),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="faults of POSIX systems")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(lab, fault):
+    message, prefix = FAULTS[fault]
+    lab.write(lab.tiny.replace("trials: 2", "trials: 4"))
+    script = lab.root / "script.py"
+    script.write_text(SCRIPT)
+    paths = os.pathsep.join([str(lab.root), *(p for p in sys.path if p)])
+    command = [*prefix(), sys.executable, str(script), fault, str(lab.root / "disk")]
+    environment = {**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=lab.root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    first, second = told["first"], told["second"]
+    assert first["code"] == 2
+    assert f"{RUN}: {message}" in first["stderr"]
+    assert "Make room, or choose another folder with --output; finished cells are kept." in first["stderr"]
+    assert "Traceback" not in first["stderr"]
+    assert not [name for name in first["files"] if name.endswith(".tmp")]
+    if fault in ("disk full", "permission lost"):
+        assert 1 <= len(first["cells"]) < 12
+    assert (second["code"], len(second["cells"])) == (0, 12)
+    assert first["cells"].items() <= second["cells"].items()  # finished cells were not written again
+    assert not [name for name in second["files"] if name.endswith((".tmp", ".lock", ".parts"))]
+    numbers = [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in told["table"].splitlines()]
+    lab.run(lab.tiny.replace("trials: 2", "trials: 4"))
+    from mtlrun.report.build import build_report
+    from mtlrun.report.writers import render
+
+    expected = render(build_report(lab.output / RUN), "csv").splitlines()
+    assert expected[0].split(",")[4] == "seconds_median"
+    assert numbers == [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in expected]
+
+
+def told(made, **options):
+    stream = io.StringIO()
+    summary = run(made, progress=Plain(stream), **options)
+    return summary, stream.getvalue()
+
+
+DAMAGES = {
+    "empty": lambda text: "",
+    "cut": lambda text: text[: len(text) // 2],
+    "no JSON": lambda text: "\x00" * len(text),
+    "list": lambda text: "[]",
+    "digit": lambda text: text.replace('"auc": 0.', '"auc": 0.9', 1).replace('"score": 0.', '"score": 0.9', 1),
+    "status": lambda text: text.replace('"status": "ok"', '"status": "no"'),
+    "digest": lambda text: text.replace('"digest"', '"digesu"'),
+    "schema": lambda text: text.replace('"schema": 2\n', '"schema": 1\n').replace('"digest": "', '"digest": "0'),
+}
+
+
+def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
+    text = lab.tiny + "keep: [predictions]\n"
+    made = lab.plan(text)
+    run(made)
+    store = Store(made.folder)
+    for kind, cell in (("cell", made.evaluations[0]), ("search", made.selections[0])):
+        good = store.load(cell.key)
+        written = store.path(cell.key).read_text()
+        for name, damage in DAMAGES.items():
+            damaged = damage(written)
+            assert damaged != written, name
+            store.path(cell.key).write_text(damaged)
+            now = lab.plan(text)
+            (found,) = {c.key: c for c in now.cells if c.state != "done"}.values()
+            assert (found.key, found.state) == (cell.key, "damaged"), name
+            summary, lines = told(now)
+            assert f"cells/{cell.key}.json is damaged: " in lines, name
+            assert (summary.n_ok, summary.n_cached) == ((1, 3) if kind == "cell" else (0, 4)), name
+            again = store.load(cell.key)
+            assert (again.metrics, again.per_task, again.status) == (good.metrics, good.per_task, "ok"), name
+            assert again.selection == good.selection, name
+
+
+def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
+    text = lab.tiny + "keep: [predictions]\n"
+    made = lab.plan(text)
+    run(made)
+    store = Store(made.folder)
+    first, second, third, fourth = (cell.key for cell in made.evaluations)
+    store.path(first).write_text(store.path(second).read_text())
+    store.scores_path(third).unlink()
+    store.scores_path(fourth).write_bytes(store.scores_path(fourth).read_bytes()[:100])
+    now = lab.plan(text)
+    assert [cell.state for cell in now.evaluations] == ["damaged", "done", "damaged", "damaged"]
+    assert f"it holds the cell {second[:12]}" in now.evaluations[0].reason
+    assert now.evaluations[2].reason == f"cells/{third}.npz is missing or damaged"
+    assert told(now)[0].n_ok == 3
+    assert {cell.state for cell in lab.plan(text).evaluations} == {"done"}
+
+
+def test_records_without_a_digest_of_the_first_schema_are_still_read(lab):
+    made = lab.plan()
+    run(made)
+    store, key = Store(made.folder), made.evaluations[0].key
+    raw = json.loads(store.path(key).read_text())
+    del raw["digest"]
+    store.path(key).write_text(json.dumps({**raw, "schema": 1}))
+    assert lab.plan().evaluations[0].state == "done"
+    assert CellRecord.from_json(store.load(key).to_json()).schema == 2
+
+
+def test_damaged_parts_and_provenance_are_not_believed(lab):
+    made = lab.plan()
+    store = Store(made.folder)
+    store.save_parts(made.selections[0].key, {0: {"score": 1.0}})
+    path = store.cells / f"{made.selections[0].key}.parts"
+    assert store.load_parts(made.selections[0].key) == {0: {"score": 1.0}}
+    path.write_text(path.read_text().replace("1.0", "2.0"))
+    assert store.load_parts(made.selections[0].key) == {}
+    (made.folder / "provenance.json").write_text("[]")
+    assert told(made)[0].n_ok == 4
+    assert (made.folder / "provenance.json.damaged").read_text() == "[]"
+    assert len(json.loads((made.folder / "provenance.json").read_text())["runs"]) == 1
+
+
+def test_what_killed_processes_left_is_cleared_up_and_what_living_ones_write_is_not(lab):
+    made = lab.plan()
+    run(made)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    host, cells = socket.gethostname(), made.folder / "cells"
+    key = made.evaluations[0].key
+    dead = [made.folder / f".{host}-{gone.pid}-abcd.tmp", cells / f".{host}-{gone.pid}-efgh.tmp"]
+    dead += [cells / f"{key}.lock", cells / f"{made.selections[0].key}.parts"]
+    alive = [cells / f".{host}-{os.getpid()}-abcd.tmp", cells / ".elsewhere-1-abcd.tmp", cells / "other.lock"]
+    for path in (*dead, *alive):
+        path.write_text("half")
+    (cells / f"{key}.lock").write_text(json.dumps(Owner(gone.pid, host, "1").__dict__))
+    (cells / "other.lock").write_text(json.dumps(Owner.me().__dict__))
+    run(lab.plan())
+    assert not [path.name for path in dead if path.exists()]
+    assert all(path.exists() for path in alive)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    write_atomic(tmp_path / "a", "old")
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mtlrun.core.records.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(tmp_path / "a", "new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]
+
+
+def test_a_clock_that_was_set_back_hides_no_work_and_repeats_none(lab):
+    made = lab.plan()
+    run(made)
+    cells = list((made.folder / "cells").glob("*.json"))
+    for path in cells:  # written when the clock was a day ahead
+        os.utime(path, (time.time() + 86400,) * 2)
+    assert told(lab.plan())[0].n_cached == 4
+    assert told(lab.plan(), force=True)[0].n_ok == 4
+    store, cell = Store(made.folder), made.evaluations[0]
+    record = new_record(made, cell)
+    record.status, record.error = FAILED, "a day ahead"
+    store.save(record)
+    os.utime(store.path(cell.key), (time.time() + 86400,) * 2)
+    assert told(lab.plan())[0].n_ok == 1
+
+
+def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
+    text = lab.tiny + "timing: {repeats: 1}\n"
+    hours = iter(range(10**6))
+    real = time.time()
+    monkeypatch.setattr(time, "time", lambda: real - 3600 * next(hours))
+    summary, _ = told(lab.plan(text))
+    assert (summary.n_ok, summary.n_failed, summary.n_left) == (4, 0, 0)
+    records = [Store(summary.run_dir).load(cell.key) for cell in lab.plan(text).evaluations]
+    assert all(0 < record.seconds["fit"] < 100 for record in records)
+    assert all(record.environment["serial"] for record in records)
+    assert told(lab.plan(text))[0].n_cached == 4
+
+
+def test_an_unreadable_lock_from_the_future_does_not_block(tmp_path):
+    path = tmp_path / "a.lock"
+    path.write_text("")
+    os.utime(path, (time.time() + 86400,) * 2)
+    assert Locks(tmp_path).acquire("a") == (True, None)
+
+
+def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
+    from mtlrun.report.build import build_report
+    from mtlrun.report.writers import render
+
+    made = lab.plan()
+    run(made)
+    before = [render(build_report(made.folder), form) for form in ("csv", "md", "json", "tex")]
+    lab.output.rename(lab.root / "moved")
+    there = plan(made.experiment, output=lab.root / "moved")
+    assert told(there)[1].startswith("all 4 cells up to date")
+    assert [render(build_report(there.folder), form) for form in ("csv", "md", "json", "tex")] == before
+
+
+def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
+    lines: list[str] = []
+    mine, theirs = TimingLock(lines.append), TimingLock(lines.append)
+    theirs.acquire()
+    stream = io.StringIO()
+    made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
+    thread = threading.Thread(target=run, args=(made,), kwargs={"progress": Plain(stream)})
+    thread.start()
+    end = time.monotonic() + 60
+    while "another process on this machine takes seconds" not in stream.getvalue():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    store = Store(made.folder)
+    assert not any(store.path(cell.key).exists() for cell in made.evaluations)  # searches are done, timed cells are not
+    assert not store.locks.names()
+    theirs.release()
+    thread.join(60)
+    assert all(store.load(cell.key).environment["serial"] for cell in made.evaluations)
+    mine.acquire()  # and it was given back
+    assert (mine.held, lines) == (True, [])
+    mine.release()
+
+
+def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(lab, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
+    summary, lines = told(lab.plan(lab.tiny + "timing: {repeats: 1}\n"))
+    assert summary.n_ok == 4
+    assert lines.count("timed runs in other folders of this machine are not seen") == 1
+
+
+def test_a_link_in_the_place_of_the_timing_lock_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = tmp_path / f"mtlrun-{os.getuid()}"
+    folder.mkdir()
+    (folder / "timing.lock").symlink_to(tmp_path / "precious")
+    lines: list[str] = []
+    TimingLock(lines.append).acquire()
+    assert not (tmp_path / "precious").exists()
+    assert len(lines) == 1
