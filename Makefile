@@ -6,6 +6,7 @@ OUTPUT ?= results/runs
 DATA ?= enron delicious
 BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
+KERNEL_TESTS := tests/core tests/features tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,11 +14,13 @@ RUN := $(VENV)/.installed
 TEST := $(VENV)/.installed-test
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
+COVERAGE := $(VENV)/.installed-coverage
+MUTATION := $(VENV)/.installed-mutation
 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint typecheck format data bench docs clean
+.PHONY: help reproduce test coverage mutation lint typecheck format data bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +39,14 @@ $(DEV): pyproject.toml scripts/venv.sh
 	@scripts/venv.sh $(VENV) dev
 	@touch $@ $(RUN)
 
+$(COVERAGE): pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) coverage
+	@touch $@ $(RUN)
+
+$(MUTATION): pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) mutation
+	@touch $@ $(RUN)
+
 $(DOCS): pyproject.toml scripts/venv.sh
 	@scripts/venv.sh $(VENV) docs
 	@touch $@ $(RUN)
@@ -45,6 +56,18 @@ reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo
 
 test: $(TEST) ## Run the tests; those on real files need MTLRUN_DATA, else they are skipped
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+
+# Compiled code is not seen by coverage.py: the tests of the kernels run a second time as plain Python.
+coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do not reach; fails below 95%
+	rm -f .coverage .coverage.*
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/coverage run -m pytest $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(KERNEL_TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=95
+
+mutation: $(MUTATION) ## Change mtlrun/core in thousands of places and see whether its tests notice: ARGS="mtlrun.core.losses*"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/mutmut run $(ARGS)
+	$(BIN)/mutmut results
 
 lint: $(DEV) ## Check style and format
 	$(BIN)/ruff check .
@@ -64,8 +87,8 @@ bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some ta
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
 docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## Remove the environment, caches and builds; results stay
-	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache mutants .coverage .coverage.*
 	find mtlrun tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -42,7 +42,7 @@ class MultiTaskKernelSVC(GraphModel):
     tol : float, default 1e-3
         LIBSVM's: largest violation of the optimality conditions.
     max_iter : int, default -1
-        Of LIBSVM, -1 for no limit.
+        Of LIBSVM, -1 for no limit. On features of a huge scale (1e8) LIBSVM may then run without end: scale them.
     gram : {"auto", "precomputed", "on_the_fly"}, default "auto"
         "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" gives LIBSVM the features
         ``F_t x`` with F F' = M and its linear kernel, of which it keeps `cache_size`. "auto" takes the first up to

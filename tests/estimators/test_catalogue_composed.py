@@ -1,4 +1,4 @@
-"""All models with a composed penalty: scikit-learn's checks, objectives, gaps, layouts, weights, paths, corners."""
+"""All models with a composed penalty: objectives, gaps, layouts, weights, paths, corners."""
 
 import pickle
 import warnings
@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtlrun.estimators.clustered_convex import ClusteredMTL, ClusteredMTLClassifier, ConvexASO, ConvexASOClassifier
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
@@ -61,18 +60,6 @@ def data_for(model, **options):
 
 def fine(model, **params):
     return clone(model).set_params(**({"tol": 1e-9, "max_iter": 50000} | params))
-
-
-# ---------------------------------------------------------------- scikit-learn
-
-CHECKED = [cls() for pair in PAIRS[:4] + PAIRS[5:] for cls in pair[:2]]
-CHECKED += [GraphMTL(sparsity=0.1)]
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(CHECKED, expected_failed_checks=lambda estimator: {})
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 # ---------------------------------------------------------------- objective and certificate

@@ -1,12 +1,9 @@
 """CMTL, FlexClus, Whom, CoClus, MeTaG: planted structure is found, limits are known models, gaps are closed."""
 
-import warnings
-
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from mtlrun.core.losses import LOSSES
 from mtlrun.estimators.clustered import CMTL, FlexClus
@@ -16,7 +13,6 @@ from mtlrun.estimators.metag import MeTaG
 from mtlrun.estimators.whom import Whom
 from mtlrun.solvers.task_groups import merge_tasks, move_tasks
 
-RIVALS = [CMTL(), FlexClus(), Whom(), CoClus(), MeTaG()]
 CONVEX = [
     CMTL(),
     CMTL(loss="logistic"),
@@ -57,20 +53,6 @@ def found_clusters(model):
 
 def signed(y):
     return np.where(y > 0, 1.0, -1.0)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{number}")
-        for model in RIVALS
-        for number, (estimator, check) in enumerate(estimator_checks_generator(model, mark="skip"))
-    ],
-)
-def test_scikit_learns_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
 
 
 @pytest.mark.parametrize("model", CONVEX, ids=repr)

@@ -1,14 +1,11 @@
 """FETR and MTFRL as estimators: attributes, layouts, limits, bad input."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.fetr import FETR, MTFRL
@@ -22,13 +19,6 @@ def problem(n=60, d=5, T=4, seed=0):
     X = rng.normal(size=(n, d)) + 1
     W = rng.normal(size=(d, 1)) @ np.array([[1.0, 1.0, -1.0, -1.0]])[:, :T]
     return X, X @ W + 2 + 0.1 * rng.normal(size=(n, T))
-
-
-@pytest.mark.parametrize("model", [*BOTH, FETR(accelerate=False), FETR(w_solver="cg")], ids=str)
-def test_scikit_learns_checks_pass(model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check_estimator(model)
 
 
 @pytest.mark.parametrize("model", [FETR, MTFRL])

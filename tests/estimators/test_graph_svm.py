@@ -9,28 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtlrun.core.graph import couple_tasks
 from mtlrun.estimators.graph_svm import GraphSVC
 from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC, augmented_features
 from mtlrun.features import WeightedDegree
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        GraphSVC(),
-        GraphSVC(loss="logistic", fit_intercept=True),
-        GraphSVC(loss="squared_hinge"),
-        GraphSVC(solver="dcd", tol=1e-15),
-        MultiTaskKernelSVC(tol=1e-8, max_iter=100000),
-        MultiTaskKernelSVC(tol=1e-8, max_iter=100000, gram="on_the_fly"),
-    ],
-    expected_failed_checks=lambda estimator: {},
-)
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

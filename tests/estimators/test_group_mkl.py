@@ -1,7 +1,6 @@
-"""Estimators of multi-task MKL: scikit-learn's rules, layouts, limits, the printed variant, bad input."""
+"""Estimators of multi-task MKL: layouts, limits, the printed variant, bad input."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from mtlrun.core.kernels import GaussianKernel, LinearKernel, PolynomialKernel, PrecomputedKernel
 from mtlrun.data.splitters import TaskStratifiedKFold
@@ -28,20 +26,6 @@ def ragged():
     ids = np.repeat(["u", "v", "w"], 60)[rng.permutation(180)]
     y = np.where(ids == "w", np.sign(X[:, 0] ** 2 - X[:, 1] ** 2), np.sign(X[:, 0] + 0.3 * rng.normal(size=180)))
     return X, np.where(y > 0, "yes", "no"), ids
-
-
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{number}")
-        for model in (GroupMKLClassifier(kernels=["linear", "gaussian(2)"]), SharedMKLClassifier())
-        for number, (estimator, check) in enumerate(estimator_checks_generator(model, mark="skip"))
-    ],
-)
-def test_scikit_learns_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
 
 
 def test_tasks_get_the_kernel_they_need(ragged):

@@ -1,14 +1,12 @@
 """Networks: all layouts and variants, determinism, missing PyTorch."""
 
 import sys
-import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.estimators.network import MTNetwork
@@ -52,12 +50,6 @@ class TestTraining:
     @pytest.fixture(autouse=True)
     def torch(self):
         return pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")
-
-    @pytest.mark.parametrize("variant", VARIANTS)
-    def test_scikit_learns_checks_pass(self, variant):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            check_estimator(MTNetwork(variant, hidden=(8,), max_iter=15, learning_rate=0.03))
 
     @pytest.mark.parametrize("variant", VARIANTS)
     def test_bent_functions_of_different_scales_are_learned(self, variant):

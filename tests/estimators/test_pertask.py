@@ -8,14 +8,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mtlrun.estimators.pertask import PerTask, takes_task_id
-
-
-@parametrize_with_checks([PerTask(Ridge()), PerTask(LogisticRegression())])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def _ragged(seed=0, n=60, d=4):

@@ -1,61 +1,73 @@
-"""scikit-learn's own checks for all estimators, with an empty list of expected failures."""
+"""scikit-learn's own checks for every registered method and for variants, with no expected failure."""
+
+import importlib.util
 
 import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mtlrun.estimators.catalogue import (
-    JointFeatureMTL,
-    JointFeatureMTLClassifier,
-    SparseMTL,
-    SparseMTLClassifier,
-    TraceNormMTL,
-    TraceNormMTLClassifier,
-)
-from mtlrun.estimators.divide import DivideAndConquerRMTL, DivideAndConquerRMTLClassifier
-from mtlrun.estimators.independent import (
-    IndependentLasso,
-    IndependentLogistic,
-    IndependentRidge,
-    IndependentSVC,
-    PooledLasso,
-    PooledLogistic,
-    PooledRidge,
-    PooledSVC,
-)
+from mtlrun.estimators.catalogue import SparseMTL, TraceNormMTLClassifier
+from mtlrun.estimators.fetr import FETR
+from mtlrun.estimators.graph import GraphMTL
+from mtlrun.estimators.graph_svm import GraphSVC
+from mtlrun.estimators.group_mkl import GroupMKLClassifier
+from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
+from mtlrun.estimators.network import MTNetwork
+from mtlrun.estimators.pertask import PerTask
+from mtlrun.estimators.registry import METHODS, build
+from mtlrun.estimators.relationship import MTFL, MTRL
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 
-# Coordinate descent and L-BFGS take another path over repeated rows than over weighted ones, and one of the checks
-# compares predictions to seven digits.
-TIGHT = {"tol": 1e-10, "max_iter": 100000}
+TORCH = importlib.util.find_spec("torch") is not None
+# Coordinate descent, L-BFGS and LIBSVM take another path over repeated rows than over weighted ones, and one of the
+# checks compares predictions to seven digits.
+TIGHT = {"tol": 1e-10, "max_iter": 100_000}
+SMALL_NETWORK = {"hidden": (8,), "max_iter": 15, "learning_rate": 0.03}
+SETTINGS = {
+    "IndependentLogistic": TIGHT,
+    "PooledLogistic": TIGHT,
+    "IndependentSVC": TIGHT,
+    "PooledSVC": TIGHT,
+    "MultiTaskKernelSVC": {"tol": 1e-8, "max_iter": 100_000},
+    "GroupMKLClassifier": {"kernels": ["linear", "gaussian(2)"]},
+    "IndependentMKLClassifier": {"kernels": ["linear", "gaussian(2)"]},
+    "MTNetwork": SMALL_NETWORK,
+}
+REGISTERED = [name for name, info in METHODS.items() if info.extra != "nn" or TORCH]
 
-ESTIMATORS = [
-    IndependentRidge(),
-    PooledRidge(),
-    IndependentLasso(),
-    PooledLasso(),
-    IndependentLogistic(**TIGHT),
-    PooledLogistic(**TIGHT),
-    IndependentSVC(**TIGHT),
-    PooledSVC(**TIGHT),
-    SparseMTL(),
+VARIANTS = [
     SparseMTL(solver="fista"),
-    SparseMTLClassifier(),
-    JointFeatureMTL(),
-    JointFeatureMTLClassifier(),
-    TraceNormMTL(),
-    TraceNormMTLClassifier(),
     TraceNormMTLClassifier(loss="squared_hinge"),
-    RobustMTL(),
     RobustMTL(solver="apg", variant="paper"),
-    RobustMTL(solver="ladm", eps=1e-10, max_iter=100000),
-    RobustMTLClassifier(),
+    RobustMTL(solver="ladm", eps=1e-10, max_iter=100_000),
     RobustMTLClassifier(loss="squared_hinge"),
-    DivideAndConquerRMTL(),
-    DivideAndConquerRMTLClassifier(),
+    GraphMTL(sparsity=0.1),
+    GraphSVC(loss="logistic", fit_intercept=True),
+    GraphSVC(loss="squared_hinge"),
+    GraphSVC(solver="dcd", tol=1e-15),
+    MultiTaskKernelSVC(tol=1e-8, max_iter=100_000, gram="on_the_fly"),
+    GroupMKLClassifier(),
+    FETR(accelerate=False),
+    FETR(w_solver="cg"),
+    MTFL(variant="paper"),
+    MTRL(variant="paper"),
+    MTRL(solver="fista"),
+    *([MTNetwork(variant, **SMALL_NETWORK) for variant in ("stn", "mtn-fetr")] if TORCH else []),
+    PerTask(Ridge()),
+    PerTask(LogisticRegression()),
 ]
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: {})
+@parametrize_with_checks(
+    [build({"estimator": name, "params": SETTINGS.get(name, {})}) for name in REGISTERED] + VARIANTS,
+    expected_failed_checks=lambda estimator: {},
+)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+def test_no_method_is_left_out():
+    if not TORCH:
+        pytest.skip("PyTorch is not installed (extra nn): MTNetwork is not checked")
+    assert set(REGISTERED) == set(METHODS)

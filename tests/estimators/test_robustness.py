@@ -1,0 +1,185 @@
+"""Every registered method on degenerate data, on extreme scales, and on what must be refused."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+
+from mtlrun.estimators.registry import METHODS
+
+every_method = pytest.mark.parametrize("name", METHODS)
+every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
+
+# ---------------------------------------------------------------- degenerate data and extreme scales
+
+
+def with_column(value):
+    def change(X, Y):
+        return np.column_stack([X, np.full(len(X), value)]), Y
+
+    return change
+
+
+def scaled(x=1.0, y=1.0):
+    return lambda X, Y: (x * (X + 0.1 * np.arange(X.shape[1])), y * Y)
+
+
+CORNERS = {
+    "one row per task": ((4, 3, 4), None),
+    "a single row": ((1, 3, 1), None),
+    "one feature": ((30, 1, 3), None),
+    "many features": ((8, 100, 2), None),
+    "many rows": ((400, 2, 2), None),
+    "a constant column": ((30, 4, 3), with_column(3.0)),
+    "a column of zeros": ((30, 4, 3), with_column(0.0)),
+    "nothing but zeros": ((30, 4, 3), lambda X, Y: (0 * X, Y)),
+    "equal rows": ((30, 4, 3), lambda X, Y: (np.repeat(X[:1], 30, axis=0), Y)),
+    "rows twice": ((30, 4, 3), lambda X, Y: (np.vstack([X, X]), np.vstack([Y, Y]))),
+    "columns twice": ((30, 4, 3), lambda X, Y: (np.hstack([X, X]), Y)),
+    "constant targets": ((30, 4, 3), lambda X, Y: (X, np.ones_like(Y))),
+    "one constant task": ((30, 4, 3), lambda X, Y: (X, np.where([True, False, False], 1.0, Y))),
+    "X * 1e8": ((30, 4, 3), scaled(x=1e8)),
+    "X * 1e-8": ((30, 4, 3), scaled(x=1e-8)),
+    "y * 1e8": ((30, 4, 3), scaled(y=1e8)),
+    "y * 1e-8": ((30, 4, 3), scaled(y=1e-8)),
+}
+
+
+@every_layout
+@every_method
+@pytest.mark.parametrize("corner", CORNERS)
+def test_degenerate_data_give_finite_models_and_true_certificates(matrix, name, layout, corner):
+    shape, change = CORNERS[corner]
+    X, Y = matrix.problem(*shape)
+    X, Y = (X, Y) if change is None else change(X, Y)
+    data = matrix.arrange(name, layout, X, Y)
+    model = matrix.make(name)
+    if not 0 <= model.get_params().get("max_iter", 0) <= 300:  # the scales need more (LIBSVM runs without end)
+        model.set_params(max_iter=300)
+    matrix.fit(model, data)
+    assert matrix.scores(model, data).shape == data["y"].shape
+    assert np.isfinite(matrix.scores(model, data)).all()
+    assert np.isfinite(getattr(model, "coef_", 0.0)).all()
+    # The tolerance of LIBSVM is no gap.
+    if getattr(model, "gap_", None) is not None and model.converged_ and name != "MultiTaskKernelSVC":
+        assert model.gap_ <= model.get_params().get("tol", 1e-4)
+
+
+@every_method
+def test_one_task_may_be_written_in_three_ways(matrix, name):
+    X, Y = matrix.problem(T=1)
+    y = matrix.targets(name, Y)
+    forms = ({"X": X, "y": y[:, 0]}, {"X": X, "y": y}, {"X": X, "y": y[:, 0], "task_id": ["t"] * 30})
+    one, column, ids = (matrix.scores(matrix.fit(matrix.make(name), data), data) for data in forms)
+    assert_allclose(column[:, 0], one, rtol=1e-6, atol=1e-6)
+    assert_allclose(ids, one, rtol=0.01, atol=0.01)  # solvers of another layout, on the way to the same optimum
+
+
+# Of networks no more can be said than that they learn.
+@pytest.mark.parametrize("name", [n for n, info in METHODS.items() if info.kind == "regressor" and info.extra != "nn"])
+@every_layout
+def test_a_constant_target_is_predicted(matrix, name, layout):
+    X, Y = matrix.problem()
+    data = matrix.arrange(name, layout, X, Y)
+    data["y"] = np.full(data["y"].shape, 3.0)
+    assert_allclose(matrix.scores(matrix.fit(matrix.make(name), data), data), data["y"], rtol=1e-6)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def spoiled(key, value, at=(0,)):
+    """Put a value into an argument."""
+
+    def change(data):
+        array = np.array(data[key], dtype=object if isinstance(value, str) else float)
+        array[at] = value
+        return {key: array}
+
+    return change
+
+
+REFUSED = {
+    "NaN in X": (spoiled("X", np.nan, (0, 1)), "Input X contains NaN"),
+    "infinity in X": (spoiled("X", np.inf, (0, 1)), "Input X contains infinity"),
+    "NaN in sparse X": (lambda data: {"X": sp.csr_array(spoiled("X", np.nan, (0, 1))(data)["X"])}, "contains NaN"),
+    "words in X": (spoiled("X", "word", (0, 1)), "could not convert string to float"),
+    "complex X": (lambda data: {"X": data["X"] * 1j}, "Complex data not supported"),
+    "X of one dimension": (lambda data: {"X": data["X"][:, 0]}, "Expected 2D array"),
+    "X of three dimensions": (lambda data: {"X": data["X"][None]}, "dim"),
+    "no rows": (lambda data: {key: value[:0] for key, value in data.items()}, r"0 sample\(s\)"),
+    "no features": (lambda data: {"X": data["X"][:, :0]}, r"0 feature\(s\)"),
+    "NaN in y": (spoiled("y", np.nan), "Input y contains NaN"),
+    "infinity in y": (spoiled("y", np.inf), "Input y contains infinity"),
+    "no y": (lambda data: {"y": None}, "requires y to be passed"),
+    "y too short": (lambda data: {"y": data["y"][:-1]}, "inconsistent numbers of samples"),
+    "y of three dimensions": (lambda data: {"y": np.ones((30, 2, 2))}, "y has|dim"),
+    "columns of y and task ids": (lambda data: {"y": np.column_stack([data["y"]] * 2)}, "one column per task"),
+    "too few ids": (lambda data: {"task_id": data["task_id"][:-1]}, "task_id must have one entry per row"),
+    "an id is missing": (spoiled("task_id", np.nan), "task_id is missing for 1 rows, the first is row 0"),
+    "a task without targets": (
+        lambda data: {"y": np.column_stack([data["y"], np.full(30, np.nan)]), "task_id": None},
+        "task 1 has no",
+    ),
+    "an unknown parameter value": (lambda data: {}, "unseen must be one of 'error', 'mean', got 'sometimes'"),
+}
+
+
+@every_method
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_fitted_is_refused_by_name(matrix, name, case):
+    change, message = REFUSED[case]
+    data = matrix.arrange(name, "ragged", *matrix.problem())
+    model = matrix.make(name)
+    if not change(data):
+        model.set_params(unseen="sometimes")
+    with pytest.raises(ValueError, match=message):
+        matrix.fit(model, data | change(data))
+
+
+@pytest.mark.parametrize("name", [name for name, info in METHODS.items() if info.kind == "classifier"])
+def test_labels_that_are_not_two_classes_are_refused(matrix, name):
+    data = matrix.arrange(name, "ragged", *matrix.problem())
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes"):
+        matrix.fit(matrix.make(name), data | {"y": np.arange(30) % 3})
+    with pytest.raises(ValueError, match="Unknown label type"):
+        matrix.fit(matrix.make(name), data | {"y": np.linspace(0, 1, 30)})
+
+
+@every_method
+def test_prediction_needs_a_fit_known_tasks_and_the_same_features(matrix, name):
+    model, data = matrix.make(name), matrix.arrange(name, "ragged", *matrix.problem())
+    X, ids = data["X"], data["task_id"]
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    matrix.fit(model, data)
+    for args, message in (
+        ({"X": X}, "task_id is required: the model was fitted on 3 tasks"),
+        ({"X": X, "task_id": ids + 1}, r"1 task\(s\) that the model has not seen: 3"),
+        ({"X": X[:, :4], "task_id": ids}, "X has 4 features"),
+        ({"X": np.where(X == 0, np.nan, X), "task_id": ids}, "Input X contains NaN"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            matrix.scores(model, args)
+    model.set_params(unseen="mean")
+    assert np.isfinite(matrix.scores(model, {"X": X, "task_id": ids + 1})).all()
+
+
+@every_method
+def test_weights_are_taken_as_documented_or_refused(matrix, name):
+    model, data = matrix.make(name), matrix.arrange(name, "ragged", *matrix.problem())
+    if name == "MTNetwork":
+        with pytest.raises(TypeError, match="sample_weight"):
+            matrix.fit(model, data | {"sample_weight": np.ones(30)})
+        return
+    ones = matrix.scores(matrix.fit(model, data | {"sample_weight": np.ones(30, dtype=np.float32)}), data)
+    assert_allclose(ones, matrix.plain(name, "ragged"), rtol=1e-3, atol=1e-3)
+    for weights, message in (
+        (np.ones(29), r"sample_weight must have shape \(30,\), got \(29,\)"),
+        (np.full(30, -1.0), "sample_weight must be finite and non-negative"),
+        (np.full(30, np.nan), "sample_weight must be finite and non-negative"),
+        ((data["task_id"] > 0).astype(float), "task 0 has no"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            matrix.fit(model, data | {"sample_weight": weights})
