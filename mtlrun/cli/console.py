@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from mtlrun.core.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,9 +29,9 @@ def messages() -> Console:
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print one line as it is: no markup, no folding."""
+    """Print a text as it is: no markup, no folding; control characters, which could rewrite the screen, written out."""
     console = messages() if error else output()
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
+    console.print(visible(text), soft_wrap=True, markup=False, highlight=False)
 
 
 def complain(message: str, remedy: str | None = None) -> None:

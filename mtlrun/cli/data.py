@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlrun.cli.ask import confirm
+from mtlrun.cli.console import say
 from mtlrun.cli.options import DataDir, Yes
 from mtlrun.core.errors import DataError, UserError
 
@@ -39,9 +40,9 @@ def list_(data_dir: DataDir = None) -> None:
         sizes = [str(card.statistics.get(key, "?")) for key in ("n", "d", "tasks")]
         rows.append((card.id, sizes[0], sizes[1], sizes[2], _availability(card, folder), _title(card)))
     _table(rows)
-    typer.echo(f"\nData directory: {folder}")
+    say(f"\nData directory: {folder}")
     for wrong in broken:
-        typer.echo(f"Error: {wrong}", err=True)
+        say(f"Error: {wrong}", error=True)
     if broken:
         raise typer.Exit(2)
 
@@ -57,13 +58,13 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     chosen = card.variant(variant)
     _describe(card, chosen.notes)
     if card.files:
-        typer.echo(f"\nFiles in {folder / card.folder}:")
+        say(f"\nFiles in {folder / card.folder}:")
     needed = card.needed(variant)
     absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
     if absent:
         _show_statistics({}, chosen.statistics)
-        typer.echo(f"\nMissing: {', '.join(absent)}. Download: mtlrun data fetch {card.id}")
-        typer.echo(f"Or add what you have: mtlrun data add {card.id} FILE")
+        say(f"\nMissing: {', '.join(absent)}. Download: mtlrun data fetch {card.id}")
+        say(f"Or add what you have: mtlrun data add {card.id} FILE")
     elif not _check_loaded(card, variant, folder, verbose=True):
         raise typer.Exit(2)
 
@@ -83,11 +84,11 @@ def verify(
     for id in ids or card_paths(folder):
         card = load_card(check_id(id), folder)
         if not ids and _availability(card, folder) in ("no", "partly"):
-            typer.echo(f"{id}: skipped, not all files are there")
+            say(f"{id}: skipped, not all files are there")
             continue
         wrong += not _verify(card, folder, files_only)
     if wrong:
-        typer.echo(f"{wrong} data set(s) are not what their cards say", err=True)
+        say(f"{wrong} data set(s) are not what their cards say", error=True)
         raise typer.Exit(2)
 
 
@@ -111,7 +112,7 @@ def fetch(
         raise UserError("--url goes with one data set", "Fetch the data sets one after the other.")
     for card in [load_card(check_id(id), folder) for id in ids]:
         if not card.files:
-            typer.echo(f"{card.id}: needs no files")
+            say(f"{card.id}: needs no files")
             continue
         absent = missing_files(card, variant, folder)
         if absent or url is not None:
@@ -120,7 +121,7 @@ def fetch(
         with download_progress() as report:
             done = fetch_dataset(card, variant=variant, data_dir=folder, url=url, report=report, timeout=timeout)
         for file in done:
-            typer.echo(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
+            say(f"{card.id}: {file.name} {_mark(card, file.name)}, {file.path}")
 
 
 @app.command()
@@ -138,9 +139,9 @@ def add(
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
     for stored in add_file(card, file, folder):
-        typer.echo(f"{card.id}: {stored.name} {_mark(card, stored.name)}, {stored.path}")
+        say(f"{card.id}: {stored.name} {_mark(card, stored.name)}, {stored.path}")
     absent = [spec.name for spec in missing_files(card, None, folder)]
-    typer.echo(f"{card.id}: still missing: {', '.join(absent)}" if absent else f"{card.id}: complete")
+    say(f"{card.id}: still missing: {', '.join(absent)}" if absent else f"{card.id}: complete")
 
 
 def _title(card: Card) -> str:
@@ -183,12 +184,10 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
     from mtlrun.data.files import find_file, verify_file
 
     if find_file(card, spec, folder) is None:
-        typer.echo(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
+        say(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
         return False
     found = verify_file(card, spec, folder)
-    typer.echo(
-        f"  {spec.name}: {_mark(card, spec.name)}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}"
-    )
+    say(f"  {spec.name}: {_mark(card, spec.name)}, sha256 {found.sha256}, {found.size} bytes, in {found.path.name}")
     return True
 
 
@@ -202,14 +201,14 @@ def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: boo
     facts = compare_statistics(dataset.statistics(), expected)
     name = card.id if variant is None else f"{card.id} ({variant})"
     if verbose:
-        typer.echo(f"\nfingerprint: {dataset.fingerprint}")
+        say(f"\nfingerprint: {dataset.fingerprint}")
         _show_statistics(dataset.statistics(), expected)
     else:
-        typer.echo(f"{name}: {dataset.n_samples} x {dataset.n_features}, {dataset.n_tasks} tasks: statistics checked")
+        say(f"{name}: {dataset.n_samples} x {dataset.n_features}, {dataset.n_tasks} tasks: statistics checked")
     for fact in facts:
         if not fact.agrees:
             text = f"{name}: {fact.name} is {_number(fact.found)}, the card says {_number(fact.expected)}"
-            typer.echo(text, err=True)
+            say(text, error=True)
     return all(fact.agrees for fact in facts)
 
 
@@ -236,10 +235,10 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
         try:
             found = verify_file(card, spec, folder)
         except DataError as error:
-            typer.echo(f"{card.id}: {error}", err=True)
+            say(f"{card.id}: {error}", error=True)
             right = False
             continue
-        typer.echo(f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}")
+        say(f"{card.id}: {spec.name}: {'ok' if spec.sha256 else 'hash unknown'}, sha256 {found.sha256}")
     if files_only or not right:
         return right
     variants = [] if card.simulated else [name for name, v in card.variants.items() if v.statistics]
@@ -248,7 +247,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
             try:
                 right &= _check_loaded(card, variant, folder, verbose=False)
             except DataError as error:
-                typer.echo(f"{card.id}: {error}", err=True)
+                say(f"{card.id}: {error}", error=True)
                 right = False
     return right
 
@@ -258,7 +257,7 @@ def _announce(card: Card, absent: Sequence[FileSpec], folder: Path, url: str | N
     known = [spec.bytes for spec in absent if spec.bytes is not None]
     size = f"{sum(known) / 1e6:.1f} MB unpacked" if known else "size unknown"
     what = f"{len(absent)} file(s), {size}" if absent else "what the address holds"
-    typer.echo(f"{card.id}: {what}, {'from ' + url if url else 'licence: ' + card.licence}, to {folder / card.folder}")
+    say(f"{card.id}: {what}, {'from ' + url if url else 'licence: ' + card.licence}, to {folder / card.folder}")
 
 
 def _number(value: int | float | None) -> str:
@@ -270,4 +269,4 @@ def _table(rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         lead = "\n" if row[0].startswith("\n") else ""
         cells = (cell.lstrip("\n").ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo(lead + "  ".join(cells).rstrip())
+        say(lead + "  ".join(cells).rstrip())

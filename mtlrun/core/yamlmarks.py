@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -287,7 +288,7 @@ class _Builder:
             value = int(node.value) if kind == "int" else float(node.value.lower().replace(".inf", "inf"))
         except ValueError:  # .nan, or more digits than Python converts
             value = math.nan
-        if not math.isfinite(value):
+        if not abs(value) <= sys.float_info.max:  # nor NaN, nor a whole number beyond all floats
             self.problems.append(Problem(_mark(node), "numbers must be finite and of reasonable length"))
             return None
         return value

@@ -166,11 +166,12 @@ def _members(path: Path) -> list[tuple[str, int]]:
             infos = archive.infolist()
             refuse_bomb(infos, path.stat().st_size, str(path))
             return [(info.filename, info.file_size) for info in infos if not info.is_dir()]
-    found = []
+    found: dict[str, int] = {}
     with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
         for number, info in enumerate(tar, start=1):
             if number > MEMBERS:
                 raise DataError(f"{path}: an archive may hold {MEMBERS} files", "Unpack what is needed of it.")
+            found.pop(info.name, None)  # of several members of one name the last one counts
             if info.isfile():
-                found.append((info.name, info.size))
-    return found
+                found[info.name] = info.size
+    return list(found.items())

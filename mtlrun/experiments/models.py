@@ -25,6 +25,7 @@ from mtlrun import __version__
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.metrics import labels_from_scores
 from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
+from mtlrun.core.visible import cleaned
 from mtlrun.estimators.registry import METHODS
 
 SCHEMA = 1
@@ -233,8 +234,11 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
     """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
     for name in (ARCHIVE, COEFFICIENTS):
         file = folder / name
-        if file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() != hashes.get(name):
-            raise DataError(f"{file}: not the file that {FACTS} describes", "Train the model again.")
+        found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+        if found not in (None, hashes.get(name)):
+            text = f"{file}: not the file that {FACTS} describes"
+            hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"
+            raise DataError(f"{text}\n  {hashes_of}", "Train the model again.")
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -246,19 +250,32 @@ def read_facts(folder: Path) -> dict[str, Any]:
         If it is absent, no description of a model, or not what was written.
     """
     file = folder / FACTS
+    if folder.is_file():
+        raise DataError(
+            f"{folder}: not the folder of a model",
+            "Models are folders that `mtlrun train` makes. Files of pickle or joblib run code when they are read: they "
+            "are never loaded.",
+        )
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{folder}: no model here (no {FACTS})", "`mtlrun train CONFIG` makes one.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file}: cannot be read ({error})", "Train the model again.") from None
     needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
-    if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts):
+    if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts) or not _holds(facts):
         raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
     try:
-        return unsealed(dict(facts))
+        return dict(cleaned(unsealed(dict(facts))))
     except ValueError as error:
         raise DataError(f"{file}: {error}: it was changed after it was written", "Train the model again.") from None
+
+
+def _holds(facts: Mapping[str, Any]) -> bool:
+    """Whether the parts of a description are of the kinds that they are used as."""
+    mappings = all(isinstance(facts[name], Mapping) for name in ("files", "input", "estimator", "dataset"))
+    tasks = isinstance(facts["tasks"], list) and all(isinstance(task, str) for task in facts["tasks"])
+    return mappings and tasks and type(facts["input"].get("n_features")) is int
 
 
 def _coefficients(model: Model) -> bytes | None:

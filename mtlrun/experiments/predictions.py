@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.core.visible import table_text
+
 
 def predictions_table(
     scores: np.ndarray,
@@ -72,5 +74,10 @@ def predictions_table(
 
 
 def to_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV with eight significant digits."""
+    """Return a table as CSV with eight significant digits; no name in it is a formula to a spreadsheet."""
+    columns = [
+        column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(str(v)))
+        for _, column in table.items()
+    ]
+    table = pd.concat(columns, axis=1).set_axis([table_text(str(name)) for name in table.columns], axis=1)
     return str(table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import DataError
 from mtlrun.core.records import TIMEOUT, CellRecord
+from mtlrun.core.visible import cleaned
 from mtlrun.report.checks import as_list
 
 RUN_FILE = "run.json"
@@ -16,6 +19,13 @@ CELLS = "cells"
 PROVENANCE = "provenance.json"
 #: Kind of the cells that call a measure.
 MEASUREMENT = "measurement"
+#: Fields of a record that must be mappings, and those that must be texts.
+_MAPPINGS = (
+    *("split", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
+)
+_TEXTS = ("key", "kind", "status", "dataset", "method")
+#: Numbers of a record; squares of larger ones would overflow.
+LARGEST = 1e150
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
 
@@ -186,7 +196,7 @@ def read_run(folder: Path) -> Run:
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
-    planned = [PlannedCell(c["key"], c["dataset"], c["method"], int(c.get("trial", 0))) for c in info.get("cells", [])]
+    planned = _planned(folder, info)
     run = Run(folder, info, planned)
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     for cell in planned:
@@ -198,6 +208,7 @@ def read_run(folder: Path) -> Run:
         if record is not None:
             run.cells[cell.key] = record
     for key in sorted({str(r.selection["key"]) for r in run.cells.values() if r.selection.get("key")}):
+        _file_name(folder, key)
         try:
             search = _read_cell(folder, key)
         except (OSError, ValueError):
@@ -208,18 +219,86 @@ def read_run(folder: Path) -> Run:
     return run
 
 
+def _planned(folder: Path, info: dict[str, Any]) -> list[PlannedCell]:
+    """Return the plan; what cannot be one is refused before anything is made of it."""
+    shapes = {"cells": list, "methods": list, "datasets": dict, "config": dict, "paper": dict, "quantities": dict}
+    for name, kind in shapes.items():
+        if info.get(name) is not None and not isinstance(info[name], kind):
+            raise _no_run(folder, f"{name!r} is no {kind.__name__}")
+    planned = []
+    for place, cell in enumerate(info.get("cells") or []):
+        facts: dict[str, Any] = {"trial": 0, **cell} if isinstance(cell, dict) else {}
+        texts = [text for name in ("key", "dataset", "method") if isinstance(text := facts.get(name), str)]
+        if len(texts) < 3 or type(facts["trial"]) is not int:
+            raise _no_run(folder, f"cell {place} lacks its key, dataset, method or trial")
+        key, dataset, method = texts
+        planned.append(PlannedCell(_file_name(folder, key), dataset, method, facts["trial"]))
+    return planned
+
+
+def _file_name(folder: Path, key: str) -> str:
+    """Return the key of a cell; one that names a file elsewhere is refused."""
+    if not key or key.startswith(".") or set(key) & set("/\\:\0"):
+        raise _no_run(folder, f"{key!r} is no key of a cell")
+    return key
+
+
+def _no_run(folder: Path, what: str) -> DataError:
+    return DataError(
+        f"{folder / RUN_FILE}: not the plan of a run: {what}", "Delete the file and run the experiment again."
+    )
+
+
 def _read_cell(folder: Path, key: str) -> CellRecord | None:
     path = folder / CELLS / f"{key}.json"
-    return CellRecord.from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return read_record(path) if path.is_file() else None
+
+
+def read_record(path: Path) -> CellRecord:
+    """Read a cell; its texts are cleaned of control characters.
+
+    Raises
+    ------
+    OSError, ValueError
+        If it cannot be read, or is no record of numbers.
+    """
+    try:
+        record = CellRecord.from_json(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    values = dataclasses.asdict(record)
+    for name in _MAPPINGS:
+        if not isinstance(values[name], dict):
+            raise ValueError(f"{name} is no mapping")
+    if not all(isinstance(values[name], str) for name in _TEXTS):
+        raise ValueError("a name is no text")
+    for number in record.metrics.values():
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+            raise ValueError("a metric is no number")
+    if any(abs(number) > LARGEST for number in _numbers([record.metrics, record.per_task, record.seconds])):
+        raise ValueError(f"a number beyond {LARGEST:g}")
+    return CellRecord(**cleaned(values))
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object, None where there is no file; raises DataError when it is damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = cleaned(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot be read ({error})", "Delete the file and run the experiment again.") from None
     if not isinstance(value, dict):
         raise DataError(f"{path}: a JSON object is expected", "Delete the file and run the experiment again.")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+#: Bytes of the name of a file, its ending left out.
+LONGEST_NAME = 200
 
 
 @dataclass
@@ -152,8 +156,11 @@ class Ranks:
 
 
 def file_name(*parts: str) -> str:
-    """Return the name of a figure's file: letters, digits, ``-`` and ``_``."""
-    return "-".join("".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts)
+    """Return the name of a figure's file: letters, digits, ``-`` and ``_``; a long one ends with a digest."""
+    name = "-".join("".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts)
+    return (
+        name if len(name.encode()) <= LONGEST_NAME else f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    )
 
 
 def drop_impossible(curve: Curve, x_log: bool, y_log: bool) -> Curve:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.core.errors import DataError, UnknownNameError, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
@@ -254,10 +254,11 @@ def _cut(window: tuple[int, int] | None, length: int, name: str) -> slice:
 
 
 def _label(match: re.Match[bytes] | None, name: str, line: int) -> float:
-    text = match.group(1).decode() if match else None
+    text = match.group(1).decode(errors="replace") if match else None
     if text not in ("1", "+1", "-1"):
         raise DataError(
-            f"{name}:{line}: " + (f"the label {text!r} is not +1 or -1" if text else "the header has no label"),
+            f"{name}:{line}: "
+            + (f"the label {shorten(text, 40)!r} is not +1 or -1" if text else "the header has no label"),
             "The card's option 'label' says how labels are written.",
         )
     return float(text)

@@ -65,7 +65,10 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
             f"{name}: {len(content)} bytes where the header ({sizes}) asks for {expected}",
             "The file was cut or has something appended; fetch it again.",
         )
-    values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape)
+    try:
+        values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape)
+    except ValueError as error:  # no values, or values of size 1 in more dimensions than arrays have
+        raise DataError(f"{name}: no array of that shape: {error}", "Fetch the file again.") from None
     return np.ascontiguousarray(values, dtype=dtype.newbyteorder("="))
 
 

@@ -1,0 +1,257 @@
+"""Archives, containers and arrays of someone else: nothing outside the data directory, no bombs, no pickle."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import pickle
+import tarfile
+import warnings
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+
+from mtlrun.core.errors import DataError
+from mtlrun.data import files
+from mtlrun.data.cards import Card, FileSpec, Source
+from mtlrun.data.files import DataFile
+from mtlrun.data.intake import add_file
+from mtlrun.data.readers.mat import read_mat
+from mtlrun.data.rows import Wanted, read_rows
+from mtlrun.data.tables import read_user_table
+
+CONTENT = b"the content that the card knows\n"
+SHA = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Escapes:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.write_text, (self.place, "unpickled"))
+
+
+def make_card(**changes: Any) -> Card:
+    spec = FileSpec("a.txt", changes.pop("sha256", SHA), **changes)
+    return Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("mine.yaml"), folder="f", files=(spec,))
+
+
+def zipped(entries: Iterable[tuple[str, bytes]]) -> bytes:
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        warnings.simplefilter("ignore")
+        for name, content in entries:
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def tarred(*entries: tuple[str, bytes, bytes, str]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, kind, content, link in entries:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, link
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def add(folder: Path, content: bytes, name: str = "given.bin", card: Card | None = None) -> list[str]:
+    """Add a file to a data directory; return every file that is new below the folder of the test."""
+    given = folder / name
+    given.write_bytes(content)
+    add_file(card or make_card(), given, folder / "data")
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path != given)
+
+
+PATHS = [
+    "../../a.txt",
+    "/tmp/a.txt",
+    "x/../../../a.txt",
+    "..\\..\\a.txt",
+    "C:\\a.txt",
+    "a\0b",
+    "\x1b[2J",
+    ".",
+    "a.txt/",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_names_of_members_decide_nothing(tmp_path: Path, path: str) -> None:
+    entries = [("before", b"x"), (path, CONTENT)] if path != "a.txt/" else [("dir/", b""), ("y", CONTENT)]
+    assert add(tmp_path, zipped(entries)) == ["data/f/a.txt"]
+    assert (tmp_path / "data" / "f" / "a.txt").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(CONTENT)
+    reg, sym, hard = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+    links = [
+        *(("link", sym, b"", str(secret)), ("hard", hard, b"", str(secret)), ("../up", sym, b"", "..")),
+        *(
+            ("device", tarfile.CHRTYPE, b"", ""),
+            ("fifo", tarfile.FIFOTYPE, b"", ""),
+            ("folder", tarfile.DIRTYPE, b"", ""),
+        ),
+    ]
+    with pytest.raises(DataError, match="the content is no file of mine"):
+        add(tmp_path, pack(tarred(*links)))
+    assert not (tmp_path / "data").exists()
+    assert add(tmp_path, pack(tarred(*links, ("../../good", reg, CONTENT, "")))) == ["data/f/a.txt", "secret"]
+
+
+def test_of_several_members_of_one_name_the_last_counts(tmp_path: Path) -> None:
+    reg, sym = tarfile.REGTYPE, tarfile.SYMTYPE
+    with pytest.raises(DataError, match="no file of mine"):
+        add(tmp_path, tarred(("a", reg, CONTENT, ""), ("a", sym, b"", "/etc/passwd")))
+    with pytest.raises(DataError, match="no file of mine"):
+        add(tmp_path, zipped([("a", CONTENT), ("a", b"other")]))
+    assert add(tmp_path, zipped([("a", b"other"), ("A", b"more"), ("a", CONTENT)])) == ["data/f/a.txt"]
+
+
+def test_a_link_in_the_data_directory_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "data" / "f").mkdir(parents=True)
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "data" / "f" / "a.txt").symlink_to(victim)
+    add(tmp_path, CONTENT)
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "data" / "f" / "a.txt").is_symlink()
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "EXPANDED_BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zip", "tar.gz", "nested"])
+def test_what_expands_out_of_proportion_is_refused(tmp_path: Path, kind: str) -> None:
+    zeros = bytes(30 << 20)
+    bomb = {
+        "gz": lambda: gzip.compress(zeros),
+        "bz2": lambda: bz2.compress(zeros),
+        "xz": lambda: lzma.compress(zeros),
+        "zip": lambda: zipped([("a.txt", zeros)]),
+        "tar.gz": lambda: gzip.compress(tarred(("a.txt", tarfile.REGTYPE, zeros, ""))),
+        "nested": lambda: zipped([(f"{k}.txt", zeros[: 2 << 20]) for k in range(20)]),
+    }[kind]()
+    for card in (make_card(), make_card(sha256=None)):
+        with pytest.raises(DataError, match="bytes expand to more than"):
+            add(tmp_path, bomb, f"a.txt.{kind}", card)
+        assert not list(tmp_path.rglob("data/f/*"))
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
+def test_tables_of_users_do_not_expand_either(tmp_path: Path, packed: Any) -> None:
+    path = tmp_path / {gzip.compress: "a.csv.gz", bz2.compress: "a.csv.bz2", lzma.compress: "a.csv.xz"}[packed]
+    path.write_bytes(packed(b"a,b\n" + b"0,0\n" * (5 << 20)))
+    for read in (lambda: read_user_table(path), lambda: read_rows(path, Wanted(2))):
+        with pytest.raises(DataError, match="bytes expand to more than"):
+            read()
+
+
+def test_a_good_file_that_is_compressed_well_is_taken(tmp_path: Path) -> None:
+    content = bytes(1 << 20)
+    card = make_card(sha256=hashlib.sha256(content).hexdigest())
+    assert add(tmp_path, gzip.compress(content), card=card) == ["data/f/a.txt.gz"]
+
+
+def test_archives_of_very_many_files(tmp_path: Path) -> None:
+    many = [(str(k), b"") for k in range(files.MEMBERS + 1)]
+    for content in (zipped(many), tarred(*((name, tarfile.REGTYPE, b"", "") for name, _ in many))):
+        with pytest.raises(DataError, match="an archive may hold 2000"):
+            add(tmp_path, content)
+
+
+def test_an_encrypted_zip(tmp_path: Path) -> None:
+    content = bytearray(zipped([("a.txt", CONTENT)]))
+    content[6] |= 1  # the flag of encryption, in the member's header and in the directory
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    with pytest.raises(DataError, match=r"the file is damaged \(.*encrypted"):
+        add(tmp_path, bytes(content))
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.npy.npz", "pickle.npz"])
+def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
+    place = tmp_path / "unpickled"
+    path = tmp_path / name
+    if name == "pickle.npz":
+        path.write_bytes(pickle.dumps(Escapes(place)))
+    else:
+        with path.open("wb") as stream:
+            np.savez(stream, X=np.array([[Escapes(place)]], dtype=object))
+    with pytest.raises(DataError, match=r"no \.npz archive of plain arrays") as caught:
+        read_rows(path, Wanted(1))
+    assert "numpy.savez" in str(caught.value.remedy)
+    assert not place.exists()
+
+
+def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 20)})
+    (tmp_path / "a.npz").write_bytes(zipped([("X.npy", header.getvalue() + bytes(80))]))
+    with pytest.raises(DataError, match=r"a\.npz"):
+        read_rows(tmp_path / "a.npz", Wanted(1))
+
+
+@pytest.mark.parametrize("value", ["text", {"a": 1.0}, np.array([{"a": 1}], dtype=object)])
+def test_texts_and_structures_of_matlab_are_refused(tmp_path: Path, value: Any) -> None:
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, {"X": value})
+    with pytest.raises(DataError, match=r"no numeric array|no array of real numbers"):
+        read_mat(io.BytesIO(stream.getvalue()), "f.mat", ("X",))
+
+
+def test_a_compressed_matlab_variable_cannot_be_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtlrun.data.readers.mattags.EXPANDED_BYTES", 1 << 20)
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, {"X": np.zeros((1000, 1000)), "Y": np.zeros(3)}, do_compression=True)
+    with pytest.raises(DataError, match="expand"):
+        read_mat(io.BytesIO(stream.getvalue()), "f.mat", ("Y",))
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".npy", ".exe"])
+def test_other_suffixes_are_refused(tmp_path: Path, suffix: str) -> None:
+    place = tmp_path / "unpickled"
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(pickle.dumps(Escapes(place)))
+    for read in (lambda: read_user_table(path), lambda: read_rows(path, Wanted(1))):
+        with pytest.raises(DataError, match="no known format"):
+            read()
+    assert not place.exists()
+
+
+def test_nothing_in_the_package_unpickles() -> None:
+    package = Path(files.__file__).parents[1]
+    words = ["import pickle", "joblib.load", "allow_pickle=True", "yaml.unsafe", "yaml.Loader", "yaml.full_load"]
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert [word for word in words if word in text] == [], path
+        assert text.count("np.load(") == text.count("allow_pickle=False"), path
+
+
+def test_a_flipped_byte_is_refused_with_both_hashes(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    wrong = bytes([CONTENT[0] ^ 1]) + CONTENT[1:]
+    (tmp_path / "f" / "a.txt").write_bytes(wrong)
+    with pytest.raises(DataError) as caught:
+        files.verify_file(make_card(), make_card().files[0], tmp_path)
+    assert SHA in caught.value.message
+    assert hashlib.sha256(wrong).hexdigest() in caught.value.message
+    assert DataFile("a", tmp_path / "f" / "a.txt", "plain").read_bytes() == wrong

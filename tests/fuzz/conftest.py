@@ -1,0 +1,23 @@
+"""How many inputs a reader is tried on: ``python -m pytest tests/fuzz --fuzz-examples 10000``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+DEFAULT = 60
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the number of inputs per reader."""
+    parser.addoption("--fuzz-examples", type=int, default=DEFAULT, help="inputs per reader in tests/fuzz")
+
+
+@pytest.fixture(scope="session")
+def fuzz_examples(pytestconfig: pytest.Config) -> int:
+    """Return how many inputs every reader is tried on."""
+    return int(pytestconfig.getoption("--fuzz-examples", default=DEFAULT))

@@ -1,0 +1,252 @@
+"""The readers of files from elsewhere as functions of bytes, and what must hold of them on any bytes at all.
+
+A reader returns or raises a `UserError` that names the file, within `SECONDS` of processor time and `MEMORY` bytes more
+than before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import re
+import resource
+import shutil
+import signal
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from mtlrun.core.errors import UserError
+from mtlrun.core.yamlmarks import load_file
+from mtlrun.data import rows, tables
+from mtlrun.data.cards import Card, FileSpec, Source, read_card
+from mtlrun.data.files import DataFile
+from mtlrun.data.intake import add_file
+from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight, uci
+from mtlrun.experiments.load import load_experiment
+from mtlrun.experiments.trainspec import load_training
+
+NAME = "fuzzed-file"
+SECONDS = 10.0
+MEMORY = 600 << 20
+#: The content that the card of `read_archive` knows.
+CONTENT = b"known content\n"
+#: Characters of a message: it is for people.
+LONGEST = 20_000
+
+
+class HangError(BaseException):
+    """The time of one input is over; no reader may catch this."""
+
+
+@dataclass(frozen=True)
+class MemoryFile(DataFile):
+    """A file whose content is in memory."""
+
+    content: bytes = b""
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the content for reading."""
+        yield io.BytesIO(self.content)
+
+
+def memory_file(content: bytes) -> MemoryFile:
+    """Return a file with this content, called `NAME` in messages."""
+    return MemoryFile(NAME, Path(NAME), "plain", content=content)
+
+
+def card(task_type: str = "binary") -> Card:
+    """Return the card of a data set that no file describes."""
+    return Card("fuzzed", "Fuzzed", task_type, "shared", Source("x"), "none", "none", Path(NAME))
+
+
+def read_arff(content: bytes) -> None:
+    """Read an ARFF file as such, as a multi-label set of MEKA, and as a user's table."""
+    file = memory_file(content)
+    for missing in ("nan", "error"):
+        arff.read_arff(file, missing=missing)
+    tables.read_table_file(file, ".arff")
+    mulan.read({NAME: file}, card(), arff=[NAME])
+
+
+def read_xml(content: bytes) -> None:
+    """Read a list of labels."""
+    mulan.read_labels(memory_file(content))
+
+
+def read_fasta(content: bytes) -> None:
+    """Read sequences, then sequences with labels in their headers."""
+    fasta.read_fasta(io.BytesIO(content), NAME)
+    fasta.read_fasta(io.BytesIO(content), NAME, label=r"label=(\S+)")
+
+
+def read_idx(content: bytes) -> None:
+    """Read an array of images or labels."""
+    idx.read_idx(io.BytesIO(content), NAME)
+
+
+def read_csv(content: bytes) -> None:
+    """Read a table as the readers of cards do, with and without a header."""
+    for delimiter, header, text in ((",", True, ()), (",", False, (-1,)), (None, False, (0,)), (";", True, (0,))):
+        with contextlib.suppress(UserError):
+            csv.read_table(io.BytesIO(content), NAME, delimiter=delimiter, header=header, text=text)
+    csv.read_table(io.BytesIO(content), NAME, missing=(0,))
+
+
+def read_user_csv(content: bytes) -> None:
+    """Read a user's table of words and numbers, for training and for predictions."""
+    wanted = rows.Wanted(n_features=2, features=("a", "b"), task_column="task")
+    with contextlib.suppress(UserError):
+        rows._table(memory_file(content), wanted)
+    tables.read_table_file(memory_file(content), ".csv")
+
+
+def read_mat(content: bytes) -> None:
+    """Read two variables, and a user's table."""
+    with contextlib.suppress(UserError):
+        tables.read_table_file(memory_file(content), ".mat")
+    mat.read_mat(io.BytesIO(content), NAME, ("X", "Y"))
+
+
+def read_npz(content: bytes) -> None:
+    """Read rows for predictions."""
+    rows._npz(memory_file(content), rows.Wanted(n_features=3))
+
+
+def read_svmlight(content: bytes) -> None:
+    """Read targets, features and tasks, and a user's table."""
+    svmlight.read_svmlight(content, NAME)
+    tables.read_table_file(memory_file(content), ".svm")
+
+
+def read_splice(content: bytes) -> None:
+    """Read labelled sequences in lines."""
+    uci.read_splice({NAME: memory_file(content)}, card("multiclass"))
+
+
+def read_archive(content: bytes) -> None:
+    """Add a file, compressed or an archive, to a data set; nothing but its own folder may change."""
+    root = Path(_folder().name)
+    path = root / NAME
+    path.write_bytes(content)
+    specs = (FileSpec("known.txt", hashlib.sha256(CONTENT).hexdigest()), FileSpec("any.txt", None))
+    whole = dataclasses.replace(card(), folder="mine", files=specs)
+    before = sorted(root.rglob("*"))
+    try:
+        add_file(whole, path, root / "data")
+    finally:
+        shutil.rmtree(root / "data", ignore_errors=True)
+        assert sorted(root.rglob("*")) == before, "files appeared outside of the data directory"
+
+
+def read_yaml(content: bytes) -> None:
+    """Read a YAML file with its places."""
+    load_file(_written(content))
+
+
+def read_experiment(content: bytes) -> None:
+    """Read and check an experiment."""
+    load_experiment(str(_written(content)))
+
+
+def read_training(content: bytes) -> None:
+    """Read and check a training file."""
+    load_training(str(_written(content)))
+
+
+def read_data_card(content: bytes) -> None:
+    """Read and check the card of a data set."""
+    found = re.search(rb"^id: ([a-z0-9-]+)$", content, re.MULTILINE)
+    read_card(_written(content, found[1].decode() if found else NAME))
+
+
+READERS: dict[str, Callable[[bytes], None]] = {
+    "arff": read_arff,
+    "xml": read_xml,
+    "fasta": read_fasta,
+    "idx": read_idx,
+    "csv": read_csv,
+    "user-csv": read_user_csv,
+    "mat": read_mat,
+    "npz": read_npz,
+    "svmlight": read_svmlight,
+    "splice": read_splice,
+    "archive": read_archive,
+    "yaml": read_yaml,
+    "experiment": read_experiment,
+    "training": read_training,
+    "card": read_data_card,
+}
+
+
+def check(name: str, content: bytes) -> str | None:
+    """Try a reader on some bytes; return the message of its error, None when it accepts them.
+
+    Raises
+    ------
+    AssertionError
+        If anything else than a `UserError` comes out, its message lacks the file or is long, or a limit is passed.
+    """
+    try:
+        with warnings.catch_warnings(), limited():
+            warnings.simplefilter("ignore")
+            READERS[name](content)
+    except UserError as error:
+        text = str(error)
+        # What an experiment extends is a file of its own.
+        assert NAME in text or (name == "experiment" and "configs/" in text), f"no file in the message {text[:200]!r}"
+        assert len(text) < LONGEST, f"a message of {len(text)} characters: {text[:200]!r}"
+        return text
+    except HangError:
+        raise AssertionError(f"{name}: more than {SECONDS} s for {len(content)} bytes: {content[:200]!r}") from None
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise AssertionError(f"{name}: {type(error).__name__}: {error} for {content[:2000]!r}") from error
+    return None
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Bound processor time and address space of what runs inside (the latter on Linux)."""
+    before = signal.signal(signal.SIGVTALRM, _over)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = Path("/proc/self/statm")
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        if pages.exists():
+            used = int(pages.read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _over(*_: Any) -> None:
+    raise HangError
+
+
+def _written(content: bytes, name: str = NAME) -> Path:
+    folder = Path(_folder().name) / f"{NAME}s"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.yaml"
+    path.write_bytes(content)
+    return path
+
+
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    if not _FOLDERS:
+        _FOLDERS.append(tempfile.TemporaryDirectory(prefix="mtlrun-fuzz-"))
+    return _FOLDERS[0]

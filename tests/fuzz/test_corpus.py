@@ -1,0 +1,23 @@
+"""Inputs that once got through, or nearly: every file of tests/corpus is refused (bad-*) or read (ok-*)."""
+
+from pathlib import Path
+
+import pytest
+from fuzztargets import READERS, check
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_corpus(path):
+    refused = check(path.parent.name, path.read_bytes())
+    assert path.name.startswith("bad-" if refused else "ok-"), refused
+
+
+def test_every_reader_has_a_corpus_and_every_file_a_line():
+    assert {path.parent.name for path in FILES} == set(READERS)
+    lines = (CORPUS / "README.md").read_text(encoding="utf-8").splitlines()
+    told = {line.split("`")[1] for line in lines if line.startswith("* `")}
+    assert told == {f"{path.parent.name}/{path.name}" for path in FILES}
+    assert max(path.stat().st_size for path in FILES) < 20_000

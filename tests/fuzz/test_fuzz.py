@@ -1,0 +1,114 @@
+"""Readers on spoiled files and on arbitrary bytes: a clear error or a right result, in bounded time and memory."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from fuzztargets import READERS, check, memory_file
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from mutation import VALID, mutated
+
+from mtlrun.data import tables
+from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight
+
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_spoiled_files(name: str, fuzz_examples: int, pytestconfig: pytest.Config) -> None:
+    refused = 0
+
+    @settings(max_examples=fuzz_examples, phases=[Phase.generate, Phase.shrink], **QUIET)
+    @given(mutated(VALID[name]))
+    def try_one(content: bytes) -> None:
+        nonlocal refused
+        refused += check(name, content) is not None
+
+    try_one()
+    assert refused > fuzz_examples / 10, "too few files are refused: they are not spoiled enough"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_arbitrary_bytes(name: str, fuzz_examples: int) -> None:
+    @settings(max_examples=max(10, fuzz_examples // 5), **QUIET)
+    @given(st.binary(max_size=300))
+    def try_one(content: bytes) -> None:
+        check(name, content)
+
+    try_one()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_valid_files_are_read(name: str, fuzz_examples: int) -> None:
+    @settings(max_examples=max(10, fuzz_examples // 5), **QUIET)
+    @given(VALID[name])
+    def try_one(valid: tuple[bytes, object]) -> None:
+        content, found = valid
+        if name in READ_BACK:
+            READ_BACK[name](content, found)
+        else:
+            assert check(name, content) is None
+
+    try_one()
+
+
+def _arff(content, found):
+    names, X = found
+    table = arff.read_arff(memory_file(content))
+    assert [a.name for a in table.attributes] == names
+    np.testing.assert_array_equal(table.X.toarray() if hasattr(table.X, "toarray") else table.X, X)
+
+
+def _xml(content, found):
+    assert mulan.read_labels(memory_file(content)) == found
+
+
+def _fasta(content, found):
+    sequences, labels = fasta.read_fasta(io.BytesIO(content), "f", label=r"label=(\S+)")
+    assert [s.decode() for s in sequences] == found[0]
+    assert labels.tolist() == found[1]
+
+
+def _idx(content, found):
+    array = idx.read_idx(io.BytesIO(content), "f")
+    assert array.dtype == found.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(array, found)
+
+
+def _csv(content, found):
+    np.testing.assert_array_equal(csv.read_table(io.BytesIO(content), "f").to_numpy(), found)
+
+
+def _user_csv(content, found):
+    table = tables.read_table_file(memory_file(content), ".csv")
+    assert table.frame["b"].tolist() == found
+
+
+def _mat(content, found):
+    read = mat.read_mat(io.BytesIO(content), "f", ("X", "Y"))
+    for name, expected in zip("XY", found, strict=True):
+        cells = read[name] if isinstance(read[name], list) else [read[name]]
+        for cell, value in zip(cells, expected, strict=True):
+            np.testing.assert_array_equal(cell, value)
+
+
+def _svmlight(content, found):
+    X, y, qid = svmlight.read_svmlight(content, "f")
+    np.testing.assert_allclose(X.toarray(), found[0], rtol=1e-14)
+    np.testing.assert_allclose(y, found[1], rtol=1e-14)
+    assert qid.tolist() == list(range(len(y)))
+
+
+READ_BACK = {
+    "arff": _arff,
+    "xml": _xml,
+    "fasta": _fasta,
+    "idx": _idx,
+    "csv": _csv,
+    "user-csv": _user_csv,
+    "mat": _mat,
+    "svmlight": _svmlight,
+}
