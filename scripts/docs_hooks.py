@@ -1,7 +1,7 @@
 """Hooks of the documentation site: pages that lie outside docs/ take part in it, and stay where they are.
 
-They are CHANGELOG.md, SECURITY.md, and results/ with every report, its table and its figures. Links are written as they
-hold in the repository; here they are turned into those of the site.
+They are CHANGELOG.md, SECURITY.md, and the pages of results/ with every report, its table and its figures. Links are
+written as they hold in the repository; here they are turned into those of the site.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md")
-#: Reports are reached from the page of results; in the menu they would be too many.
-REPORTS = ("report.md", "figures/*.svg", "table.csv")
+#: Below results/; reached from its page, in the menu they would be too many.
+REPORTS = ("summary.md", "*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages before the menu is made."""
-    reports = [path for pattern in REPORTS for path in sorted(ROOT.glob(f"results/*/*/*/{pattern}"))]
+    reports = [path for pattern in REPORTS for path in sorted(ROOT.glob(f"results/{pattern}"))]
     for path in [*(ROOT / name for name in PAGES), *reports]:
         file = File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
         if path in reports:
