@@ -207,7 +207,7 @@ class Soak:
             }
             if reached[kind]:
                 return
-            time.sleep(0.0005)
+            time.sleep(0.0005 if kind == "write" else 0.003)
 
 
 def names(folder: Path) -> frozenset[str]:

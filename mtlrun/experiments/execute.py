@@ -277,11 +277,10 @@ class _Runner:
                     broken.append(error)
                     return
                 if claimed:
-                    works[cell.key] = self._begin(cell, pool, phase)
+                    work = works[cell.key] = self._begin(cell, pool, phase)
                     self.progress.begin(cell.name)
-                    for i, part in enumerate(works[cell.key].arguments):
-                        if i not in works[cell.key].outcomes:
-                            yield (cell.key, i), part
+                    # A list: the cell may be finished, with parts of an earlier run, before the last one is looked at.
+                    yield from [((cell.key, i), p) for i, p in enumerate(work.arguments) if i not in work.outcomes]
 
         by_key = {cell.key: cell for cell in cells}
         with contextlib.closing(pool.run(phase.function, units())) as results:

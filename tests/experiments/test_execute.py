@@ -148,7 +148,7 @@ def test_force_computes_again(lab):
 SLOW = '  - {label: slow, estimator: "lab.models:Ridge", params: {slow: 0.2}}\n'
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=240):
     end = time.time() + seconds
     while not condition():
         assert time.time() < end, "nothing happened"
@@ -223,7 +223,7 @@ def test_item_14_a_signal_in_the_middle_of_a_fit(lab):
     cells = lab.output / "lab/tiny/full/cells"
     wait_for(lambda: len(list(cells.glob("*.json"))) >= 1)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert out.splitlines()[-1].split()[-1] == "130", (out, err)
     assert "Traceback" not in err
     assert records(lab)

@@ -181,6 +181,16 @@ def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
     assert store.load(key).selection == kept
 
 
+def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
+    made = lab.plan()
+    cell = made.selections[0]
+    Store(made.folder).save_parts(cell.key, {1: fit_fold(dict(cell.inputs), None, 1)})
+    assert run(made).n_ok == 4
+    kept = Store(made.folder).load(cell.key).selection
+    run(made, force=True)
+    assert Store(made.folder).load(cell.key).selection == kept
+
+
 def test_a_damaged_file_of_parts_is_no_part(lab):
     store = Store(lab.root)
     store.cells.mkdir()
