@@ -135,3 +135,15 @@ def test_labels_are_checked(loss_class):
         loss_class().check_targets(np.array([1.0, 0.0]))
     loss_class().check_targets(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
     SquaredLoss().check_targets(np.array([0.5]))
+
+
+def test_labels_of_any_positive_weight_are_checked():
+    y = np.array([1.0, 3.0])
+    LogisticLoss().check_targets(y, np.array([1.0, 0.0]))
+    with pytest.raises(ValueError, match=r"targets of LogisticLoss must be -1 or \+1, got 3"):
+        LogisticLoss().check_targets(y, np.array([1.0, 0.25]))
+
+
+def test_the_squared_hinge_is_flat_from_its_kink_on():
+    z = np.array([0.5, 1.0, 2.0])
+    np.testing.assert_array_equal(SquaredHingeLoss(3.0).hessian(z, np.ones(3)), [3.0, 0.0, 0.0])

@@ -109,3 +109,17 @@ def test_squared_trace_norm_by_hand():
     assert not SquaredTraceNorm(0.0, ridge=1.0).is_zero
     with pytest.raises(ValueError, match="ridge must be non-negative"):
         SquaredTraceNorm(1.0, ridge=-1.0)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_conjugate_of_a_norm_is_the_indicator_of_its_dual_ball(norm):
+    Z = np.array([[2.0], [0.0]])
+    assert norm(2.0).conjugate(Z) == 0.0
+    assert norm(2.0).conjugate(1.01 * Z) == np.inf
+
+
+def test_what_a_penalty_is_not_is_said_by_its_name():
+    with pytest.raises(TypeError, match="SquaredFrobenius is not a norm; use conjugate"):
+        SquaredFrobenius(1.0).polar(W)
+    with pytest.raises(TypeError, match="L21 is not a sum over columns"):
+        L21(1.0).column_polar(W)

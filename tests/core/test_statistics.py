@@ -92,6 +92,11 @@ def test_paired_tests_are_symmetric(kind):
     assert there.mean_difference == -back.mean_difference
 
 
+def test_differences_of_variance_one_are_nothing_special():
+    a = np.array([1.0, 2.0, 3.0])
+    assert s.paired_test(a, np.zeros(3), "t").pvalue == pytest.approx(stats.ttest_rel(a, np.zeros(3)).pvalue)
+
+
 def test_constant_difference_is_sure_under_t():
     result = s.paired_test([2.0, 3.0], [1.0, 2.0], "t")
     assert (result.statistic, result.pvalue) == (np.inf, 0.0)
@@ -128,6 +133,14 @@ def test_friedman_by_hand():
     result = s.friedman([[3, 2, 1], [3, 2, 1], [3, 1, 2]])
     assert result.chi2 == pytest.approx(14 / 3)
     assert result.f == pytest.approx(7.0)
+
+
+def test_two_blocks_and_two_methods_are_enough_for_friedman():
+    # Ranks (1, 2) twice: chi2 = 12/(2*2*3) (4 + 16) - 3*2*3 = 2 with chi2(1).
+    result = s.friedman([[2.0, 1.0], [2.0, 1.0]])
+    assert (result.n_blocks, result.n_methods) == (2, 2)
+    assert result.chi2 == pytest.approx(2.0)
+    assert result.chi2_pvalue == pytest.approx(stats.chi2.sf(2.0, 1))
 
 
 def test_edges_of_friedman():
