@@ -61,7 +61,7 @@ test: $(TEST) ## Run the tests; those on real files need MTLRUN_DATA, else they 
 coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do not reach; fails below 95%
 	rm -f .coverage .coverage.*
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/coverage run -m pytest $(ARGS)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest $(KERNEL_TESTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -m "not data" $(KERNEL_TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 

@@ -147,3 +147,10 @@ def test_labels_of_any_positive_weight_are_checked():
 def test_the_squared_hinge_is_flat_from_its_kink_on():
     z = np.array([0.5, 1.0, 2.0])
     np.testing.assert_array_equal(SquaredHingeLoss(3.0).hessian(z, np.ones(3)), [3.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("loss_class", LOSSES.values())
+def test_second_derivatives_have_the_shape_of_both_arguments(loss_class):
+    loss = loss_class(2.0)
+    assert loss.hessian(np.zeros((2, 1)), np.ones(3)).shape == (2, 3)
+    assert loss.hessian(np.zeros(3), np.ones((2, 1))).shape == (2, 3)
