@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
-    r"(?:<!-- (?P<note>[^>]*?) -->\n\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
+    r"(?:<!-- (?P<note>[^\n]*?) -->\n\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 _EDIT = re.compile(r"(?P<new>\S+) = (?P<old>\S+) with (?P<changes>.*)")
@@ -27,6 +27,7 @@ _CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"(?:^`?| {4}|&& )(mtlrun [a-z][^`\n]*)", re.MULTILINE)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
