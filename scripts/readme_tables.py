@@ -15,7 +15,7 @@ from mtlrun.report.checks import NOT_TESTABLE, VERDICTS
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.overview import Entry, Overview, overview_markdown, read_overview
 from mtlrun.report.reference import NOT_RUN, WITHIN
-from mtlrun.report.text import Column, Grid, markdown_grid, significant
+from mtlrun.report.text import Column, Grid, Link, markdown_grid, significant
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
@@ -53,7 +53,7 @@ def table(overview: Overview, paper: list[Entry]) -> Grid:
         judge = next((entry for entry, claim in overview.claims(entries) if claim is first), main)
         grid.rows.append(
             [
-                f"[{artefact}]({RESULTS}/{main.place}/report.md)",
+                Link(artefact, f"{RESULTS}/{main.place}/report.md"),
                 first.text.rstrip(".") if first else None,
                 f"**{first.verdict}**: {found(judge, first)}" if first else None,
                 ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v]) or None,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 HTML = "html"
 #: In place of an experiment: all of them.
 ALL = "all"
+#: Conflicts of a merge that are named one by one.
+MAX_CONFLICTS = 10
 
 
 def report(
@@ -124,9 +126,9 @@ def say_check(made: Report) -> bool:
 
 def holds_runs(folder: Path) -> bool:
     """Whether a folder is one of many runs."""
-    from mtlrun.report.overview import run_folders
+    from mtlrun.report.overview import COMPARE, run_folders
 
-    return not (folder / "run.json").is_file() and bool(run_folders(folder))
+    return not (folder / "run.json").is_file() and bool(run_folders(folder) or (folder / COMPARE).is_dir())
 
 
 def _write_page(made: Report, folder: Path) -> None:
@@ -146,9 +148,19 @@ def _write_page(made: Report, folder: Path) -> None:
 
 
 def _merge(folder: Path, other: Path) -> None:
+    """Take the cells of another folder; name those that contradict ours."""
+    from mtlrun.experiments.keys import explain
     from mtlrun.report.merge import merge
 
-    writing(folder, lambda: say(f"{other}: {merge(folder, other)}", error=True))
+    def take() -> None:
+        merged = merge(folder, other, explain=explain)
+        say(f"{other}: {merged}", error=True)
+        for line in merged.conflicts[:MAX_CONFLICTS]:
+            say(f"conflict: {line}", error=True)
+        if len(merged.conflicts) > MAX_CONFLICTS:
+            say(f"... and {len(merged.conflicts) - MAX_CONFLICTS} more conflicts", error=True)
+
+    writing(folder, take)
 
 
 def writing(place: Path, write: Callable[[], object]) -> None:

@@ -50,7 +50,7 @@ def report_many(
     if merge:
         raise UserError("--merge goes with one run", "Name the experiment or the folder of its run.")
     overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])
-    if not overview.entries:
+    if not (overview.entries or overview.comparisons):
         which = f"run of the profile {profile!r}" if profile else "run"
         raise UserError(f"{root}: no {which} here", "Make them: mtlrun reproduce all --profile quick.")
     if out is None and form in (None, HTML):

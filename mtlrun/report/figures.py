@@ -11,6 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from mtlrun.core.records import write_atomic
 from mtlrun.report.panels import Curve, Figure, HeatMap, Panel, Ranks, are_numbers
@@ -40,6 +41,8 @@ LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
 MAX_TICKS = 9
 #: More panels than this are set in rows of `PER_ROW`.
 ONE_ROW, PER_ROW = 4, 3
+#: Logarithmic axes that span less than this have ticks between the powers of ten.
+SHORT_LOG = 30
 #: Published curves: their colour is mixed with this grey.
 PALE, PALE_SHARE = (0.62, 0.62, 0.62), 0.5
 #: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
@@ -74,7 +77,17 @@ def draw(figure: Figure) -> Canvas:
         if order:
             shown = [handles[text] for text in order]
             canvas.legend(shown, order, loc="outside lower center", ncols=legend_columns, frameon=False)
+        _no_formulas(canvas)
     return canvas
+
+
+def _no_formulas(canvas: Canvas) -> None:
+    """Show dollar signs of names as they are: only the numbers at the ticks are set as formulas."""
+    texts = [text for legend in canvas.legends for text in legend.get_texts()]
+    for axes in canvas.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    for text in [*texts, *canvas.texts]:
+        text.set_parse_math(False)
 
 
 def svg(figure: Figure | Ranks) -> str:
@@ -128,8 +141,10 @@ def draw_ranks(figure: Ranks) -> Canvas:
         canvas = Canvas(figsize=(7.0, 1.2 + 0.16 * len(figure.methods)), layout="constrained")
         axes = canvas.subplots()
         colours = {m: COLOURS[i % len(COLOURS)] for i, m in enumerate(figure.methods)}
-        critical_difference_diagram(ranks, pvalues, ax=axes, color_palette=colours, text_h_margin=0.04)
+        forms = {"label_fmt_left": "{label} ({rank:.2f})\u00a0", "label_fmt_right": "\u00a0({rank:.2f}) {label}"}
+        critical_difference_diagram(ranks, pvalues, ax=axes, color_palette=colours, text_h_margin=0.04, **forms)
         canvas.suptitle(f"Average ranks by {figure.title} (1 is best; bars: Nemenyi, 0.05)", fontsize=10)
+        _no_formulas(canvas)
     return canvas
 
 
@@ -153,10 +168,9 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     numbers = are_numbers(figure.values)
     for place, curve in enumerate(panel.curves):
         _draw_curve(axes, curve, place, curve.x if numbers else [figure.values.index(x) for x in curve.x])
-    if figure.log if panel.x_log is None else panel.x_log:
-        axes.set_xscale("log")
-    if panel.log:
-        axes.set_yscale("log")
+    for name, log in (("x", figure.log if panel.x_log is None else panel.x_log), ("y", panel.log)):
+        if log:
+            _set_log(axes, name)
     if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
         theirs = [x for curve in panel.curves if curve.published for x in curve.x]
         ticks = sorted({*figure.values, min(theirs), max(theirs)}) if theirs and numbers else figure.values
@@ -172,6 +186,17 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
     axes.set_ylabel(panel.quantity)
     axes.set_title(panel.title, fontsize=9)
+
+
+def _set_log(axes: Axes, name: str) -> None:
+    """Make an axis logarithmic; a short one has ticks at 1, 2 and 5, none has numbers between its ticks."""
+    axes.set(**{f"{name}scale": "log"})
+    axis, limits = (axes.xaxis, axes.dataLim.intervalx) if name == "x" else (axes.yaxis, axes.dataLim.intervaly)
+    low, high = sorted(limits)
+    if 0 < low < high < SHORT_LOG * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: number(value, 2))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
@@ -220,7 +245,7 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
         few = len(names) <= MAX_NAMES
         size = min(8.0, NAME_POINTS / max(1, len(names)))
         places = [i + 0.5 for i in range(len(names))]
-        axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size)
+        axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
     if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
         for i, row in enumerate(values):
             for j, value in enumerate(row):

@@ -114,7 +114,9 @@ def _other_way(run: Run, theirs: CellRecord, ours: Iterable[CellRecord], explain
     """Say how a cell that the plan has under another key was computed."""
     trial = theirs.split.get("trial", 0)
     planned = {(cell.dataset, cell.method, cell.trial) for cell in run.planned}
-    if theirs.kind == SELECTION or (theirs.dataset, theirs.method, trial) not in planned:
+    if theirs.kind == SELECTION or theirs.experiment != run.info.get("id"):
+        return []
+    if (theirs.dataset, theirs.method, trial) not in planned:
         return []
     like = [r for r in ours if (r.kind, r.dataset, r.method) == (theirs.kind, theirs.dataset, theirs.method)]
     if not like or explain is None:

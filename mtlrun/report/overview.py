@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,20 +14,25 @@ from mtlrun.core.errors import DataError
 from mtlrun.report.build import Report, build_report
 from mtlrun.report.checks import NOT_TESTABLE, VERDICTS
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.folder import RUN_FILE
+from mtlrun.report.folder import RUN_FILE, read_json
 from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict
-from mtlrun.report.text import Column, Grid, Section, duration, exact, markdown_section
+from mtlrun.report.text import Column, Grid, Link, Section, duration, exact, harmless, markdown_section
 
 SCHEMA = 1
 #: Runs lie in <paper>/<artefact>/<profile> below the folder of the results.
 DEPTH = 3
-REPORT_MD = "report.md"
+#: Comparisons lie in <folder of the results>/compare/<name>.
+COMPARE = "compare"
 #: Verdicts on reference numbers, as columns and sentences call them.
 NUMBERS = {WITHIN: "within tolerance", OUTSIDE: "outside", NOT_RUN: "not run"}
 #: What may have become of cells that are not done.
 TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the limit of seconds"}
 #: Heads of columns that are not called as what they count.
-SHORT = {NOT_TESTABLE: "not testable", NOT_RUN: "numbers not run", "seconds": "computing"}
+SHORT = {NOT_TESTABLE: "not testable", "seconds": "computing"}
+#: What the columns of counts are.
+COUNTS = (
+    "* Columns: cells; claims by verdict; reference numbers within tolerance, outside it, not run; time of computing."
+)
 _T = TypeVar("_T")
 
 
@@ -56,6 +61,22 @@ class Entry:
         return self.id.partition("/")[0]
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What ``mtlrun compare`` left in a folder.
+
+    Attributes
+    ----------
+    place : str
+        Its folder, as for `Entry`.
+    title, verdict : str
+    """
+
+    place: str
+    title: str
+    verdict: str
+
+
 @dataclass
 class Overview:
     """Runs, and what they say together.
@@ -72,12 +93,15 @@ class Overview:
         The only profile that was looked at.
     command : str or None
         One line that makes all of it.
+    comparisons : list of Comparison
+        Of methods on people's own data; with a profile there are none.
     """
 
     entries: list[Entry]
     left_out: dict[str, str] = field(default_factory=dict)
     profile: str | None = None
     command: str | None = None
+    comparisons: list[Comparison] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -138,13 +162,21 @@ class Linked:
     section : Section
     places : list of str
         Run folder of every row; empty for none.
+    page : str
+        Name of the page in such a folder, without its ending.
     anchor : str
-        Part of the report.
+        Part of the page.
     """
 
     section: Section
-    places: Sequence[str]
+    places: Sequence[str] = ()
+    page: str = "report"
     anchor: str = ""
+
+    def addresses(self, ending: Callable[[str], str]) -> list[str]:
+        """Return where the rows lead; `ending` gets the path of a page without its ending."""
+        paths = (f"{place}/{self.page}" for place in self.places)
+        return [f"{path}.{ending(path)}{'#' * bool(self.anchor)}{self.anchor}" for path in paths]
 
 
 def run_folders(root: Path) -> list[Path]:
@@ -172,10 +204,21 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
                 found.entries.append(Entry(place, build_report(folder)))
             except DataError as error:
                 found.left_out[place] = str(error.message)
+    if profile is None:
+        found.comparisons = _comparisons(root)
     have = {entry.id for entry in found.entries}
     for name in known:
         if name not in have and name.partition("/")[0] in found.papers:
             found.left_out.setdefault(name, "no run here")
+    return found
+
+
+def _comparisons(root: Path) -> list[Comparison]:
+    found = []
+    for path in sorted(Path(root).glob(f"{COMPARE}/*/leaderboard.json")):
+        content = read_json(path) or {}
+        place = path.parent.relative_to(root).as_posix()
+        found.append(Comparison(place, str(content.get("title", place)), str(content.get("verdict", ""))))
     return found
 
 
@@ -191,12 +234,17 @@ def overview_sections(overview: Overview) -> list[Linked]:
     claims = Grid([Column(name) for name in ("claim", "run", "verdict", "text", "why")])
     judged = overview.claims()
     claims.rows = [[c.id, e.place, c.verdict, c.text, c.why] for e, c in judged]
+    compared = Grid([Column(name) for name in ("comparison", "title", "verdict")])
+    compared.rows = [[c.place, c.title, c.verdict] for c in overview.comparisons]
     lost = Grid([Column("artefact"), Column("why")], [[name, why] for name, why in overview.left_out.items()])
     found = [
-        Linked(Section("Papers", cites, [papers]), []),
+        Linked(Section("Papers", [*cites, *([COUNTS] if groups else [])], [papers])),
         Linked(Section("Runs", [], [runs]), [e.place for e in overview.entries]),
-        Linked(Section("Claims", [], [claims]), [e.place for e, _ in judged], "claims"),
-        Linked(Section("Left out", [], [lost]), []),
+        Linked(Section("Claims", [], [claims]), [e.place for e, _ in judged], anchor="claims"),
+        Linked(
+            Section("Comparisons of methods", [], [compared]), [c.place for c in overview.comparisons], "leaderboard"
+        ),
+        Linked(Section("Left out", [], [lost])),
     ]
     return [linked for linked in found if any(grid.rows for grid in linked.section.grids)]
 
@@ -208,10 +256,10 @@ def overview_markdown(overview: Overview) -> str:
     for linked in overview_sections(overview):
         section = linked.section
         grids = [Grid(grid.columns, [list(row) for row in grid.rows]) for grid in section.grids]
-        for row, place in zip(grids[0].rows, linked.places, strict=False):
-            row[0] = f"[{row[0]}]({place}/{REPORT_MD}{'#' * bool(linked.anchor)}{linked.anchor})"
+        for row, address in zip(grids[0].rows, linked.addresses(lambda path: "md"), strict=False):
+            row[0] = Link(row[0], address)
         blocks.append(markdown_section(Section(section.title, section.lines, grids)))
-    return "\n\n".join(blocks) + "\n"
+    return harmless("\n\n".join(blocks) + "\n")
 
 
 def overview_json(overview: Overview) -> str:
@@ -230,15 +278,18 @@ def overview_json(overview: Overview) -> str:
             {"id": c.id, "run": e.place, "verdict": c.verdict, "text": c.text, "why": c.why}
             for e, c in overview.claims()
         ],
+        "comparisons": [asdict(comparison) for comparison in overview.comparisons],
         "left_out": overview.left_out,
     }
     return json.dumps(exact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _grid(columns: Sequence[str], rows: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> Grid:
-    """Return a table of runs or papers: what names them, then counts; kinds of trouble that none has are left out."""
+    """Return a table of runs or papers: what names them, then counts; what says nothing is left out."""
     counts = rows[0][1] if rows else {}
-    shown = [name for name in counts if name not in TROUBLE or any(count[name] for _, count in rows)]
+    plain = ["done"] * all(count["done"] == count["cells"] for _, count in rows)
+    plain += [name for name in TROUBLE if not any(count[name] for _, count in rows)]
+    shown = [name for name in counts if name not in plain]
     kinds = [Column(SHORT.get(name, name), "duration" if name == "seconds" else "count") for name in shown]
     first = [Column(name, "count" if name == "artefacts" else "text") for name in columns]
     return Grid([*first, *kinds], [[*head, *(count[name] for name in shown)] for head, count in rows])

@@ -10,7 +10,6 @@ from mtlrun.report.build import Report
 from mtlrun.report.html import html_index, html_report
 from mtlrun.report.overview import (
     DEPTH,
-    REPORT_MD,
     Overview,
     overview_json,
     overview_markdown,
@@ -65,9 +64,10 @@ def write_overview(overview: Overview, root: Path, forms: tuple[str, ...] = FORM
 def _html(overview: Overview, root: Path) -> str:
     """Return a page; it leads to the pages of the runs, to their Markdown where no page was made."""
     tables = overview_sections(overview)
-    pages = {
-        e.place: f"{e.place}/{PAGE if (Path(root) / e.place / PAGE).is_file() else REPORT_MD}" for e in overview.entries
-    }
-    links = [[f"{pages[place]}{'#' * bool(t.anchor)}{t.anchor}" for place in t.places] for t in tables]
+
+    def ending(path: str) -> str:
+        return "html" if (Path(root) / f"{path}.html").is_file() else "md"
+
+    links = [table.addresses(ending) for table in tables]
     lines = [*overview.summary, *([f"Made with `{overview.command}`."] if overview.command else [])]
     return html_index(overview.title, lines, [t.section for t in tables], links)

@@ -106,7 +106,7 @@ def _print_axis(console: Console, report: Report) -> None:
         dataset, quantity = grid.rows[0][:2]
         short = _without(_without(grid, "dataset"), "quantity")
         console.print(Text(f"{dataset}: {quantity}", style="bold"))  # a table breaks a title that is wider than itself
-        console.print(_table("", short, []))
+        _print_in_parts(console, short)
 
 
 def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -> None:
@@ -121,13 +121,18 @@ def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -
     quantities = [i for i in range(len(grid.columns)) if i not in names]
     texts = grid.texts()
     heads = [" / ".join(row[i] for i in names) for row in texts]
-    start = 0
-    while start < len(texts):  # as many as fit side by side
-        stop = len(texts)
+    columns = [Column("quantity"), *(Column(head, "number") for head in heads)]
+    _print_in_parts(console, Grid(columns, [[grid.columns[i].name, *(row[i] for row in texts)] for i in quantities]))
+
+
+def _print_in_parts(console: Console, grid: Grid) -> None:
+    """Print a table whose heads are not wrapped: as many columns as fit beside the first one, then the next ones."""
+    start, end = 1, len(grid.columns)
+    while start < end:
+        stop = end
         while True:
-            columns = [Column("quantity"), *(Column(head, "number") for head in heads[start:stop])]
-            lines = [[grid.columns[i].name, *(row[i] for row in texts[start:stop])] for i in quantities]
-            table = _table("", Grid(columns, lines), [])
+            part = [0, *range(start, stop)]
+            table = _table("", Grid([grid.columns[i] for i in part], [[row[i] for i in part] for row in grid.rows]), [])
             if stop == start + 1 or _fits(console, table):
                 break
             stop -= 1

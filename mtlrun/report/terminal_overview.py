@@ -33,6 +33,8 @@ def print_overview(console: Console, overview: Overview) -> None:
         if failed:
             text = f"{entry.place}: {failed} cell{'s' * (failed > 1)}, see its report.md"
             print_verdict(console, "failed", text, style="red")
+    for comparison in overview.comparisons:
+        print_verdict(console, "comparison", f"{comparison.place}: {comparison.verdict}", style="bold")
     for name, why in overview.left_out.items():
         print_verdict(console, "left out", f"{name}: {why}", style="yellow")
     for line in overview.summary:

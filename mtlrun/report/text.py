@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from mtlrun.core.visible import table_text
 
 MISSING = "-"
 
@@ -26,6 +29,17 @@ class Column:
 
     name: str
     kind: str = "text"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A value that leads somewhere: its text, and an address that we made ourselves."""
+
+    text: str
+    address: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass
@@ -125,11 +139,16 @@ def exact(value: Any) -> Any:
 def markdown_grid(grid: Grid) -> str:
     """Return an aligned Markdown table."""
     headers = [escape_markdown(c.name) for c in grid.columns]
-    body = [[escape_markdown(cell) for cell in row] for row in grid.texts()]
+    body = [[_markdown_cell(v, c.kind) for v, c in zip(row, grid.columns, strict=True)] for row in grid.rows]
     right = [c.kind != "text" for c in grid.columns]
     widths = [max(3, *(len(row[i]) for row in [headers, *body])) for i in range(len(headers))]
     rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
     return "\n".join("| " + " | ".join(pad(row, widths, right)) + " |" for row in [headers, rule, *body])
+
+
+def _markdown_cell(value: Any, kind: str) -> str:
+    text = escape_markdown(show(value, kind))
+    return f"[{text}]({value.address})" if isinstance(value, Link) else text
 
 
 def markdown_section(section: Section) -> str:
@@ -144,9 +163,13 @@ def csv_grid(grid: Grid) -> str:
     """Return a table as CSV: raw numbers, empty where unknown."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([c.name for c in grid.columns])
-    writer.writerows([["" if v is None else exact(v) for v in row] for row in grid.rows])
+    writer.writerow([table_text(c.name) for c in grid.columns])
+    writer.writerows([["" if v is None else _csv_value(v) for v in row] for row in grid.rows])
     return stream.getvalue()
+
+
+def _csv_value(value: Any) -> Any:
+    return table_text(value) if isinstance(value, str) else exact(value)
 
 
 def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
@@ -156,9 +179,18 @@ def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> lis
 
 def escape_markdown(text: str) -> str:
     """Keep a cell on one line and its bars from ending it."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return harmless(" ".join(text.split()).replace("|", "\\|").replace("](", "]\\("))
 
 
+def harmless(markdown: str) -> str:
+    """Keep what looks like a tag of HTML from being one."""
+    return _TAG.sub("&lt;", markdown)
+
+
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+#: First character beyond those of European languages.
+END_OF_T1 = 0x180
+_GREEK = "alpha beta gamma delta lambda mu rho sigma tau omega"
 _TEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -170,12 +202,20 @@ _TEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "±": r"$\pm$",
+    "×": r"$\times$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "’": "'",
+    **{letter: rf"$\{name}$" for letter, name in zip("αβγδλμρστω", _GREEK.split(), strict=True)},
 }
 
 
 def escape_tex(text: str) -> str:
-    """Escape every character that LaTeX would interpret."""
-    return "".join(_TEX.get(c, c) for c in " ".join(text.split()))
+    """Escape every character that LaTeX would interpret; what its T1 fonts do not have becomes a question mark."""
+    return "".join(_TEX.get(c, c if ord(c) < END_OF_T1 else "?") for c in " ".join(text.split()))
 
 
 def tex_grid(grid: Grid, align: str | None = None) -> str:

@@ -22,12 +22,23 @@ from mtlrun.report.text import (
     csv_grid,
     escape_tex,
     exact,
+    harmless,
     markdown_grid,
     markdown_section,
     tex_grid,
 )
 
 SCHEMA = 1
+#: What a document needs around report.tex.
+TEX_HEAD = """\
+% Tables of a run of mtlrun, to be set in a document such as
+%   \\documentclass{article}
+%   \\usepackage[utf8]{inputenc}
+%   \\usepackage[T1]{fontenc}
+%   \\usepackage{booktabs}
+%   \\begin{document}
+%   \\input{report.tex}
+%   \\end{document}"""
 
 
 def markdown(report: Report) -> str:
@@ -50,7 +61,7 @@ def markdown(report: Report) -> str:
         numbers = markdown_grid(reference_grid(report.references))
         blocks.append(markdown_section(Section("Reference numbers", [TOLERANCE_RULE, numbers])))
     blocks += [markdown_section(section) for section in report.sections]
-    return "\n\n".join(blocks) + "\n"
+    return harmless("\n\n".join(blocks) + "\n")
 
 
 def markdown_table(report: Report) -> str:
@@ -98,7 +109,7 @@ def json_report(report: Report) -> str:
 def latex(report: Report) -> str:
     """Return report.tex: the table and the reference numbers as booktabs tables, to be input in a document."""
     name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
-    blocks = ["% needs \\usepackage{booktabs}", _tex_table(name, reading_grid(report.run, report.rows))]
+    blocks = [TEX_HEAD, _tex_table(name, reading_grid(report.run, report.rows))]
     if report.claims:
         grid = Grid([Column("claim"), Column("text"), Column("verdict")])
         grid.rows = [[c.id, c.text, c.verdict] for c in report.claims]

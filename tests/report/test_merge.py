@@ -89,6 +89,37 @@ def test_only_folders_of_runs_are_merged(halves, tmp_path):
         merge(halves[1], tmp_path)
 
 
+def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):
+    whole, first, _ = halves
+    path = whole / "cells" / "alpha-APG-RMTL-0.json"
+    record = CellRecord.from_json(path.read_text())
+    record.metrics["auc"] += 0.01
+    record.seconds["fit"] *= 2
+    path.write_text(record.to_json())
+    before = (first / "cells" / path.name).read_bytes()
+    done = CliRunner().invoke(app, ["report", str(first), "--merge", str(whole)])
+    assert "conflict: alpha / APG-RMTL / trial 0: auc is 0.71 here and 0.72 there; ours is kept" in done.stderr
+    assert done.stderr.count("conflict: ") == 1
+    assert (first / "cells" / path.name).read_bytes() == before
+
+
+def test_a_cell_of_another_version_is_named_with_what_changed(halves):
+    _, first, second = halves
+    for folder, code in ((first, "a"), (second, "b")):
+        for path in sorted((folder / "cells").glob("alpha-APG*.json")):
+            record = CellRecord.from_json(path.read_text())
+            record.inputs = {"code": {"mtlrun/solvers/apg.py": code}, "dataset": {"id": "alpha"}}
+            path.write_text(record.to_json())
+            if code == "b":
+                record.key = "other-version"
+                path.unlink()
+                (folder / "cells" / "other-version.json").write_text(record.to_json())
+    done = CliRunner().invoke(app, ["report", str(first), "--merge", str(second)])
+    line = "alpha / APG-RMTL / trial 1: computed there in another way, not taken: code changed (mtlrun/solvers/apg.py)"
+    assert f"conflict: {line}" in done.stderr
+    assert "PARTIAL RUN: 5 of 6 cells done" in done.stdout
+
+
 def test_the_command(halves):
     _, first, second = halves
     done = CliRunner().invoke(app, ["report", str(first), "--merge", str(second)])
