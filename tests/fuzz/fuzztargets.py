@@ -163,7 +163,7 @@ def read_training(content: bytes) -> None:
 
 def read_data_card(content: bytes) -> None:
     """Read and check the card of a data set."""
-    found = re.search(rb"^id: ([a-z0-9-]+)$", content, re.MULTILINE)
+    found = re.search(rb"^id: ([a-z0-9-]{1,99})$", content, re.MULTILINE)
     read_card(_written(content, found[1].decode() if found else NAME))
 
 

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from mtlrun.data.files import EXPANDED_BYTES, EXPANDED_TIMES
+
 #: Bytes per value of the data types that numbers may have.
 SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 INT8, INT32, UINT32, MATRIX, COMPRESSED = 1, 5, 6, 14, 15
@@ -60,10 +62,20 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         element = _element(whole, start, order, padded=False)
         start = element.end
         if element.type == COMPRESSED:
-            element = _element(memoryview(zlib.decompress(element.data)), 0, order)
+            element = _element(memoryview(_decompressed(element.data, len(content))), 0, order)
         _expect(element.type == MATRIX, "an element that is no array")
         name, kind = _check_array(element.data, order, wanted)
         found[name] = kind
+    return found
+
+
+def _decompressed(data: memoryview, size: int) -> bytes:
+    """Return a compressed element of a file of `size` bytes, unless it is out of all proportion."""
+    limit = max(EXPANDED_BYTES, EXPANDED_TIMES * size)
+    tool = zlib.decompressobj()
+    found = tool.decompress(data, limit)
+    _expect(tool.eof or len(found) < limit, f"a variable that expands to more than {limit} bytes")
+    _expect(tool.eof, "compressed data that end too early")
     return found
 
 
