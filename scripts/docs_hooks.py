@@ -42,3 +42,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return posixpath.relpath(target.removeprefix("docs/"), posixpath.dirname(uri) or ".")
 
     return _LINK.sub(moved, markdown)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """End sentences before the formulas of docstrings with one colon: the second one is reStructuredText."""
+    return html.replace("::</p>", ":</p>")
