@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from mtlrun.core.arrays import as_array, check_finite
+from mtlrun.core.arrays import as_array, as_design, check_finite, is_sparse
 from mtlrun.core.errors import suggest
 
 # Eigenvalues of a precomputed kernel above minus this times the largest count as rounding.
@@ -37,6 +37,7 @@ class Kernel(ABC):
         ----------
         X, Z : ndarray or sparse matrix of shape (n, d), (m, d)
         """
+        X, Z = _canonical(X), None if Z is None else _canonical(Z)
         K = self._raw(X, X if Z is None else Z)
         if not self.normalise:
             return K
@@ -53,6 +54,11 @@ class Kernel(ABC):
     @abstractmethod
     def _diagonal(self, X: Any) -> np.ndarray:
         """Return k(x, x) of all rows, before it is normalised."""
+
+
+def _canonical(X: Any) -> Any:
+    """Return a sparse X with duplicate entries summed: norms of rows would take them one by one."""
+    return as_design(X) if is_sparse(X) else X
 
 
 @dataclass(frozen=True)

@@ -173,8 +173,6 @@ def test_sparse_forms_of_the_same_numbers_give_the_same_model(matrix, name, layo
     data = matrix.arrange(name, layout, *matrix.problem())
     data["X"] = SPARSE[form](data["X"])
     before = matrix.digest(*data.values())
-    if form == "CSR with duplicates" and name.endswith("MKLClassifier"):
-        pytest.xfail("Gaussian kernels take duplicate entries of new rows for entries of their own")
     if form == "64-bit indices" and name in BY_SCIKIT_LEARN:
         with pytest.raises(ValueError, match="32-bit integer indices"):
             matrix.fit(matrix.make(name), data)
