@@ -62,6 +62,7 @@ def draw(figure: Figure) -> Canvas:
         widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
+        height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
         canvas = Canvas(figsize=(width * columns, height * lines + 0.3 + legend_height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
         for axes, panel in zip(grid[:count], figure.panels, strict=True):
@@ -228,6 +229,17 @@ def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
     )
 
 
+def _name_points(names: Sequence[str]) -> float:
+    """Return the size of the names beside a matrix."""
+    return min(8.0, NAME_POINTS / max(1, len(names)))
+
+
+def _names_height(panel: HeatMap) -> float:
+    """Return the inches that the names below a matrix take."""
+    names = panel.columns if len(panel.columns) <= MAX_NAMES else []
+    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+
+
 def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     """Draw a matrix, its first row on top; as shapes, so that the file holds no picture made of dots."""
     present = [v for row in panel.values for v in row if v is not None]
@@ -243,7 +255,7 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     axes.grid(visible=False)
     for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
         few = len(names) <= MAX_NAMES
-        size = min(8.0, NAME_POINTS / max(1, len(names)))
+        size = _name_points(names)
         places = [i + 0.5 for i in range(len(names))]
         axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
     if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:

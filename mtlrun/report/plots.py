@@ -11,7 +11,7 @@ from mtlrun.report.comparison import rank_methods
 from mtlrun.report.curves import trace_figures
 from mtlrun.report.folder import Run, read_run
 from mtlrun.report.matrices import matrix_figures
-from mtlrun.report.panels import Figure, Ranks, file_name
+from mtlrun.report.panels import Figure, Panel, Ranks, file_name
 from mtlrun.report.paths import path_figures
 from mtlrun.report.ranking import rank_groups
 from mtlrun.report.table import Row, build_rows
@@ -68,13 +68,13 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
         "path": lambda: path_figures(run, parameter),
     }
     figures = makers[kind]()
-    if dataset is not None and figures:
+    if not figures:
+        raise _nothing(folder, kind, parameter, [name for name, make in makers.items() if make()], run)
+    if dataset is not None:
         chosen = [f for f in figures if f.name == file_name(dataset) or f.name.startswith(f"{file_name(dataset)}-")]
         if not chosen:
             raise UnknownNameError("figure", file_name(dataset), [f.name for f in figures])
         figures = chosen
-    if not figures:
-        raise UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind]}.")
     from mtlrun.report.figures import write_drawing
 
     paths = []
@@ -83,6 +83,15 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
         write_drawing(figure, path)
         paths.append(path)
     return paths
+
+
+def _nothing(folder: Path, kind: str, parameter: str | None, fitting: Sequence[str], run: Run) -> UserError:
+    """Say why there is nothing to draw, and what there is."""
+    if kind == "path" and parameter is not None and (figures := path_figures(run)):
+        names = {panel.axis or "" for figure in figures for panel in figure.panels if isinstance(panel, Panel)}
+        return UnknownNameError("parameter of the searches", parameter, names)
+    others = f" This run has something for --kind {', '.join(fitting)}." if fitting else ""
+    return UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind]}.{others}")
 
 
 def rank_diagrams(run: Run, rows: list[Row]) -> list[Ranks]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -83,6 +85,16 @@ def test_several_data_sets_are_several_files(searched, tmp_path):
 def test_nothing_to_draw_is_told_with_what_is_needed(maker, tmp_path, kind):
     with pytest.raises(UserError, match="nothing to draw"):
         plot(maker.fill().write(), kind, tmp_path / "a.svg")
+
+
+def test_what_there_is_instead_is_told(searched, tmp_path):
+    folder = searched.write()
+    with pytest.raises(UserError) as found:
+        plot(folder, "trace", tmp_path / "a.svg")
+    assert re.search(r"This run has something for --kind .*path\.$", found.value.remedy)
+    with pytest.raises(UnknownNameError) as found:
+        plot(folder, "path", tmp_path / "a.svg", parameter="alpho")
+    assert found.value.remedy == "Did you mean 'alpha'?"
 
 
 def test_the_command(searched, tmp_path):
