@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.core.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.core.yamlmarks import Document, KeyPath, Problem, load_file, render
 from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import FIXED, crosscheck
@@ -168,26 +168,38 @@ def bases_of(document: Document, path: Path) -> list[Document]:
 
     Raises
     ------
-    UnknownNameError
-        If there is no such experiment.
     ConfigError
-        If files extend each other in a circle, or one of them is no experiment file.
+        If there is no such experiment, files extend each other in a circle, or one of them is no experiment file.
     """
     bases: list[Document] = []
     seen = [path.resolve()]
     while isinstance(document.data, dict) and isinstance(document.data.get("extends"), str):
         name = document.data["extends"]
-        path = path.parent / name if name.endswith((".yaml", ".yml")) else find(name)
+        path = _extended(document, path, name)
         if path.resolve() in seen:
             raise ConfigError(f"{document.name}: extends {name!r}, which extends this file")
-        if not path.is_file():
-            raise ConfigError(f"{document.name}: there is no file {name} to extend")
         seen.append(path.resolve())
         document = load_file(path, shown_path(path))
         if not isinstance(document.data, dict) or _is_training(document):
             raise ConfigError(f"{document.name}: no experiment, so that none can extend it")
         bases.insert(0, document)
     return bases
+
+
+def _extended(document: Document, path: Path, name: str) -> Path:
+    """Return the file that a document at `path` extends."""
+    if not name.endswith((".yaml", ".yml")):
+        try:
+            return find(name)
+        except UnknownNameError as error:
+            raise ConfigError(f"{document.name}: extends an {error.message}", error.remedy) from None
+    try:
+        there = (path.parent / name).is_file()
+    except OSError:  # too long a name
+        there = False
+    if not there:
+        raise ConfigError(f"{document.name}: there is no file {shorten(name, 100)} to extend")
+    return path.parent / name
 
 
 def _layers(document: Document, bases: list[Document], profile: str, overrides: list[str]) -> Layers:

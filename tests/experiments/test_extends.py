@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.core.errors import ConfigError
 from mtlrun.experiments.load import load_experiment, validate_file
 
 CHILD = """\
@@ -84,7 +84,7 @@ def test_circles_and_missing_files_are_refused(lab, child):
     (lab.root / "base.yaml").unlink()
     with pytest.raises(ConfigError, match="no file base"):
         child()
-    with pytest.raises(UnknownNameError, match="dcrmtl/tabel2"):
+    with pytest.raises(ConfigError, match="dcrmtl/tabel2"):
         load_experiment(lab.write(CHILD.replace("base.yaml", "dcrmtl/tabel2"), "child.yaml"))
 
 
