@@ -28,9 +28,9 @@ def test_every_run_is_linked_and_links_lead_somewhere(made):
     assert [link for link in links if not link.startswith("http") and not (ROOT / link.split("#")[0]).exists()] == []
     artefacts = {"/".join(path.parts[-4:-2]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
     assert [name for name in artefacts if f"[{name}](" not in readme] == []
-    listed = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    summary = made["texts"](ROOT)["results/summary.md"]
     runs = {"/".join(path.parts[-4:-1]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
-    assert [name for name in sorted(runs) if f"({name}/report.md)" not in listed] == [], "rows of results/README.md"
+    assert [name for name in sorted(runs) if f"[{name}]({name}/report.md)" not in summary] == []
 
 
 def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
