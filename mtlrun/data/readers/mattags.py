@@ -53,7 +53,8 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
     zlib.error
         If a compressed element is damaged.
     """
-    if len(content) < 128 or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI"):
+    # A zero among the first four bytes makes scipy read the file as one of version 4.
+    if len(content) < 128 or 0 in content[:4] or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI"):
         raise ValueError("no header of a MATLAB file of version 5 to 7")
     order = "<" if content[126:128] == b"IM" else ">"
     found: dict[str, str] = {}
