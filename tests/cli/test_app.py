@@ -125,8 +125,8 @@ def test_closed_pipe_is_no_error():
 
 
 def test_messages_have_no_markup(mtlrun, failing):
-    failing(DataError("[bold]x[/bold] :smile: " + "long " * 60))
-    assert mtlrun("show", "x").stderr == "error: [bold]x[/bold] :smile: " + "long " * 60 + "\n"
+    failing(DataError("[bold]x[/bold] :smile: " + "long " * 60 + "end"))
+    assert mtlrun("show", "x").stderr == "error: [bold]x[/bold] :smile: " + "long " * 60 + "end\n"
 
 
 def test_list_is_one_line_per_entry_outside_a_terminal(mtlrun):
