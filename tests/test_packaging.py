@@ -93,7 +93,7 @@ def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
     assert len(names) > 20
     for name in names:
         about = metadata.metadata(name)
-        told = [about["License-Expression"] or "", (about["License"] or "").split("\n")[0][:100]]
+        told = [about.get("License-Expression") or "", (about.get("License") or "").split("\n")[0][:100]]
         told += [line for line in about.get_all("Classifier") or [] if line.startswith("License")]
         assert any(told), f"{name} names no licence"
         # A GPL with the exception for the run-time library of GCC binds nobody who links it.

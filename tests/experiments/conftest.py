@@ -193,6 +193,12 @@ class Lab:
         )
 
 
+def _dismiss_workers() -> None:
+    """End the processes that joblib keeps: they know the modules and paths of the test that started them, only."""
+    if "joblib.externals.loky.reusable_executor" in sys.modules:
+        sys.modules["joblib.externals.loky.reusable_executor"].get_reusable_executor().shutdown(wait=True)
+
+
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
@@ -200,8 +206,8 @@ def lab(tmp_path, monkeypatch):
     made = Lab(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    _dismiss_workers()
     yield made
-    if "joblib.externals.loky.reusable_executor" in sys.modules:  # its workers know this laboratory's modules
-        sys.modules["joblib.externals.loky.reusable_executor"].get_reusable_executor().shutdown(wait=True)
+    _dismiss_workers()
     for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
         del sys.modules[name]

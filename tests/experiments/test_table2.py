@@ -32,7 +32,10 @@ def test_the_bare_name_is_the_table_of_the_first_paper():
     assert (experiment.id, experiment.profile) == ("dcrmtl/table2", "quick")
     assert [m.label for m in experiment.spec.methods] == LABELS
     assert experiment.paper_datasets == ("enron", "delicious", "eurlex-dc", "mediamill")
-    assert [claim.id for claim in experiment.spec.claims] == [f"dcrmtl-{i}" for i in range(1, 8)]
+    own = [claim.id for claim in experiment.spec.claims if not claim.id.endswith("-simulated")]
+    assert own == [f"dcrmtl-{i}" for i in range(1, 8)]
+    # What the paper says of EUR-Lex is also asked of the stand-in.
+    assert {c.id for c in experiment.spec.claims} - set(own) == {"dcrmtl-1-simulated", "dcrmtl-4-simulated"}
 
 
 @pytest.mark.parametrize("profile", ["quick", "real", "full"])
