@@ -165,7 +165,8 @@ def _members(path: Path) -> list[tuple[str, int]]:
         with open_zip(path) as archive:
             infos = archive.infolist()
             refuse_bomb(infos, path.stat().st_size, str(path))
-            return [(info.filename, info.file_size) for info in infos if not info.is_dir()]
+            # A name that begins with NUL is read as an empty one.
+            return [(info.filename, info.file_size) for info in infos if info.filename and not info.is_dir()]
     found: dict[str, int] = {}
     with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
         for number, info in enumerate(tar, start=1):
