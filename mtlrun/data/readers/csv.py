@@ -376,6 +376,8 @@ def _explain(
 
 def _position(line: str, delimiter: str | None, k: int) -> int:
     """Return the 1-based character column where cell k starts (exact when no cell is quoted)."""
-    pattern = r"\S+" if delimiter is None else rf"[^{re.escape(delimiter)}\r\n]*(?:{re.escape(delimiter)}|$)"
-    starts = [m.start() for m in re.finditer(pattern, line)]
+    if delimiter is None:
+        starts = [m.start() for m in re.finditer(r"\S+", line)]
+    else:
+        starts = [0, *(m.end() for m in re.finditer(re.escape(delimiter), line)), len(line.rstrip("\r\n"))]
     return starts[min(k, len(starts) - 1)] + 1
