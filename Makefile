@@ -31,24 +31,9 @@ $(RUN): pyproject.toml scripts/venv.sh
 	@scripts/venv.sh $(VENV)
 	@touch $@
 
-$(TEST): pyproject.toml scripts/venv.sh
-	@scripts/venv.sh $(VENV) test
-	@touch $@ $(RUN)
-
-$(DEV): pyproject.toml scripts/venv.sh
-	@scripts/venv.sh $(VENV) dev
-	@touch $@ $(RUN)
-
-$(COVERAGE): pyproject.toml scripts/venv.sh
-	@scripts/venv.sh $(VENV) coverage
-	@touch $@ $(RUN)
-
-$(MUTATION): pyproject.toml scripts/venv.sh
-	@scripts/venv.sh $(VENV) mutation
-	@touch $@ $(RUN)
-
-$(DOCS): pyproject.toml scripts/venv.sh
-	@scripts/venv.sh $(VENV) docs
+# .installed-EXTRA
+$(VENV)/.installed-%: pyproject.toml scripts/venv.sh
+	@scripts/venv.sh $(VENV) $*
 	@touch $@ $(RUN)
 
 reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo (demo needs no download)
