@@ -51,9 +51,9 @@ def load_class(name: str) -> type:
             "The module must be installed or on PYTHONPATH.",
         ) from error
     found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and hasattr(found, "fit")):
+    if not _is_estimator(found):
         what = "no such class" if found is None else "no class with a fit method"
-        near = suggest(class_name, [n for n, value in vars(module).items() if isinstance(value, type)])
+        near = suggest(class_name, [n for n, value in vars(module).items() if _is_estimator(value)])
         raise ConfigError(
             f"{name!r}: {class_name!r} is {what} in {module_name!r}", f"Did you mean {near[0]!r}?" if near else None
         )
@@ -90,6 +90,10 @@ def build(spec: str | Mapping[str, Any]) -> Any:
         except (ValueError, AttributeError) as error:
             raise ConfigError(f"{name}: {error}") from error
     return estimator
+
+
+def _is_estimator(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "fit")
 
 
 def _is_spec(value: Any) -> bool:

@@ -57,12 +57,14 @@ def constructor(class_path: str) -> Constructor | None:
     Raises
     ------
     ConfigError
-        If the module or the class does not exist, or the source is no Python.
+        If the module or the class does not exist, the class has no `fit`, or the source is no Python.
     """
     module, name = _existing_module(class_path)
     found = _find(module, name, ast.ClassDef)
     if found is None:
         raise ConfigError(f"module {module!r} defines no class {name!r}", _near(module, name, ast.ClassDef))
+    if not _may_have(*found, "fit", _MAX_HOPS):
+        raise ConfigError(f"{class_path!r} is no estimator: the class has no fit")
     return _constructor_of(*found, _MAX_HOPS)
 
 
@@ -188,3 +190,17 @@ def _constructor_of(module: str, node: ast.ClassDef, hops: int) -> Constructor |
         if inherited is not None:
             return inherited
     return None
+
+
+def _may_have(module: str, node: ast.ClassDef, name: str, hops: int) -> bool:
+    """Tell whether a class has a method, as far as sources tell: yes wherever it may come from elsewhere."""
+    names = {getattr(item, "name", getattr(item, "id", None)) for part in node.body for item in ast.walk(part)}
+    if node.decorator_list or node.keywords or name in names:
+        return True
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id == "object":
+            continue
+        found = _find(module, base.id, ast.ClassDef) if isinstance(base, ast.Name) and hops else None
+        if found is None or _may_have(*found, name, hops - 1):
+            return True
+    return False

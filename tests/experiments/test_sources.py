@@ -14,9 +14,34 @@ def test_constructor_is_found_in_the_class_its_base_or_behind_a_re_export(lab):
     assert constructor("lab.models:Broken") == Constructor(("alpha", "slow", "warm_start"))
     assert constructor("lab.models:Noisy") == Constructor(("alpha", "random_state"))
     assert "alpha" in constructor("sklearn.linear_model:Ridge").names
-    lab.models.write_text("class Any:\n    def __init__(self, a, **rest): ...\nclass Bare: ...\n")
+    lab.models.write_text(
+        "class Any:\n    fit = None\n    def __init__(self, a, **rest): ...\nclass Bare:\n    def fit(self): ...\n"
+    )
     assert constructor("lab.models:Any") == Constructor(("a",), open=True)
     assert constructor("lab.models:Bare") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("class A: ...", True),
+        ("class B(object):\n    def predict(self): ...\nclass A(B): ...", True),
+        ("class B:\n    def fit(self): ...\nclass A(B): ...", False),
+        ("class A:\n    if 1:\n        def fit(self): ...", False),
+        ("@something\nclass A: ...", False),
+        ("class A(metaclass=B): ...", False),
+        ("class A(made(1)): ...", False),
+        ("from elsewhere import B\nclass A(B): ...", False),
+        ("class A(A): ...", False),
+    ],
+)
+def test_classes_that_can_have_no_fit_are_refused(lab, source, refused):
+    lab.models.write_text(source)
+    if refused:
+        with pytest.raises(ConfigError, match="'lab.models:A' is no estimator: the class has no fit"):
+            constructor("lab.models:A")
+    else:
+        constructor("lab.models:A")
 
 
 @pytest.mark.parametrize(
