@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.methods import METHODS, MethodInfo
@@ -92,7 +92,7 @@ def build(spec: str | Mapping[str, Any]) -> Any:
     return estimator
 
 
-def _is_estimator(value: Any) -> bool:
+def _is_estimator(value: Any) -> TypeGuard[type]:
     return isinstance(value, type) and hasattr(value, "fit")
 
 

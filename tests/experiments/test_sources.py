@@ -38,7 +38,7 @@ def test_constructor_is_found_in_the_class_its_base_or_behind_a_re_export(lab):
 def test_classes_that_can_have_no_fit_are_refused(lab, source, refused):
     lab.models.write_text(source)
     if refused:
-        with pytest.raises(ConfigError, match="'lab.models:A' is no estimator: the class has no fit"):
+        with pytest.raises(ConfigError, match=r"'lab\.models:A' is no estimator: the class has no fit"):
             constructor("lab.models:A")
     else:
         constructor("lab.models:A")
