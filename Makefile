@@ -6,7 +6,7 @@ OUTPUT ?= results/runs
 DATA ?= enron delicious
 BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
-KERNEL_TESTS := tests/core tests/features tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
+KERNEL_TESTS := tests/core tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
 
 VENV := .venv
 BIN := $(VENV)/bin
