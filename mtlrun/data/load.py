@@ -78,7 +78,8 @@ def load_dataset(
     UnknownNameError
         If there is no such data set, variant or option; near names are suggested.
     DataError
-        If a file is missing, damaged, or not what the card says, or `sample` exceeds the rows.
+        If a file is missing, damaged, or not what the card says, `sample` exceeds the rows, or numbers are too large or
+        too small to be squared.
 
     Examples
     --------
@@ -92,6 +93,8 @@ def load_dataset(
     ['0', '1', '2']
     """
     from threadpoolctl import threadpool_limits
+
+    from mtlrun.data.magnitude import check_magnitudes
 
     recipe = _prepare(id, data_dir, variant, sample, sample_seed, options)
     card = recipe.card
@@ -108,7 +111,10 @@ def load_dataset(
         options=recipe.options,
         notes="\n".join(text for text in (recipe.notes, dataset.notes) if text),
     )
-    return dataset if sample is None else _sampled(dataset, sample, sample_seed)
+    if sample is not None:
+        dataset = _sampled(dataset, sample, sample_seed)
+    check_magnitudes(dataset, f"data set {card.id}")
+    return dataset
 
 
 def dataset_fingerprint(

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data.dataset import TASK_TYPES, Dataset
+from mtlrun.data.magnitude import check_magnitudes
 from mtlrun.data.splitters import GROUP, TIME, WEIGHT, group_split, time_split
 from mtlrun.data.tables import Table, coded, names_of, stack_tables
 
@@ -100,7 +101,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     UnknownNameError
         For a column that does not exist, with the nearest names.
     DataError
-        For a target with one value, too few rows of a task, mixed types, and roles that contradict each other.
+        For a target with one value, too few rows of a task, mixed types, numbers whose squares no float holds, and
+        roles that contradict each other.
     """
     _check_columns(table, roles)
     n_train = len(table.frame)
@@ -133,6 +135,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     data.notes = "\n".join(make.notes)
     return data
 
+    check_magnitudes(data, table.name, lambda row: table.where(int(keep[row])))
 
 def _check_columns(table: Table, roles: Roles) -> None:
     named = [*roles.targets, roles.task, roles.weight, roles.group, roles.time, *roles.drop, *roles.categorical]

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from mtlrun.core.errors import DataError
 from mtlrun.data.files import DataFile, refuse_bomb
+from mtlrun.data.magnitude import check_large
 from mtlrun.data.readers import is_number
 from mtlrun.data.readers.arff import read_arff
 from mtlrun.data.readers.csv import cells_of, decode, read_table
@@ -93,11 +94,12 @@ def read_rows(path: Path, wanted: Wanted) -> NewRows:
     Raises
     ------
     DataError
-        If the file is absent or damaged, of another format, or its columns are not those of the model.
+        If the file is absent or damaged, of another format, its columns are not those of the model, or a number is too
+        large to be squared.
     """
     file, suffix = data_file(path)
     if wanted.table and suffix != ".npz":
-        return _of_table(read_table_file(file, suffix), wanted)
+        return _within_range(_of_table(read_table_file(file, suffix), wanted), path, wanted)
     if suffix not in _READERS:
         raise DataError(f"{path}: no known format", f"Known suffixes: {', '.join(_READERS)}, also compressed with .gz.")
     rows = _READERS[suffix](file, wanted)
@@ -108,6 +110,12 @@ def read_rows(path: Path, wanted: Wanted) -> NewRows:
     if found != wanted.n_features:
         what = "letters per sequence" if wanted.strings else "columns"
         raise DataError(f"{path}: {found} {what}, the model has {wanted.n_features}", _OTHER_MODEL)
+    return _within_range(rows, path, wanted)
+
+
+def _within_range(rows: NewRows, path: Path, wanted: Wanted) -> NewRows:
+    if not wanted.strings:
+        check_large(rows.X, str(path), wanted.features)
     return rows
 
 
