@@ -20,6 +20,8 @@ from mtlrun.data.tables import Table, coded, names_of, stack_tables
 MAX_WORDS = 50
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
+#: What can become of tasks that only the test rows have.
+UNSEEN = ("error", "mean")
 #: Published split of the data set made from --test, --split-group or --time.
 TEST_SPLIT, GROUP_SPLIT, TIME_SPLIT = "test", "groups", "time"
 
@@ -109,7 +111,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     targets = list(roles.targets or table.default_targets)
     task = roles.task or (table.default_task if not roles.targets else None)
     if test is not None:
-        table = stack_tables(table, test, [*targets, *([task] if task else [])])
+        table = stack_tables(table, test, [name for name in table.columns if name not in roles.drop])
     make = _Building(table, roles)
     if not targets:
         raise DataError(f"{table.name}: no target", "Say --target COLUMN, --targets A,B,C or --labels FILE.xml.")
@@ -133,9 +135,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     )
     data.splits = _splits(make, data, keep, n_train if test is not None else None)
     data.notes = "\n".join(make.notes)
+    check_magnitudes(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
-    check_magnitudes(data, table.name, lambda row: table.where(int(keep[row])))
 
 def _check_columns(table: Table, roles: Roles) -> None:
     named = [*roles.targets, roles.task, roles.weight, roles.group, roles.time, *roles.drop, *roles.categorical]
@@ -154,6 +156,11 @@ def _check_columns(table: Table, roles: Roles) -> None:
         raise DataError("rows cannot be split by group and by time at once", "Choose --split-group or --time.")
     if roles.task_type not in (None, *TASK_TYPES):
         raise UnknownNameError("task type", str(roles.task_type), TASK_TYPES)
+    if roles.positive is not None and roles.task_type not in (None, "binary"):
+        text = f"a positive label goes with binary targets, not with {roles.task_type}"
+        raise DataError(text, "Leave out --positive or --task-type.")
+    if roles.unseen not in UNSEEN:
+        raise UnknownNameError("way with unseen tasks", roles.unseen, UNSEEN)
 
 
 # --- targets ---
@@ -168,18 +175,22 @@ def _targets(make: _Building, names: list[str], task: str | None) -> tuple[np.nd
             only = f"one value ({values.iloc[0]})" if len(values) else "no values"
             raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
         _refuse_mixed(make, name, column)
-    kinds = [make.roles.task_type or _kind(column) for column in columns]
-    kind = "regression" if set(kinds) == {"regression", "binary"} and _all_numbers(columns) else kinds[0]
-    if len(set(kinds)) > 1 and kind != "regression":
-        raise DataError(f"targets of different types: {', '.join(map('{} ({})'.format, names, kinds))}", "Split them.")
+    asked = make.roles.task_type or (make.roles.positive and "binary")
+    kinds = [asked or _kind(column) for column in columns]
+    numbers = set(kinds) == {"regression", "binary"} and _all_numbers(columns)
+    kind = "regression" if numbers else kinds[0]
+    if len(set(kinds)) > 1 and not numbers:
+        text = f"targets of different types: {', '.join(map('{} ({})'.format, names, kinds))}"
+        raise DataError(text, "Compare each type in a run of its own, or say --task-type.")
     if make.roles.task_type is None:
         make.notes.append(f"task type inferred: {kind}")
     if kind == "multiclass":
         return (*_one_vs_rest(make, names, columns, task), [str(c) for c in _classes(columns[0])])
     if kind == "regression":
         if not _all_numbers(columns):
-            raise DataError(f"the target {names[0]!r} holds words, no numbers", "Say --task-type binary or multiclass.")
-        Y = np.column_stack([column.to_numpy(dtype=float) for column in columns])
+            words = next(n for n, column in zip(names, columns, strict=True) if not _all_numbers([column]))
+            raise DataError(f"the target {words!r} holds words, no numbers", "Say --task-type binary or multiclass.")
+        Y = np.column_stack([_finite(make, name, column) for name, column in zip(names, columns, strict=True)])
     else:
         Y = np.column_stack([_signs(make, name, column) for name, column in zip(names, columns, strict=True)])
     if len(names) == 1 and task is None:
@@ -200,8 +211,22 @@ def _one_vs_rest(make: _Building, names: list[str], columns: list[Any], task: st
         )
     known = columns[0].notna().to_numpy()
     make.notes.append(f"the classes of {names[0]!r} are the tasks, one against the rest")
-    Y = np.column_stack([np.where(columns[0] == c, 1.0, -1.0) for c in _classes(columns[0])])
+    Y = np.column_stack([_against_rest(columns[0], c) for c in _classes(columns[0])])
     return np.where(known[:, None], Y, np.nan), "binary"
+
+
+def _against_rest(column: pd.Series, value: Any) -> np.ndarray:
+    """Return +1 where a column has a value and -1 elsewhere, also where it is missing."""
+    return np.where((column == value).fillna(False).to_numpy(dtype=bool), 1.0, -1.0)
+
+
+def _finite(make: _Building, name: str, column: pd.Series) -> np.ndarray:
+    """Return a column of numbers, NaN where they are missing."""
+    values = column.to_numpy(dtype=float)
+    if np.isinf(values).any():
+        place = make.table.where(int(np.argmax(np.isinf(values))))
+        raise DataError(f"{place}: column {name!r} holds an infinite value", "Mend the cell or leave it empty.")
+    return values
 
 
 def _classes(column: pd.Series) -> list[Any]:
@@ -223,7 +248,7 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
     values = _classes(column)
     positive = values[-1]
     if make.roles.positive is not None:
-        match = [v for v in values if make.roles.positive in (str(v), f"{v:g}" if isinstance(v, float) else str(v))]
+        match = [v for v in values if make.roles.positive in (str(v), *names_of(pd.Series([v])))]
         if not match:
             raise UnknownNameError(f"label of {name}", make.roles.positive, map(str, values))
         positive = match[0]
@@ -234,7 +259,7 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
         )
     if set(values) not in ({0, 1}, {-1, 1}):
         make.notes.append(f"{name}: +1 means {positive}")
-    return np.where(column.isna(), np.nan, np.where(column == positive, 1.0, -1.0))
+    return np.where(column.isna(), np.nan, _against_rest(column, positive))
 
 
 # --- tasks and rows ---
@@ -242,12 +267,17 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
 
 def _tasks(make: _Building, name: str) -> tuple[np.ndarray, list[str]]:
     """Return the task of every row and their names, in the order in which they appear."""
+    codes, values = pd.factorize(_full(make, name, "task"))
+    return codes.astype(np.int64), names_of(pd.Series(values))
+
+
+def _full(make: _Building, name: str, part: str) -> pd.Series:
+    """Return a column in which no cell may be empty."""
     column = make.column(name)
     if column.isna().any():
-        row = int(np.argmax(column.isna()))
-        raise DataError(f"{make.table.where(row)}: the task column {name!r} is empty", "Every row needs its task.")
-    codes, values = pd.factorize(column)
-    return codes.astype(np.int64), names_of(pd.Series(values))
+        place = make.table.where(int(np.argmax(column.isna())))
+        raise DataError(f"{place}: the {part} column {name!r} is empty", f"Every row needs its {part}.")
+    return column
 
 
 def _enough(
@@ -285,17 +315,19 @@ def _source(make: _Building) -> dict[str, np.ndarray]:
         bad = ~(np.isfinite(weights) & (weights >= 0))
         if bad.any():
             place = make.table.where(int(np.argmax(bad)))
-            raise DataError(f"{place}: the weight column {roles.weight!r} holds no number of at least 0")
+            text = f"{place}: the weight column {roles.weight!r} holds no number of at least 0"
+            raise DataError(text, "Mend the cell; 0 leaves a row out.")
         found[WEIGHT] = weights
     if roles.group:
-        found[GROUP] = pd.factorize(make.column(roles.group))[0].astype(np.int64)
+        found[GROUP] = pd.factorize(_full(make, roles.group, "group"))[0].astype(np.int64)
     if roles.time:
         column = make.column(roles.time)
         if not pd.api.types.is_numeric_dtype(column):
             column = pd.to_datetime(column, errors="coerce", format="mixed")
         if column.isna().any():
             place = make.table.where(int(np.argmax(column.isna())))
-            raise DataError(f"{place}: the time column {roles.time!r} holds no number and no date")
+            text = f"{place}: the time column {roles.time!r} holds no number and no date"
+            raise DataError(text, "Mend the cell, or choose another column with --time.")
         found[TIME] = column.rank(method="dense").to_numpy(dtype=float)
     return found
 
@@ -346,10 +378,7 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
                 continue
             categories[name] = words
         else:
-            values = column.to_numpy(dtype=float)
-            if np.isinf(values).any():
-                place = make.table.where(int(np.argmax(np.isinf(values))))
-                raise DataError(f"{place}: column {name!r} holds an infinite value", "Mend the cell or leave it empty.")
+            values = _finite(make, name, column)
         columns.append(values)
         names.append(name)
     if make.table.features is not None:

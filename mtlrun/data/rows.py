@@ -23,7 +23,7 @@ from mtlrun.data.readers.csv import cells_of, decode, read_table
 from mtlrun.data.readers.fasta import read_fasta
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.svmlight import read_svmlight
-from mtlrun.data.tables import Table, coded, data_file, names_of, read_table_file
+from mtlrun.data.tables import SVMLIGHT, Table, coded, data_file, names_of, read_table_file, widened
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
 _NAMES = "Add them, named as in the training data; other columns may stay."
@@ -99,7 +99,9 @@ def read_rows(path: Path, wanted: Wanted) -> NewRows:
     """
     file, suffix = data_file(path)
     if wanted.table and suffix != ".npz":
-        return _within_range(_of_table(read_table_file(file, suffix), wanted), path, wanted)
+        table = read_table_file(file, suffix)
+        new = _of_table(widened(table, wanted.features) if suffix in SVMLIGHT else table, wanted)
+        return _within_range(new, path, wanted)
     if suffix not in _READERS:
         raise DataError(f"{path}: no known format", f"Known suffixes: {', '.join(_READERS)}, also compressed with .gz.")
     rows = _READERS[suffix](file, wanted)
@@ -236,7 +238,7 @@ _READERS: dict[str, Callable[[DataFile, Wanted], NewRows]] = {
     ".arff": _arff,
     ".npz": _npz,
     ".mat": _mat,
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _svmlight),
+    **dict.fromkeys(SVMLIGHT, _svmlight),
     **dict.fromkeys((".fa", ".fasta"), _fasta),
 }
 

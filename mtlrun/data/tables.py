@@ -6,7 +6,7 @@ import importlib
 import io
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ TARGET, TASK = "target", "task"
 #: Columns that get names of their own.
 MAX_COLUMNS = 1_000_000
 #: Variables of MATLAB files: features and targets.
+#: Suffixes of the sparse format without names; a number that a file never writes is a column of zeros.
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 MAT_NAMES = (("X", "Y"), ("feature", "label"))
 
 
@@ -80,10 +82,12 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     if not path.is_file():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         near = suggest(path.name, beside)
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder", "Name a file.")
         remedy = (
             f"Did you mean {near[0]!r}?" if near else "Check the path; a relative one starts at the current folder."
         )
-        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}", remedy)
+        raise DataError(f"{path}: no such file", remedy)
     return DataFile(path.name, path, container), suffix
 
 
@@ -187,7 +191,9 @@ def _parquet(file: DataFile, like: Table | None) -> Table:
     try:
         return table_of_frame(pd.read_parquet(io.BytesIO(file.read_bytes())), file.where())
     except (ValueError, OSError) as error:
-        raise DataError(f"{file.where()}: not a readable parquet file ({error})") from None
+        text = " ".join(str(error).split())
+        remedy = "Check that the file was saved completely."
+        raise DataError(f"{file.where()}: not a readable parquet file ({text})", remedy) from None
 
 
 def _arff(file: DataFile, like: Table | None) -> Table:
@@ -228,17 +234,18 @@ def _mat(file: DataFile, like: Table | None) -> Table:
     X, Y = (content[name] for name in names)
     if not isinstance(X, list) and not isinstance(Y, list):
         if X.shape[0] != Y.shape[0]:
-            raise DataError(f"{file.where()}: X has {X.shape[0]} rows, Y has {Y.shape[0]}")
+            raise DataError(f"{file.where()}: X has {X.shape[0]} rows, Y has {Y.shape[0]}", "A row of Y per row of X.")
         targets = [f"{TARGET} {t}" for t in range(Y.shape[1])]
         frame = pd.DataFrame(np.hstack([_dense(X), _dense(Y)]), columns=[*_numbered(X.shape[1]), *targets])
         return Table(file.where(), frame, default_targets=targets)
     if not isinstance(X, list) or not isinstance(Y, list):
-        raise DataError(f"{file.where()}: X and Y must both be cells (one per task) or both be matrices")
+        shapes = [f"a cell of {len(v)} matrices" if isinstance(v, list) else "a matrix" for v in (X, Y)]
+        raise DataError(
+            f"{file.where()}: {names[0]} is {shapes[0]}, {names[1]} is {shapes[1]}",
+            "Both must be cells (a matrix per task), or both one matrix.",
+        )
     ys = [np.ravel(_dense(y)) for y in Y]
-    wrong = [t for t, (x, y) in enumerate(zip(X, ys, strict=False)) if len(x) != len(y)]
-    if len(X) != len(Y) or wrong or len({x.shape[1] for x in X}) != 1:
-        place = f"cell {wrong[0] + 1} has {len(X[wrong[0]])} and {len(ys[wrong[0]])} rows" if wrong else "sizes differ"
-        raise DataError(f"{file.where()}: the cells of X and Y do not fit together: {place}")
+    _check_cells(X, ys, file.where())
     frame = pd.DataFrame(np.vstack([_dense(x) for x in X]), columns=_numbered(X[0].shape[1]))
     frame[TARGET] = np.concatenate(ys)
     frame[TASK] = np.repeat(np.arange(1, len(X) + 1), [len(y) for y in ys])
@@ -246,6 +253,22 @@ def _mat(file: DataFile, like: Table | None) -> Table:
 
 
 def _mat_names(raw: bytes) -> tuple[str, str]:
+def _check_cells(X: Sequence[Any], ys: Sequence[np.ndarray], name: str) -> None:
+    """Refuse cells of features and of targets that do not fit together."""
+    widths = [x.shape[1] for x in X]
+    other = next((t for t, width in enumerate(widths) if width != widths[0]), 0)
+    wrong = next((t for t, (x, y) in enumerate(zip(X, ys, strict=False)) if x.shape[0] != len(y)), None)
+    if len(X) != len(ys):
+        problem = f"{len(X)} cells of features, {len(ys)} of targets"
+    elif wrong is not None:
+        problem = f"cell {wrong + 1} has {X[wrong].shape[0]} rows of features and {len(ys[wrong])} targets"
+    elif other:
+        problem = f"cell {other + 1} has {widths[other]} features, cell 1 has {widths[0]}"
+    else:
+        return
+    raise DataError(f"{name}: {problem}", "Every task is one cell of both, with the same features.")
+
+
     """Return the pair of variables that a file has."""
     try:
         present = list_variables(raw, ())
@@ -271,7 +294,7 @@ _READERS: dict[str, Callable[[DataFile, Table | None], Table]] = {
     ".parquet": _parquet,
     ".arff": _arff,
     ".mat": _mat,
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _svmlight),
+    **dict.fromkeys(SVMLIGHT, _svmlight),
 }
 
 
@@ -298,9 +321,24 @@ def _dense(values: Any) -> np.ndarray:
 
 
 def stack_tables(first: Table, second: Table, needed: Sequence[str]) -> Table:
+def widened(table: Table, names: Sequence[str]) -> Table:
+    """Return an svmlight table with these features, zero where the file does not write them, and its others behind."""
+    wanted = [*names, *(name for name in table.feature_names if name not in set(names))]
+    return replace(table, features=_in_order(table, wanted), feature_names=wanted)
+
+
+def _in_order(table: Table, names: Sequence[str]) -> Any:
+    """Return the features of a sparse table by name, zeros for those that it lacks."""
+    order = {name: j for j, name in enumerate(table.feature_names)}
+    features = sparse.hstack([table.features, sparse.csr_matrix((len(table.frame), 1))], format="csr")
+    return features[:, [order.get(name, len(order)) for name in names]]
+
+
     """Return the rows of two tables below each other; the second may lack columns that are not `needed`.
 
     Raises
+    Columns that only the second table has are left out.
+
     ------
     DataError
         If the second table lacks a needed column.
@@ -308,14 +346,18 @@ def stack_tables(first: Table, second: Table, needed: Sequence[str]) -> Table:
     missing = [name for name in needed if name not in second.columns]
     if missing:
         raise DataError(
-            f"{second.name}: lacks {len(missing)} columns of {first.name}: {', '.join(missing[:5])}",
+        what = "a column" if len(missing) == 1 else f"{len(missing)} columns"
+            f"{second.name}: lacks {what} of {first.name}: {', '.join(missing[:5])}",
             "Test rows need the columns of the training rows.",
         )
     features = None
+    if (first.features is None) != (second.features is None):
+        kinds = ["dense" if table.features is None else "sparse" for table in (first, second)]
+        raise DataError(
+            f"{second.name}: its rows are {kinds[1]}, those of {first.name} are {kinds[0]}", "Save both in one format."
+        )
     if first.features is not None:
-        order = {name: j for j, name in enumerate(second.feature_names)}
-        columns = [order[name] for name in first.feature_names]
-        features = sparse.vstack([first.features, second.features[:, columns]], format="csr")
+        features = sparse.vstack([first.features, _in_order(second, first.feature_names)], format="csr")
     n = len(first.frame)
     frame = pd.concat([first.frame, second.frame.reindex(columns=first.frame.columns)], ignore_index=True)
 

@@ -32,7 +32,7 @@ from mtlrun.experiments.compare_methods import (
     with_unseen,
 )
 from mtlrun.experiments.compare_result import Comparison
-from mtlrun.experiments.compare_run import Protocol, make_plan, run_plan
+from mtlrun.experiments.compare_run import Protocol, check_parts, make_plan, run_plan
 from mtlrun.experiments.training import Trained, fit_training
 from mtlrun.experiments.trainspec import training_of
 from mtlrun.report.leaderboard import MULTITASK, Board, Entry
@@ -136,17 +136,20 @@ def compare(
     table, more = _table(data, None), None
     if test is not None:
         more = _table(test, table)
-    names = [target] if target is not None else list(targets)
+    names = _several(targets if target is None else target)
     if labels is not None:
-        names = _label_names(Path(labels), table)
+        names = tuple(_label_names(Path(labels), table))
     if sum(bool(x) for x in (target, targets, labels)) > 1:
         raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
     shared: dict[str, Any] = {"train": settings.train, "seed": settings.seed, "splits": settings.splits or 3}
-    roles = Roles(targets=tuple(names), task=task, **shared, **given)
+    roles = Roles(targets=names, task=task, **shared, **given)
     dataset = _named(make_dataset(table, roles, more), table)
     dataset.options = {"task": task or table.default_task}
     metric = _metric(settings.metric, dataset)
+    if settings.calibrate and dataset.task_type == "regression":
+        raise ConfigError("--calibrate needs targets that are labels", "Leave it out for a regression.")
     protocol = Protocol(_split(dataset, settings), _n_splits(dataset, settings), settings.folds, metric, settings.seed)
+    check_parts(dataset, protocol, roles.unseen)
     candidates = _candidates(settings, dataset, roles.unseen)
     jobs = os.cpu_count() or 1 if settings.jobs == -1 else settings.jobs
     facts = [*_facts(dataset, protocol, roles), *_tree_fact(dataset, candidates)]
@@ -174,9 +177,9 @@ def _settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
             raise TypeError(f"compare has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     chosen = {name: value for name, value in options.items() if name in own and value is not None}
     if "methods" in chosen:
-        chosen["methods"] = tuple(chosen["methods"])
+        chosen["methods"] = _several(chosen["methods"])
     settings = Settings(**chosen)
-    for name, low in (("splits", 1), ("folds", 2), ("budget", 0)):
+    for name, low in (("splits", 1), ("folds", 2), ("budget", 0), ("seed", 0)):
         value = getattr(settings, name)
         if value is not None and (value < low or (name == "budget" and value == 0)):
             least = "more than 0 minutes" if name == "budget" else f"at least {low}"
@@ -186,14 +189,18 @@ def _settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     given = {name: value for name, value in options.items() if name in parts and value is not None}
     for name in ("drop", "categorical"):
         if name in given:
-            given[name] = tuple(given[name])
+            given[name] = _several(given[name])
     return settings, given
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _table(data: Any, like: Table | None) -> Table:
     if isinstance(data, str | Path):
         return read_user_table(Path(data), like=like)
-    return table_of_frame(data)
+    return table_of_frame(data, "data frame" if like is None else "data frame of the test rows")
 
 
 def _label_names(path: Path, table: Table) -> list[str]:
@@ -368,8 +375,6 @@ class _Final:
         return self._fit(self._candidate(entry))
 
     def _calibrated(self, entry: Entry, trained: Trained) -> Trained:
-        if self.dataset.task_type == "regression":
-            raise ConfigError("--calibrate needs targets that are labels", "Leave it out for a regression.")
         chosen = trained.result["selection"].get("chosen", {})
         return self._fit(calibrated(chosen_candidate(self._candidate(entry), chosen)))
 

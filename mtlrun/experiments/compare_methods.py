@@ -142,7 +142,7 @@ def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> li
         elif ":" in name:
             found[name.partition(":")[2]] = _wrapped(Candidate(name.partition(":")[2], MULTITASK, name), dataset)
         else:
-            raise UnknownNameError("method", name, [*standard, *METHODS, "default"])
+            raise UnknownNameError("method", name, dict.fromkeys([*standard, *METHODS, "default"]))
     return list(found.values())
 
 

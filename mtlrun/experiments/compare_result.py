@@ -10,13 +10,15 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, shorten
 from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.visible import visible
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file
 from mtlrun.experiments.models import Model
+from mtlrun.experiments.predictions import to_csv
 from mtlrun.experiments.training import Trained, save_training
 from mtlrun.report.leaderboard import (
     MULTITASK,
@@ -34,6 +36,8 @@ CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
 #: Up to so many tasks have their names in a figure.
 _NAMED_TASKS = 60
+#: Characters of a name in a figure.
+_LONGEST_NAME = 40
 
 
 @dataclass
@@ -99,7 +103,7 @@ class Comparison:
         colours = ["C0" if e.family == "multi-task" else "0.6" for e in ranked]
         for place, (entry, std, colour) in enumerate(zip(ranked, spread, colours, strict=True)):
             ax.errorbar(entry.score, place, xerr=None if pd.isna(std) else std, fmt="o", color=colour)
-        ax.set_yticks(range(len(ranked)), [e.label for e in ranked])
+        _name_ticks(ax, [e.label for e in ranked])
         direction = "greater" if self.board.greater else "smaller"
         ax.set_xlabel(f"{self.board.metric} ({direction} is better); blue: multi-task")
         return ax
@@ -124,7 +128,7 @@ class Comparison:
         ax.scatter(values, range(len(gains)), s=12, color=["C0" if gain >= 0 else "C1" for gain in values])
         ax.axvline(0.0, color="0.6", linewidth=1)
         few = len(gains) <= _NAMED_TASKS
-        ax.set_yticks(range(len(gains)) if few else [], [name for _, name in gains] if few else [])
+        _name_ticks(ax, [name for _, name in gains] if few else [])
         ax.set_ylabel("" if few else f"{len(gains)} tasks, in the order of the gain")
         ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
         return ax
@@ -160,7 +164,7 @@ class Comparison:
             write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
             (folder / COEFFICIENTS).unlink(missing_ok=True)
             if self.coefficients is not None:
-                write_atomic(folder / COEFFICIENTS, self.coefficients.to_csv(float_format="%.8g", lineterminator="\n"))
+                write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
             self._save_data(folder / DATA)
             write_atomic(folder / CHOSEN, self._yaml())
             save_training(self.trained, folder / MODEL)
@@ -179,13 +183,10 @@ class Comparison:
 
     def _save_data(self, folder: Path) -> None:
         """Store the table beside a card that says what its columns are."""
-        names = [
-            self._store(table, folder, part) for table, part in ((self.table, "rows"), (self.more, "test")) if table
-        ]
-        options: dict[str, Any] = {"data": names[0]}
+        options: dict[str, Any] = {"data": self._store(self.table, folder, "rows")}
         if self.more is not None:
-            names.append(self._store(self.more, folder, "test"))
-            options["test"] = names[1]
+            options["test"] = self._store(self.more, folder, "test")
+        names = list(options.values())
         standard = asdict(Roles())
         for key, value in asdict(self.roles).items():
             if value != standard[key]:
@@ -231,6 +232,12 @@ def _axes(height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(7, height), layout="constrained").subplots()
+
+
+def _name_ticks(ax: Any, names: list[str]) -> None:
+    """Write names from a table beside the rows of a figure: short, without control characters, never as formulas."""
+    texts = [visible(shorten(" ".join(name.split()), _LONGEST_NAME)) for name in names]
+    ax.set_yticks(range(len(texts)), texts, parse_math=False)
 
 
 def _frame(grid: Grid) -> pd.DataFrame:

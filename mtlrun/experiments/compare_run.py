@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.core.errors import ConfigError, DataError, shorten
 from mtlrun.core.records import OK
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.splitters import GROUP, TIME
 from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
 from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec
-from mtlrun.experiments.trial import split_rows
+from mtlrun.experiments.trial import fold_rows, split_rows
 from mtlrun.report.leaderboard import Entry
 
 #: Rows that a pilot fit takes to estimate what a method costs.
@@ -77,6 +78,39 @@ class Protocol:
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
         return split_rows(dataset, {**self.split, "trial": trial, "seed": derive_seed(self.seed, dataset.id, trial)})
+
+
+def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
+    """Refuse groups or times with which no method could be searched, fitted or tested.
+
+    Raises
+    ------
+    DataError
+        Where training rows make no folds, or, unless `unseen` is ``"mean"``, a task is tested without training rows.
+    """
+    if not dataset.source.keys() & {GROUP, TIME}:
+        return
+    splits = [protocol.rows(dataset, trial) for trial in range(protocol.n_splits)]
+    for train in [train for train, _ in splits] + [np.arange(dataset.n_samples)]:
+        inside = dataset.subset(train)
+        if len(np.unique(inside.source.get(GROUP, [0, 1]))) < 2:
+            text = "the training rows have one group only, so that parameters cannot be chosen on another one"
+            raise DataError(text, "Choose another column with --split-group.")
+        folds = [(train[a], train[b]) for a, b in fold_rows(inside, protocol.folds, protocol.seed)]
+        if not folds:
+            text = "the training rows have one time only, so that parameters cannot be chosen on later ones"
+            raise DataError(text, "Choose another column with --time.")
+        splits += folds
+    if dataset.task_id is None or unseen == "mean":
+        return
+    new = [np.setdiff1d(dataset.task_id[test], dataset.task_id[train]) for train, test in splits]
+    names = [dataset.tasks[t] for t in sorted(set(np.concatenate(new).tolist()))]
+    if names:
+        raise DataError(
+            f"{len(names)} of {dataset.n_tasks} tasks are tested without training rows in a split or a fold of the "
+            f"search: {', '.join(names[:5])}",
+            "Say --unseen mean to predict them with the mean of all tasks' models.",
+        )
 
 
 @dataclass
@@ -237,9 +271,11 @@ def make_plan(
         if order and time.monotonic() - pilots > PILOT_PART * budget and len(order) >= 3:
             left_out.append(f"{candidate.label}: no time to estimate what it costs")
             continue
-        seconds = _pilot(candidate, dataset, rows, protocol)
-        if seconds is None:
-            left_out.append(f"{candidate.label}: fails on a part of the rows")
+        try:
+            seconds = _pilot(candidate, dataset, rows, protocol)
+        except Exception as error:  # a method that cannot be fitted here is left out, and the report says so
+            why = " ".join(shorten(str(error), 200).split())
+            left_out.append(f"{candidate.label}: fails on a part of the rows ({type(error).__name__}: {why})")
             continue
         whole[candidate.label] = seconds
         order.append(candidate)
@@ -247,7 +283,11 @@ def make_plan(
     plan = _fill(order, whole, capacity, protocol)
     plan.left_out += left_out
     families = {c.family for c in plan.candidates}
-    if MULTITASK not in families or not families & {INDEPENDENT, TRIVIAL}:
+    wanted = {c.family for c in candidates} & {MULTITASK}  # none, when only baselines are compared
+    if not wanted <= families or not families & {INDEPENDENT, TRIVIAL}:
+        if not wanted <= {c.family for c in order}:
+            remedy = "Choose other --methods, or mend what the message says."
+            raise ConfigError(f"no multi-task method could be tried: {'; '.join(left_out[:3])}", remedy)
         _too_small(order, whole, budget, jobs, time.monotonic() - started)
     # The splits after the first are planned by what the first one took.
     plan.n_splits = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
@@ -266,16 +306,13 @@ def _in_turn(candidates: list[Candidate]) -> list[Candidate]:
     return first
 
 
-def _pilot(candidate: Candidate, dataset: Dataset, rows: np.ndarray, protocol: Protocol) -> float | None:
-    """Return the seconds of one fit on the training rows, extrapolated from a part of them; None if it fails."""
+def _pilot(candidate: Candidate, dataset: Dataset, rows: np.ndarray, protocol: Protocol) -> float:
+    """Return the seconds of one fit on the training rows, extrapolated from a part of them."""
     part = rows if len(rows) <= PILOT_ROWS else np.sort(np.random.default_rng(0).permutation(rows)[:PILOT_ROWS])
     if dataset.task_id is not None:  # every task needs rows, of both sides
         part = np.union1d(part, np.concatenate([rows[dataset.task_id[rows] == t][:2] for t in range(dataset.n_tasks)]))
     started = time.perf_counter()
-    try:
-        run_unit(dataset, protocol.spec(candidate.shrunk(1), dataset), (part, part[: max(len(part) // 10, 2)]), 0)
-    except Exception:  # a method that cannot be fitted here is left out, and the report says so
-        return None
+    run_unit(dataset, protocol.spec(candidate.shrunk(1), dataset), (part, part[: max(len(part) // 10, 2)]), 0)
     return (time.perf_counter() - started) * max(len(rows) / len(part), 1.0)
 
 
@@ -312,16 +349,12 @@ def _fill(order: list[Candidate], fit: dict[str, float], capacity: float, protoc
 def _too_small(order: list[Candidate], fit: dict[str, float], budget: float, jobs: int, spent: float) -> None:
     """Refuse the budget and say what would do."""
     joint = [c for c in order if c.family == MULTITASK]
-    base = [c for c in order if c.family in (TRIVIAL, INDEPENDENT)]
-    if not joint or not base:
-        raise ConfigError(
-            f"--budget {budget / 60:g}: no multi-task method could be tried in this time", "Give it more minutes."
-        )
-    cheapest = min(joint, key=lambda c: fit[c.label])
-    need = spent + (sum(fit[c.label] for c in base) + fit[cheapest.label]) / FILL / jobs
+    least = [c for c in order if c.family in (TRIVIAL, INDEPENDENT)]
+    least += sorted(joint, key=lambda c: fit[c.label])[:1]
+    need = spent + sum(fit[c.label] for c in least) / FILL / jobs
     minutes = float(f"{1.3 * need / 60 + 0.05:.1g}")
-    names = ", ".join([*(c.label for c in base), cheapest.label])
+    what = "a baseline and a multi-task method on one split do not fit" if joint else "no baseline fits on one split"
     raise ConfigError(
-        f"--budget {budget / 60:g} minutes is too small: a baseline and a multi-task method on one split do not fit",
-        f"--budget {minutes:g} would run {names} on one split.",
+        f"--budget {budget / 60:g} minutes is too small: {what}",
+        f"--budget {minutes:g} would run {', '.join(c.label for c in least)} on one split.",
     )

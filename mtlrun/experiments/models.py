@@ -121,6 +121,8 @@ class Model:
         UserError
             If the model has none.
         """
+        if self.facts["task_type"] == "regression":
+            raise UserError("the model predicts numbers: it has no probabilities", "Leave out --proba.")
         if not hasattr(self.estimator, "predict_proba"):
             raise UserError(
                 f"{self.facts['estimator']['name']} gives no probabilities",

@@ -168,13 +168,12 @@ class Board:
         return found
 
     def average_ranks(self) -> dict[str, float]:
-        """Return average ranks over splits of the methods that have a score in every split."""
-        whole = [
-            e for e in self.ranked() if len(e.scores) == self.n_splits and not any(map(math.isnan, e.scores.values()))
-        ]
+        """Return average ranks over splits of the methods that have a score wherever any method has one."""
+        splits = sorted({s for e in self.entries for s in e.scores})
+        whole = [e for e in self.ranked() if all(not math.isnan(e.scores.get(s, math.nan)) for s in splits)]
         if not whole:
             return {}
-        table = [[e.scores[s] for e in whole] for s in range(self.n_splits)]
+        table = [[e.scores[s] for e in whole] for s in splits]
         ranks = average_ranks(table, greater_is_better=self.greater)
         return {e.label: float(rank) for e, rank in zip(whole, ranks, strict=True)}
 
@@ -184,7 +183,7 @@ class Board:
         Each with its loss and whether it is worse in every split (of at least two).
         """
         base = self.reference
-        if base is None or entry is base:
+        if base is None:
             return []
         sign = 1.0 if self.greater else -1.0
         splits = sorted(set(entry.tasks) & set(base.tasks))

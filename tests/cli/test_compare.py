@@ -93,6 +93,24 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, gra
     assert all(np.isfinite(float(row[2])) for row in rows[1:])
 
 
+def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades, tmp_path):
+    """The folder holds both tables: training rows and test rows stay apart in ``train chosen.yaml``."""
+    table = pd.read_csv(grades)
+    table.iloc[::4].to_csv(tmp_path / "later.csv", index=False)
+    options = ("--test", "later.csv", "--methods", "PooledRidge", "-q")
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "results/runs/compare/grades"
+    report = json.loads((folder / "leaderboard.json").read_text())
+    trained = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"))
+    assert trained.exit_code == 0, trained.output
+    assert "own-grades: 200 rows (160 for training, 40 for test)" in trained.stderr
+    assert f"rmse  {report['methods'][0]['score']:.4f}" in trained.stdout
+    refused = mtlrun("predict", str(folder / "model"), "later.csv", "--proba", "-o", "-", "-q")
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: the model predicts numbers: it has no probabilities\nLeave out --proba.\n"
+
+
 def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 3))
@@ -110,6 +128,11 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     assert ((chances > 0) & (chances < 1)).all()
     assert ((chances > 0.5) == Y).mean() > 0.6
 
+
+#: Three schools, of which the last one has later rows only.
+DAYS = "school,day,early,grade\n" + "".join(
+    f"{school},{day},{int(day > 15)},{(7 * day) % 5}\n" for day in range(18) for school in ("ab" if day < 12 else "abc")
+)
 
 RAGGED = ("--target", "grade", "--task-column", "school")
 BAD = {
@@ -173,6 +196,34 @@ BAD = {
         TABLE,
         (*RAGGED, "--metric", "auc"),
         "error: the metric 'auc' does not go with targets that are numbers\nUse one of: mse, rmse, nmse",
+    ),
+    "calibrated numbers": (
+        TABLE,
+        (*RAGGED, "--calibrate"),
+        "error: --calibrate needs targets that are labels\nLeave it out for a regression.",
+    ),
+    "targets named twice": (
+        TABLE,
+        (*RAGGED, "--targets", "grade,hours"),
+        "error: the targets are named twice\nGive one of target, targets and labels.",
+    ),
+    "tasks without earlier rows": (
+        DAYS,
+        (*RAGGED, "--time", "day"),
+        "error: 1 of 3 tasks are tested without training rows in a split or a fold of the search: c\n"
+        "Say --unseen mean to predict them with the mean of all tasks' models.",
+    ),
+    "training rows of one day": (
+        DAYS,
+        (*RAGGED, "--time", "early"),
+        "error: the training rows have one time only, so that parameters cannot be chosen on later ones\n"
+        "Choose another column with --time.",
+    ),
+    "training rows of one group": (
+        DAYS,
+        (*RAGGED, "--split-group", "early"),
+        "error: the training rows have one group only, so that parameters cannot be chosen on another one\n"
+        "Choose another column with --split-group.",
     ),
     "unknown method": (
         TABLE,

@@ -1,0 +1,332 @@
+"""Parts of the columns of a user's table: what becomes of them, and what is said where they do not fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.io import savemat
+
+from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.rows import Wanted, read_rows
+from mtlrun.data.tables import read_user_table, table_of_frame
+
+
+def marks(n=24, tasks=3):
+    """Return rows of schools: two features, a mark, a grade of three letters, a weight and a day."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, n)).round(3)
+    return pd.DataFrame(
+        {
+            "school": np.repeat([f"s{t}" for t in range(tasks)], n // tasks),
+            "a": a,
+            "b": b,
+            "mark": (a + rng.normal(size=n)).round(3),
+            "grade": np.resize(list("SML"), n),
+            "w": 1.0,
+            "day": pd.date_range("2020-01-01", periods=n).astype(str),
+        }
+    )
+
+
+RAGGED = {"targets": ("mark",), "task": "school", "drop": ("grade", "w", "day")}
+
+
+def dataset_of(frame, test=None, **roles):
+    more = None if test is None else table_of_frame(test, "test rows")
+    return make_dataset(table_of_frame(frame, "marks"), Roles(**{**RAGGED, **roles}), more)
+
+
+def with_cell(row, column, value):
+    frame = marks().astype({column: object})
+    frame.loc[row, column] = value
+    return frame
+
+
+# --- targets ---
+
+
+def test_one_label_of_three_against_the_others():
+    """`--positive` makes a target of three words, or of three numbers, binary."""
+    words = dataset_of(marks(), targets=("grade",), drop=("mark", "w", "day"), positive="L")
+    assert words.task_type == "binary"
+    np.testing.assert_array_equal(words.y, np.where(marks().grade == "L", 1, -1))
+    assert "grade: +1 means L" in words.notes
+    numbered = marks().assign(mark=np.resize([1.0, 2.0, 3.0], 24))
+    assert dataset_of(numbered).task_type == "regression"
+    numbers = dataset_of(numbered, positive="2")
+    assert numbers.task_type == "binary"
+    np.testing.assert_array_equal(numbers.y, np.where(numbered["mark"] == 2, 1, -1))
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "Int64"])
+def test_missing_labels_of_nullable_columns_are_masked(dtype):
+    labels = pd.array(np.resize([1, 0, None], 24), dtype=dtype)
+    shared = dataset_of(
+        marks().assign(u=labels, v=labels), targets=("u", "v"), task=None, drop=("school", *RAGGED["drop"])
+    )
+    expected = np.resize([1.0, -1.0, np.nan], 24)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(shared.y[:, 0], expected[known])  # rows without any target are left out
+
+
+def test_missing_classes_are_masked_in_every_task():
+    grades = pd.array(np.resize(["S", "M", None, "L"], 24), dtype="string")
+    roles = {"targets": ("grade",), "task": None, "drop": ("school", "mark", "w", "day")}
+    found = dataset_of(marks().assign(grade=grades), **roles)
+    assert found.tasks == ["L", "M", "S"]
+    assert found.y.shape == (18, 3)
+    assert (found.y.sum(axis=1) == -1).all()
+
+
+def nothing_to_predict():
+    return make_dataset(table_of_frame(marks(), "marks"), Roles())
+
+
+REFUSED = {
+    "no target": (nothing_to_predict, r"marks: no target\nSay --target COLUMN, --targets A,B,C or --labels FILE.xml"),
+    "named twice": (
+        lambda: dataset_of(marks(), weight="mark"),
+        "column 'mark' is named for two things\nGive every column one part",
+    ),
+    "task and targets": (
+        lambda: dataset_of(marks(), targets=("a", "b")),
+        "a task column goes with one target\nName the task column",
+    ),
+    "task type": (
+        lambda: dataset_of(marks(), task_type="regresion"),
+        "unknown task type 'regresion'\nDid you mean 'regression'",
+    ),
+    "unseen": (
+        lambda: dataset_of(marks(), unseen="meen"),
+        "unknown way with unseen tasks 'meen'\nDid you mean 'mean'",
+    ),
+    "positive number": (
+        lambda: dataset_of(marks(), positive="1", task_type="regression"),
+        "a positive label goes with binary targets, not with regression",
+    ),
+    "three values": (
+        lambda: dataset_of(marks(), targets=("grade",), task_type="binary"),
+        "the target 'grade' has 3 values, binary tasks have two\nSay --positive LABEL",
+    ),
+    "words as numbers": (
+        lambda: dataset_of(marks(), targets=("mark", "grade"), task=None, task_type="regression"),
+        "the target 'grade' holds words, no numbers\nSay --task-type binary or multiclass",
+    ),
+    "types that differ": (
+        lambda: dataset_of(marks(), targets=("mark", "grade"), task=None),
+        r"targets of different types: mark \(regression\), grade \(multiclass\)\nCompare each type in a run of its own",
+    ),
+    "infinite target": (
+        lambda: dataset_of(with_cell(3, "mark", np.inf).astype({"mark": float})),
+        "row 4: column 'mark' holds an infinite value",
+    ),
+    "infinite feature": (
+        lambda: dataset_of(marks().assign(a=np.inf)),
+        "row 1: column 'a' holds an infinite value\nMend the cell",
+    ),
+    "empty task": (
+        lambda: dataset_of(with_cell(4, "school", None)),
+        "row 5: the task column 'school' is empty\nEvery row",
+    ),
+    "empty group": (
+        lambda: dataset_of(with_cell(4, "w", None), group="w"),
+        "row 5: the group column 'w' is empty\nEvery row",
+    ),
+    "negative weight": (
+        lambda: dataset_of(with_cell(4, "w", -1), weight="w"),
+        "row 5: the weight column 'w' holds no number of at least 0\nMend the cell",
+    ),
+    "weight in words": (
+        lambda: dataset_of(with_cell(6, "w", "heavy"), weight="w"),
+        "row 7: the weight column 'w' holds no number",
+    ),
+    "no date": (
+        lambda: dataset_of(with_cell(2, "day", "soon"), time="day"),
+        "row 3: the time column 'day' holds no number and no date\nMend the cell, or choose another column with --time",
+    ),
+    "one day": (
+        lambda: dataset_of(marks().assign(day=1), time="day"),
+        "needs at least two times\nChoose another column",
+    ),
+    "one group": (
+        lambda: dataset_of(marks(), group="w"),
+        "needs at least two groups\nChoose another column with --split",
+    ),
+    "small tasks": (
+        lambda: dataset_of(marks(), min_rows=20),
+        "marks: no task has 20 rows\nChoose another task column or",
+    ),
+    "no feature": (
+        lambda: dataset_of(marks(), drop=(*RAGGED["drop"], "a", "b")),
+        "marks: no column is left as a feature\nName fewer columns",
+    ),
+    "test without a target": (
+        lambda: dataset_of(marks(), marks().drop(columns="mark")),
+        "test rows: lacks a column of marks: mark\nTest rows need the columns",
+    ),
+    "test without features": (
+        lambda: dataset_of(marks(), marks().drop(columns=["a", "b"])),
+        "test rows: lacks 2 columns of marks: a, b\nTest rows need the columns",
+    ),
+    "word in the test": (
+        lambda: dataset_of(marks(), with_cell(2, "a", "x")),
+        "row 3: column 'a' mixes numbers and words: 'x' here\nMend the cell, or say --categorical a",
+    ),
+    "no rows": (lambda: table_of_frame(marks()[:0], "marks"), "marks: no rows"),
+    "equal names": (
+        lambda: table_of_frame(pd.concat([marks(), marks()[["a"]]], axis=1), "marks"),
+        "marks: two columns are called 'a'\nRename or drop one of the two",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_named_with_its_remedy(case):
+    make, expected = REFUSED[case]
+    with pytest.raises((DataError, UnknownNameError), match=expected):
+        make()
+
+
+# --- rows and features ---
+
+
+def test_columns_of_the_test_rows_may_be_missing_only_where_they_are_dropped():
+    found = dataset_of(marks(), marks()[["b", "school", "mark", "a"]].assign(more=1))
+    assert found.features == ["a", "b"]
+    ((train, test),) = found.splits["test"]
+    np.testing.assert_array_equal(found.X[train], found.X[test])
+
+
+def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
+    few = marks()[:2].assign(school="tiny")
+    frame = pd.concat([marks(60), few], ignore_index=True).assign(gap=np.nan)
+    frame["name"] = [f"pupil {k}" for k in range(len(frame))]
+    found = dataset_of(frame, min_rows=4)
+    assert found.tasks == ["s0", "s1", "s2"]
+    assert found.features == ["a", "b"]
+    assert "1 tasks with fewer than 4 rows left out" in found.notes
+    assert "column 'gap' is empty: left out" in found.notes
+    assert "column 'name' has 62 different words, an identifier: left out" in found.notes
+    named = dataset_of(frame, min_rows=4, categorical=("name",))  # unless the user says that its words are categories
+    assert len(named.categories["name"]) == 62
+
+
+def test_dates_part_earlier_from_later_rows():
+    found = dataset_of(marks(24, 1).sample(frac=1, random_state=0), task="school", time="day")
+    ((train, test),) = found.splits["time"]
+    assert found.source["time"][train].max() < found.source["time"][test].min()
+    tied = dataset_of(marks(24, 1).assign(day=np.maximum(np.arange(24), 20)), time="day")
+    ((train, test),) = tied.splits["time"]  # the first of the times alone is more than the training part
+    np.testing.assert_array_equal(train, np.arange(21))
+    np.testing.assert_array_equal(test, np.arange(21, 24))
+
+
+# --- sparse tables ---
+
+SPARSE = """\
+@relation s
+@attribute {0} numeric
+@attribute {1} numeric
+@attribute {2} numeric
+@attribute A {{0,1}}
+@attribute B {{0,1}}
+@data
+"""
+
+
+def sparse_arff(path, names, rows, targets):
+    """Write rows as sparse ARFF, their columns in another order."""
+    lines = []
+    for values, labels in zip(rows, targets, strict=True):
+        cells = [f"{j} {v:g}" for j, v in enumerate([*values, *labels]) if v]
+        lines.append("{" + ", ".join(cells) + "}")
+    path.write_text(SPARSE.format(*names) + "\n".join(lines) + "\n")
+    return path
+
+
+def test_sparse_test_rows_are_taken_by_the_names_of_their_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    X, Y = rng.integers(0, 3, size=(12, 3)), rng.integers(0, 2, size=(12, 2))
+    table = read_user_table(sparse_arff(tmp_path / "s.arff", "xyz", X, Y))
+    more = read_user_table(sparse_arff(tmp_path / "t.arff", "zxy", X[:, [2, 0, 1]], Y))
+    found = make_dataset(table, Roles(targets=("A", "B")), more)
+    assert sparse.issparse(found.X)
+    np.testing.assert_array_equal(found.X.toarray(), np.vstack([X, X]))
+    np.testing.assert_array_equal(found.y, np.vstack([Y, Y]) * 2 - 1)
+    lacking = read_user_table(sparse_arff(tmp_path / "u.arff", "zxq", X, Y))
+    with pytest.raises(DataError, match=r"u.arff: lacks a column of .*s.arff: y"):
+        make_dataset(table, Roles(targets=("A", "B")), lacking)
+    assert make_dataset(table, Roles(targets=("A", "B"), drop=("y",)), lacking).features == ["x", "z"]
+    dense = table_of_frame(pd.DataFrame(np.hstack([X, Y]), columns=list("xyzAB")), "frame")
+    with pytest.raises(DataError, match=r"frame: its rows are dense, those of .* are sparse\nSave both in one format"):
+        make_dataset(table, Roles(targets=("A", "B")), dense)
+    wanted = Wanted(3, ("x", "y", "z"), table=True)
+    np.testing.assert_array_equal(read_rows(tmp_path / "t.arff", wanted).X.toarray(), X)
+    with pytest.raises(DataError, match=r"u.arff: 1 of the model's features are missing: y"):
+        read_rows(tmp_path / "u.arff", wanted)
+
+
+def test_svmlight_rows_that_never_reach_the_last_column_are_predicted(tmp_path):
+    """The numbers that a file never writes are zeros, not missing features."""
+    path = tmp_path / "new.svm"
+    path.write_text("0 qid:2 1:4.5\n0 qid:1 2:1\n")
+    rows = read_rows(path, Wanted(3, ("x1", "x3", "x4"), task_column="task", table=True))
+    np.testing.assert_array_equal(rows.X.toarray(), [[4.5, 0, 0], [0, 0, 0]])
+    assert rows.tasks == ["2", "1"]
+    assert rows.ignored == ["target", "x2"]
+
+
+def test_new_rows_with_words_among_numbers_are_named(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("a,b\n1,2\n3,four\n")
+    with pytest.raises(DataError, match=r"new.csv:3: column 'b' holds words, the model was fitted on numbers\nMend"):
+        read_rows(path, Wanted(2, ("a", "b"), table=True))
+    with pytest.raises(DataError, match=r"new.csv: 7 of the model's features are missing: f0, f1, f2, f3, f4, \.\.\."):
+        read_rows(path, Wanted(7, tuple(f"f{k}" for k in range(7)), table=True))
+
+
+# --- formats ---
+
+
+def cells(*arrays):
+    made = np.empty(len(arrays), dtype=object)
+    for k, array in enumerate(arrays):
+        made[k] = array
+    return made
+
+
+TWO = cells(np.ones((4, 2)), np.ones((3, 2)))
+MISFITS = {
+    "rows of matrices": (np.ones((4, 2)), np.ones((5, 2)), "X has 4 rows, Y has 5\nA row of Y per row of X"),
+    "rows of a cell": (TWO, cells(np.ones(4), np.ones(4)), "cell 2 has 3 rows of features and 4 targets\nEvery task"),
+    "number of cells": (
+        TWO,
+        cells(np.ones(4), np.ones(3), np.ones(2)),
+        "2 cells of features, 3 of targets\nEvery task",
+    ),
+    "features of cells": (
+        cells(np.ones((4, 2)), np.ones((3, 5))),
+        cells(np.ones(4), np.ones(3)),
+        "cell 2 has 5 features, cell 1 has 2\nEvery task",
+    ),
+    "a cell and a matrix": (TWO, np.ones((7, 1)), "X is a cell of 2 matrices, Y is a matrix\nBoth must be cells"),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_matlab_variables_that_do_not_fit_together(tmp_path, case):
+    X, Y, expected = MISFITS[case]
+    savemat(tmp_path / "t.mat", {"X": X, "Y": Y})
+    with pytest.raises(DataError, match=f"t.mat: {expected}"):
+        read_user_table(tmp_path / "t.mat")
+
+
+def test_a_cut_parquet_file_is_refused(tmp_path):
+    marks().to_parquet(tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(content[: len(content) // 2])
+    with pytest.raises(
+        DataError, match=r"t.parquet: not a readable parquet file \(.*\)\nCheck that the file was saved"
+    ):
+        read_user_table(tmp_path / "t.parquet")
