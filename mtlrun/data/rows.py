@@ -17,7 +17,7 @@ from scipy import sparse
 from mtlrun.core.errors import DataError
 from mtlrun.data.files import DataFile, refuse_bomb
 from mtlrun.data.magnitude import check_large
-from mtlrun.data.readers import is_number
+from mtlrun.data.readers import is_number, number_name
 from mtlrun.data.readers.arff import read_arff
 from mtlrun.data.readers.csv import cells_of, decode, read_table
 from mtlrun.data.readers.fasta import read_fasta
@@ -182,7 +182,7 @@ def _arff(file: DataFile, wanted: Wanted) -> NewRows:
         words = {value: word for word, value in codes.items()}
         column = table.X[:, [position]]
         values = np.asarray(column.toarray() if sparse.issparse(column) else column).ravel()
-        tasks = [words.get(float(v), f"{v:g}") for v in values]
+        tasks = [words.get(float(v), number_name(v)) for v in values]
     return NewRows(table.X[:, columns], tasks, ignored)
 
 
@@ -286,7 +286,7 @@ def _task_list(ids: Any, n_rows: int, file: DataFile) -> list[str] | None:
         return None
     if ids.shape != (n_rows,):
         raise DataError(f"{file.where()}: task_id has shape {ids.shape}, X has {n_rows} rows", "One task per row.")
-    return [f"{v:g}" if isinstance(v, float) else str(v) for v in ids.tolist()]
+    return [number_name(v) if isinstance(v, float) else str(v) for v in ids.tolist()]
 
 
 def _strings(cells: Sequence[str], file: DataFile) -> np.ndarray:

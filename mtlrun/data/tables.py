@@ -16,6 +16,7 @@ from scipy import sparse
 
 from mtlrun.core.errors import DataError, suggest
 from mtlrun.data.files import DataFile
+from mtlrun.data.readers import number_name
 from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.readers.csv import EXACT, MISSING, csv_rows, decode, header_of, unequal_rows
 from mtlrun.data.readers.mat import read_mat
@@ -27,9 +28,9 @@ CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
 TARGET, TASK = "target", "task"
 #: Columns that get names of their own.
 MAX_COLUMNS = 1_000_000
-#: Variables of MATLAB files: features and targets.
 #: Suffixes of the sparse format without names; a number that a file never writes is a column of zeros.
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+#: Variables of MATLAB files: features and targets.
 MAT_NAMES = (("X", "Y"), ("feature", "label"))
 
 
@@ -81,9 +82,9 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     suffix = Path(path.stem).suffix.lower() if container != "plain" else path.suffix.lower()
     if not path.is_file():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = suggest(path.name, beside)
         if path.is_dir():
             raise DataError(f"{path}: is a folder", "Name a file.")
+        near = suggest(path.name, beside)
         remedy = (
             f"Did you mean {near[0]!r}?" if near else "Check the path; a relative one starts at the current folder."
         )
@@ -252,7 +253,6 @@ def _mat(file: DataFile, like: Table | None) -> Table:
     return Table(file.where(), frame, default_targets=[TARGET], default_task=TASK)
 
 
-def _mat_names(raw: bytes) -> tuple[str, str]:
 def _check_cells(X: Sequence[Any], ys: Sequence[np.ndarray], name: str) -> None:
     """Refuse cells of features and of targets that do not fit together."""
     widths = [x.shape[1] for x in X]
@@ -269,6 +269,7 @@ def _check_cells(X: Sequence[Any], ys: Sequence[np.ndarray], name: str) -> None:
     raise DataError(f"{name}: {problem}", "Every task is one cell of both, with the same features.")
 
 
+def _mat_names(raw: bytes) -> tuple[str, str]:
     """Return the pair of variables that a file has."""
     try:
         present = list_variables(raw, ())
@@ -300,7 +301,7 @@ _READERS: dict[str, Callable[[DataFile, Table | None], Table]] = {
 
 def names_of(column: pd.Series) -> list[str]:
     """Return the cells of a column as names: ``1`` for 1.0, no blanks at the ends."""
-    return [f"{v:g}" if isinstance(v, float) else str(v).strip() for v in column.tolist()]
+    return [number_name(v) if isinstance(v, float) else str(v).strip() for v in column.tolist()]
 
 
 def coded(column: pd.Series, words: Sequence[str]) -> np.ndarray:
@@ -320,7 +321,6 @@ def _dense(values: Any) -> np.ndarray:
     return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=float)
 
 
-def stack_tables(first: Table, second: Table, needed: Sequence[str]) -> Table:
 def widened(table: Table, names: Sequence[str]) -> Table:
     """Return an svmlight table with these features, zero where the file does not write them, and its others behind."""
     wanted = [*names, *(name for name in table.feature_names if name not in set(names))]
@@ -334,28 +334,29 @@ def _in_order(table: Table, names: Sequence[str]) -> Any:
     return features[:, [order.get(name, len(order)) for name in names]]
 
 
+def stack_tables(first: Table, second: Table, needed: Sequence[str]) -> Table:
     """Return the rows of two tables below each other; the second may lack columns that are not `needed`.
 
-    Raises
     Columns that only the second table has are left out.
 
+    Raises
     ------
     DataError
         If the second table lacks a needed column.
     """
     missing = [name for name in needed if name not in second.columns]
     if missing:
-        raise DataError(
         what = "a column" if len(missing) == 1 else f"{len(missing)} columns"
+        raise DataError(
             f"{second.name}: lacks {what} of {first.name}: {', '.join(missing[:5])}",
             "Test rows need the columns of the training rows.",
         )
-    features = None
     if (first.features is None) != (second.features is None):
         kinds = ["dense" if table.features is None else "sparse" for table in (first, second)]
         raise DataError(
             f"{second.name}: its rows are {kinds[1]}, those of {first.name} are {kinds[0]}", "Save both in one format."
         )
+    features = None
     if first.features is not None:
         features = sparse.vstack([first.features, _in_order(second, first.feature_names)], format="csr")
     n = len(first.frame)

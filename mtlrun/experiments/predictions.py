@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.visible import table_text
+from mtlrun.core.visible import table_text, visible
 
 
 def predictions_table(
@@ -74,10 +74,10 @@ def predictions_table(
 
 
 def to_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV with eight significant digits; no name in it is a formula to a spreadsheet."""
+    """Return a table as CSV, eight significant digits; its names are no formulas and move no terminal."""
     columns = [
-        column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(str(v)))
+        column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(visible(str(v))))
         for _, column in table.items()
     ]
-    table = pd.concat(columns, axis=1).set_axis([table_text(str(name)) for name in table.columns], axis=1)
+    table = pd.concat(columns, axis=1).set_axis([table_text(visible(str(name))) for name in table.columns], axis=1)
     return str(table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))

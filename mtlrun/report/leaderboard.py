@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mtlrun.core.statistics import PairedTest, average_ranks, holm, paired_test
+from mtlrun.core.visible import cleaned
 from mtlrun.report.table import mean, std
 from mtlrun.report.text import Column, Grid, Section, exact, markdown_section, show
 
@@ -111,6 +112,13 @@ class Board:
     test_over_train: float
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Names of tasks and columns, and messages that quote them, come from the user's table.
+        self.title, self.tasks = cleaned(self.title), cleaned(self.tasks)
+        self.facts, self.left_out = cleaned(self.facts), cleaned(self.left_out)
+        for entry in self.entries:
+            entry.errors, entry.notes = cleaned(entry.errors), cleaned(entry.notes)
 
     def ranked(self) -> list[Entry]:
         """Return the methods that have a score, the best first; of equal ones the earlier in the list of methods."""

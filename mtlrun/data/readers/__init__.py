@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: So many digits are beyond every index.
 _DIGITS = 18
+#: Below this, floats hold every whole number.
+_WHOLE = 2.0**53
 
 
 def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFile:
@@ -36,6 +38,11 @@ def is_number(text: str) -> bool:
         return text.isascii() and "_" not in text and math.isfinite(float(text))
     except ValueError:
         return False
+
+
+def number_name(value: float) -> str:
+    """Return a number that is a name (of a task, a class, a category) as text: ``7`` for 7.0, no digit left out."""
+    return f"{value + 0.0:.0f}" if abs(value) < _WHOLE and value == int(value) else str(float(value))
 
 
 def whole(digits: str) -> int:

@@ -19,7 +19,7 @@ from mtlrun.core.errors import DataError, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import is_number, whole
+from mtlrun.data.readers import is_number, number_name, whole
 
 VERSION = 1
 
@@ -123,7 +123,7 @@ def read(
     if task_column is not None:
         ids, task_id = np.unique(dense_columns(table.X, [task_column])[:, 0], return_inverse=True)
         words = {code: word for word, code in (table.attributes[task_column].codes or {}).items()}
-        tasks = [words.get(float(v), f"{v:g}") for v in ids]
+        tasks = [words.get(float(v), number_name(v)) for v in ids]
     flat = isinstance(target, str) and (task_id is not None or card.task_type == "multiclass")
     return Dataset(
         X=table.X[:, keep],

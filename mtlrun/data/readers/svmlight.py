@@ -14,7 +14,7 @@ from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import file_called, is_number, whole
+from mtlrun.data.readers import file_called, is_number, number_name, whole
 from mtlrun.data.readers.csv import signs
 
 VERSION = 1
@@ -100,7 +100,7 @@ def read(
     y, tasks = target, []
     if card.task_type == "multiclass":
         y = np.searchsorted(values, target)
-        tasks = [f"{v:g}" for v in values]
+        tasks = [number_name(v) for v in values]
     elif card.task_type == "binary":
         y = signs(target, name)
     groups, task_id = np.unique(qid, return_inverse=True)
