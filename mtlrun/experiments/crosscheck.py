@@ -255,7 +255,8 @@ def _known(name: str, known: Iterable[str], path: KeyPath, what: str) -> Iterato
     names = [str(k) for k in known]
     if name not in names:
         near = suggest(name, names)
-        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"known: {', '.join(sorted(names))}"
+        known_ones = f"known: {', '.join(sorted(names))}" if names else f"there is no {what}"
+        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else known_ones
         yield path, False, f"unknown {what} {name!r}", hint
 
 

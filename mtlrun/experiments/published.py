@@ -48,7 +48,8 @@ def _problem(curve: Any) -> str | None:
     lacking = [name for name in _NEEDS if name not in curve]
     unknown = [str(name) for name in curve if name not in (*_NEEDS, *_MAY)]
     if lacking or unknown:
-        return f"missing key {lacking[0]!r}" if lacking else f"unknown key {unknown[0]!r}"
+        known = f"; known: {', '.join((*_NEEDS, *_MAY))}"
+        return f"missing key {lacking[0]!r}" if lacking else f"unknown key {unknown[0]!r}{known}"
     for name in ("x", "y"):
         numbers = isinstance(curve[name], list) and all(
             isinstance(v, int | float) and not isinstance(v, bool) for v in curve[name]

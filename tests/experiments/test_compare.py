@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.io import savemat
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
 
 import mtlrun
 from mtlrun.core.errors import ConfigError, DataError, UnknownNameError
@@ -300,6 +302,57 @@ def test_task_mean_task_feature_and_scaled_targets():
     np.testing.assert_allclose(ragged.coef_, plain.coef_)
 
 
+def test_a_task_can_be_a_number_and_one_task_needs_no_ids():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(30, 2)), np.repeat([3, 5, 9], 10)
+    y = X[:, 0] + 2 * np.searchsorted([3, 5, 9], ids)  # linear in the position of the task, not in its name
+    fitted = TaskFeature(LinearRegression(), encoding="number").fit(X, y, task_id=ids)
+    np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
+    one_hot = TaskFeature(LinearRegression()).fit(X, y**2, task_id=ids)
+    assert one_hot.estimator_.n_features_in_ == 5
+    with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
+        fitted.predict(X)
+    single = TaskFeature(LinearRegression()).fit(X[:10], y[:10])
+    np.testing.assert_allclose(single.predict(X[:10]), y[:10])
+    shared = np.column_stack([y, -y])
+    scaled = ScaledTargets(IndependentRidge(1e-8)).fit(X, shared)
+    rows = scaled.predict(X, task_id=np.arange(30) % 2)  # of a shared design, every row for the task of its id
+    np.testing.assert_allclose(rows, scaled.predict(X)[np.arange(30), np.arange(30) % 2])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (TaskFeature(LinearRegression(), encoding="hot"), {}, "encoding must be 'one-hot' or 'number', not 'hot'"),
+        (
+            TaskFeature(KNeighborsRegressor()),
+            {"sample_weight": np.ones(4)},
+            "KNeighborsRegressor takes no weights of rows",
+        ),
+        (TaskMean(), {"y": np.ones((4, 2)), "task_id": [0, 0, 1, 1]}, "a 2-D y already has one column per task"),
+    ],
+)
+def test_what_these_estimators_cannot_take(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(np.ones((4, 2)), **{"y": np.arange(4.0), "task_id": [0, 0, 1, 1], **options})
+
+
+def test_trees_score_labels_by_their_log_odds():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(60, 2)), np.arange(60) % 2
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    forest = TaskFeature(RandomForestClassifier(20, max_depth=2, random_state=0)).fit(X, y, task_id=ids)
+    scores = forest.decision_function(X, task_id=ids)
+    chances = forest.estimator_.predict_proba(np.c_[X, ids == 0, ids == 1])[:, 1]
+    inside = (chances > 1e-6) & (chances < 1 - 1e-6)
+    np.testing.assert_allclose(scores[inside], np.log(chances / (1 - chances))[inside])
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(np.sign(scores), forest.predict(X, task_id=ids))
+    for label in (-1.0, 1.0):  # training rows of one class: it is what is predicted
+        constant = TaskFeature(RandomForestClassifier(2)).fit(X, np.full(60, label), task_id=ids)
+        np.testing.assert_array_equal(constant.decision_function(X, task_id=ids), np.full(60, label))
+
+
 def test_task_feature_of_labels_matches_scikit_learn():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
@@ -333,6 +386,13 @@ def test_table_features_fill_scale_and_name():
     assert found.shape == (1, 5)
     assert found[0, 2:].tolist() == [0, 0, 0]
     assert abs(step.transform(X)[:, 0].mean()) < 1e-12
+    words = TableFeatures({0: ["red", "blue"]}).fit(X[:, 1:])
+    assert words.get_feature_names_out(["colour"]).tolist() == ["colour=red", "colour=blue", "colour=missing"]
+    thin = sparse.csr_matrix([[0.0, 4.0], [0.0, -8.0], [0.5, 0.0]])
+    scaled = TableFeatures().fit(thin)
+    assert sparse.issparse(scaled.transform(thin))
+    assert scaled.transform(thin).toarray().tolist() == [[0, 0.5], [0, -1], [1, 0]]  # zeros stay zeros
+    assert scaled.get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
     no_gaps = TableFeatures().fit(X[[0, 3], :1])
     assert no_gaps.transform(np.array([[np.nan]])).tolist() == [[0.0]]
 

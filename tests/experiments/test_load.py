@@ -171,6 +171,56 @@ def test_problems_have_place_excerpt_and_suggestion(lab, case):
     assert expected.endswith("\n") or found == expected
 
 
+SENTENCES = {
+    "select_with without a grid": (
+        changed(
+            "{label: two, estimator: IndependentRidge}", "{label: two, estimator: SparseMTL, select_with: {tol: 0.1}}"
+        ),
+        "bad.yaml:16:40: 'select_with' without a 'grid' has no effect\n",
+        "remove it or add a grid",
+    ),
+    "no data sets": (
+        changed("datasets: [digits]", "datasets: []"),
+        "bad.yaml:5:11: 'datasets' must not be empty\n",
+        "",
+    ),
+    "a claim of nothing": (
+        changed(", checks: [{kind: ratio, quantity: seconds, of: one, over: two, at_least: 3}]", ""),
+        "bad.yaml:18:5: a claim needs 'checks' or 'not_testable'\n",
+        "",
+    ),
+    "a parameter inside what is no estimator": (
+        changed("grid: {alpha: P}", "grid: {alpha__beta: P}"),
+        "bad.yaml:15:12: 'alpha' of SparseMTL is no estimator here\n",
+        "give it as alpha: {estimator: ...}",
+    ),
+    "a grid where there is none": (
+        changed("grids: {P: [1, 2]}\n", ""),
+        "bad.yaml:14:19: unknown grid 'P'\n",
+        "there is no grid",
+    ),
+    "extends a training file": (
+        "extends: base.yaml\nid: lab/child\n",
+        "base.yaml: no experiment, so that none can extend it",
+        "",
+    ),
+    "a name for a label list": (
+        changed("- {label: two, estimator: IndependentRidge}", "- two"),
+        "bad.yaml:16:5: an entry of 'methods' must be a mapping, not 'two'",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_problems_have_a_remedy(lab, case):
+    text, expected, remedy = SENTENCES[case]
+    lab.write("kind: train\nschema: 1\nid: x\n", "base.yaml")
+    found = problems_of(lab, text)
+    assert found.startswith(expected), found
+    assert remedy in found
+
+
 def test_all_problems_of_a_file_at_once(lab):
     text = changed(
         "trials: 3", "trails: 3", changed("datasets: [digits]", "datasets: [digit]", changed("[auc]", "[auk]"))

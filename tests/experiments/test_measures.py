@@ -7,6 +7,7 @@ import pytest
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.records import TIMEOUT
+from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.experiments.measures.lookup import measure_parameters, measure_path
 from mtlrun.experiments.measures.registry import MEASURES
@@ -152,9 +153,18 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
     (tmp_path / "curves.yaml").write_text(curves)
     made = lab.plan(trace + "published: curves.yaml\n").run_json()
     assert made["published"]["curves"][0]["y"] == [3, 4]
-    (tmp_path / "curves.yaml").write_text(curves.replace("[3, 4]", "[3]"))
-    with pytest.raises(ConfigError, match=r"curves\[0\]: 'x' and 'y' must be of one length"):
-        lab.plan(trace + "published: curves.yaml\n")
+    for text, problem in {
+        curves.replace("[3, 4]", "[3]"): r"curves.yaml: curves\[0\]: 'x' and 'y' must be of one length",
+        curves.replace("[3, 4]", "[3, x]"): r"curves.yaml: curves\[0\]: 'y' must be a list of numbers",
+        curves.replace("x: [1, 2]", "x: 1"): r"curves.yaml: curves\[0\]: 'x' must be a list of numbers",
+        curves.replace("name: walk, ", ""): r"curves.yaml: curves\[0\]: missing key 'name'",
+        curves.replace("source:", "sauce:"): r"curves.yaml: curves\[0\]: unknown key 'sauce'; known: dataset, ",
+        "curves: [a]": r"curves.yaml: curves\[0\]: must be a mapping",
+        "[1]": "curves.yaml: must be a mapping with a list 'curves'",
+    }.items():
+        (tmp_path / "curves.yaml").write_text(text)
+        with pytest.raises(ConfigError, match=problem):
+            lab.plan(trace + "published: curves.yaml\n")
 
 
 @pytest.mark.parametrize(
@@ -173,6 +183,9 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
         ("kind: trace", "kind: evaluate", "kind: evaluate has no measures"),
         ("kind: trace", "kind: evaluate", "kind: evaluate has no 'repeats'"),
         ("repeats: 2", "published: none.yaml", "no file of published numbers 'none.yaml'"),
+        ("rank: 2}", "rank: 2, metrics: [auc]}", "kind: trace has no 'metrics' of a data set"),
+        ("rank: 2}", "rank: 2, split: {train: 0.5}}", "kind: trace has no 'split' of a data set"),
+        ("repeats: 2", "sweep: {name: a, params: stpes, values: [1]}", "no method has a parameter 'stpes'"),
     ],
 )
 def test_what_a_file_cannot_say(lab, trace, old, new, message):
@@ -187,6 +200,12 @@ def test_quantities_are_those_of_the_measures(lab):
         lab.plan(known)
     assert "'cardinality'" in str(caught.value)
     assert "needs a data set" in str(caught.value)
+
+
+def test_an_axis_over_options_needs_data_sets(lab):
+    text = AUDIT.replace("kind: audit", "kind: scaling") + "sweep: {name: rows, option: n, values: [20, 40]}\n"
+    with pytest.raises(ConfigError, match="there is no data set whose option could change"):
+        lab.plan(text)
 
 
 def test_a_file_of_published_numbers_must_exist(lab):
@@ -213,6 +232,22 @@ def test_statistics_of_a_shared_set_with_gaps():
     assert found.per_task["rows"] == [45, 60, 60, 60, 60, 60]
     share = np.average(found.per_task["positive_share"], weights=found.per_task["rows"])
     assert found.values["positive_share"] == pytest.approx(share)
+
+
+def test_statistics_of_labels_numbers_and_classes():
+    rows, ids = np.zeros((5, 2)), np.array([0, 0, 0, 1, 1])
+    labels = Dataset(rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"])
+    found = data_set_statistics(labels, seed=0)
+    assert found.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
+    assert found.values["positive_share"] == 3 / 4
+    numbers = Dataset(rows, np.arange(5.0), "regression", task_id=ids, tasks=["a", "b"])
+    assert data_set_statistics(numbers, seed=0).per_task == {"rows": [3, 2]}
+    classes = Dataset(rows, np.array([0, 2, 2, 0, 2]), "multiclass", tasks=["red", "green", "blue"])
+    found = data_set_statistics(classes, seed=0)
+    assert found.per_task == {"rows": [2, 0, 3]}
+    assert "positive_share" not in found.values
+    with pytest.raises(ValueError, match="data-set-statistics needs a data set"):
+        data_set_statistics(None, seed=0)
 
 
 def test_the_registered_measure_runs(lab, tmp_path):

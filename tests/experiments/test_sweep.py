@@ -68,6 +68,8 @@ def test_parameters_change_in_the_methods_that_have_them(lab):
         ("{name: a, values: [1]}", "one of split, option and params"),
         ("{name: a, split: train, option: d, values: [0.5]}", "one of split, option and params"),
         ("{name: a, params: beta, values: [1]}", "no method has a parameter 'beta'"),
+        ("{name: a, params: [1], values: [1]}", "an entry of 'params' must be a text, not 1"),
+        ("{name: a, option: d, values: [4], quantities: [1]}", "an entry of 'quantities' must be a text, not 1"),
         ("{name: a, params: alpha, values: [1]}", "axis of the sweep and in a grid"),
         ("{name: a, option: d, values: [0, 2], scale: log}", "log scale needs positive"),
         ("{name: a, option: d, values: [4, 4]}", "same value twice"),
