@@ -185,7 +185,7 @@ def run_folders(root: Path) -> list[Path]:
 
 
 def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str] = ()) -> Overview:
-    """Read all runs below a folder; a run that cannot be read is among those left out, with the reason.
+    """Read all runs below a folder; what cannot be read is among those left out, with the reason.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
             except DataError as error:
                 found.left_out[place] = str(error.message)
     if profile is None:
-        found.comparisons = _comparisons(root)
+        _add_comparisons(found, root)
     have = {entry.id for entry in found.entries}
     for name in known:
         if name not in have and name.partition("/")[0] in found.papers:
@@ -213,13 +213,15 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
     return found
 
 
-def _comparisons(root: Path) -> list[Comparison]:
-    found = []
+def _add_comparisons(found: Overview, root: Path) -> None:
     for path in sorted(Path(root).glob(f"{COMPARE}/*/leaderboard.json")):
-        content = read_json(path) or {}
         place = path.parent.relative_to(root).as_posix()
-        found.append(Comparison(place, str(content.get("title", place)), str(content.get("verdict", ""))))
-    return found
+        try:
+            content = read_json(path) or {}
+        except DataError as error:
+            found.left_out[place] = str(error.message)
+            continue
+        found.comparisons.append(Comparison(place, str(content.get("title", place)), str(content.get("verdict", ""))))
 
 
 def overview_sections(overview: Overview) -> list[Linked]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,32 @@ def test_report_of_nothing(mtlrun, write_experiment, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "empty: no run.json here" in mtlrun("report", "empty").stderr
     assert mtlrun("report", "nonsense").stderr.startswith("error: unknown experiment 'nonsense'")
+
+
+def test_a_summary_has_the_comparisons_too(mtlrun, tmp_path):
+    """Of ``mtlrun compare``; one that is damaged is left out, with the reason."""
+    for name, content in {"mine": {"title": "On mine", "verdict": "It helped."}, "old": {}, "torn": None}.items():
+        folder = tmp_path / OUTPUT / "compare" / name
+        folder.mkdir(parents=True)
+        (folder / "leaderboard.json").write_text("{" if content is None else json.dumps(content))
+        (folder / "leaderboard.html").touch()
+    result = mtlrun("report", "all")
+    assert result.exit_code == 0, result.output
+    assert "comparison: compare/mine: It helped." in result.stdout
+    assert "left out: compare/torn: results/runs/compare/torn/leaderboard.json: cannot be read" in result.stdout
+    assert "[compare/mine](compare/mine/leaderboard.md) | On mine" in (tmp_path / OUTPUT / "index.md").read_text()
+    assert 'href="compare/mine/leaderboard.html"' in (tmp_path / OUTPUT / "index.html").read_text()
+
+
+def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_path):
+    refused = mtlrun("report", "table.yaml", "--out", "report.md")
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: --out needs a --format\nAdd --format html, md, json, csv or tex.\n"
+    (tmp_path / "file").write_text("")
+    refused = mtlrun("report", "all", "--format", "md", "--out", "file/summary.md")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("error: cannot write into file/summary.md: "), refused.stderr
+    assert "Print it instead: --format md" in refused.stderr
 
 
 def test_env_names_versions_and_folders(mtlrun):

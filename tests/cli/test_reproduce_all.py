@@ -120,6 +120,50 @@ def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(mtlrun, papers, tmp_pa
     assert [run["run"] for run in summary(tmp_path)["runs"]] == ["beta/good/demo"]
 
 
+def test_fail_fast_stops_the_artefacts_behind_and_names_them(mtlrun, papers, tmp_path):
+    papers("alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}")
+    papers("beta/never")
+    result = mtlrun("reproduce", "all", "--profile", "demo", "--fail-fast", "--quiet")
+    assert result.exit_code == 1
+    assert summary(tmp_path)["left_out"] == {"beta/never": "stopped by --fail-fast before it"}
+    assert "== " not in result.stderr
+    assert not (tmp_path / RUNS / "beta").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(mtlrun, papers, tmp_path):
+    papers("alpha/blocked")
+    papers("beta/good")
+    (tmp_path / RUNS).mkdir(parents=True)
+    (tmp_path / RUNS / "alpha").write_text("a file where the folder of a paper belongs")
+    result = mtlrun("reproduce", "all", "--profile", "demo")
+    assert result.exit_code == 2
+    assert "error: alpha/blocked: " in result.stderr
+    assert str(RUNS / "alpha") in result.stderr
+    assert "Traceback" not in result.output
+    assert [run["run"] for run in summary(tmp_path)["runs"]] == ["beta/good/demo"]
+
+
+def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
+    result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty", "--dry-run")
+    lines = {line.split()[0]: line for line in result.stdout.splitlines()}
+    assert lines["beta/lacks"].endswith("left out: to download first: enron.")
+    assert lines["beta/other"].endswith("left out: no profile 'demo'; it has quick, full")
+    assert "configs/beta/wrong.yaml:1:1: missing key" in lines["beta/wrong"]
+    assert result.stdout.splitlines()[-1].startswith("2 artefacts: 5 of 7 cells and 0 searches to compute")
+    assert not (tmp_path / RUNS).exists()
+
+
+def test_debug_shows_where_a_mistake_of_ours_happened(mtlrun, papers, monkeypatch):
+    from mtlrun.experiments import execute
+
+    papers("alpha/bad")
+    papers("beta/never")
+    monkeypatch.setattr(execute, "run", lambda plan, **options: {}["no one expected this"])
+    result = mtlrun("reproduce", "all", "--profile", "demo", "--debug")
+    assert isinstance(result.exception, KeyError)
+    assert "beta/never" not in result.output
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -229,6 +273,11 @@ def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
     assert made["summary"][0] == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."
     assert [(claim["run"], claim["verdict"]) for claim in made["claims"]] == [("alpha/good/full", "confirmed")]
     assert [run["confirmed"] + run["partly"] for run in made["runs"]] == [1, 1]
+    assert made["left_out"] == {}
+    papers("alpha/more")
+    papers("beta/other")
+    made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
+    assert made["left_out"] == {"alpha/more": "no run here"}, "of the papers that are here"
 
 
 def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
