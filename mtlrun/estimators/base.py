@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.core.result import SolverResult
@@ -26,6 +26,7 @@ from mtlrun.estimators.inputs import (
     split_task_column,
     task_codes,
 )
+from mtlrun.estimators.magnitude import validate_data
 from mtlrun.estimators.params import NONE, Rule, check_params, choice, instance
 
 Array = np.ndarray[Any, np.dtype[Any]]

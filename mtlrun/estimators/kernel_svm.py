@@ -15,7 +15,7 @@ from mtlrun.core.graph import TaskCoupling
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.graph_svm import GraphModel
-from mtlrun.estimators.params import Rule, choice, real
+from mtlrun.estimators.params import NONE, Rule, choice, real
 from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 
@@ -23,6 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Entries of a kernel matrix that is computed beforehand (800 MB).
 _MAX_GRAM = 1e8
+_LIBSVM_STEPS = 1_000_000
 
 
 class MultiTaskKernelSVC(GraphModel):
@@ -41,8 +42,9 @@ class MultiTaskKernelSVC(GraphModel):
         As of `GraphSVC`.
     tol : float, default 1e-3
         LIBSVM's: largest violation of the optimality conditions.
-    max_iter : int, default -1
-        Of LIBSVM, -1 for no limit. On features of a huge scale (1e8) LIBSVM may then run without end: scale them.
+    max_iter : int or None, default None
+        Steps of LIBSVM, -1 for no limit; on features of a huge scale (1e8) it may then run without end. None stands for
+        a million, or 100 per row if that is more.
     gram : {"auto", "precomputed", "on_the_fly"}, default "auto"
         "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" gives LIBSVM the features
         ``F_t x`` with F F' = M and its linear kernel, of which it keeps `cache_size`. "auto" takes the first up to
@@ -84,7 +86,8 @@ class MultiTaskKernelSVC(GraphModel):
         "tol": real(0, closed="neither"),
         "max_iter": Rule(
             "-1 or an int in [1, inf)", lambda value: isinstance(value, int) and (value == -1 or value > 0)
-        ),
+        )
+        | NONE,
         "gram": choice("auto", "precomputed", "on_the_fly"),
         "cache_size": real(0, closed="neither"),
     }
@@ -95,7 +98,7 @@ class MultiTaskKernelSVC(GraphModel):
         graph: Any = "all",
         coupling: float = 1.0,
         tol: float = 1e-3,
-        max_iter: int = -1,
+        max_iter: int | None = None,
         *,
         gram: str = "auto",
         cache_size: float = 200,
@@ -144,11 +147,12 @@ class MultiTaskKernelSVC(GraphModel):
         if precomputed:
             Z = (Z @ Z.T).toarray()
         middle = time.perf_counter()
+        limit = max(_LIBSVM_STEPS, 100 * n) if self.max_iter is None else self.max_iter
         model = SVC(
             C=1.0,
             kernel="precomputed" if precomputed else "linear",
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=limit,
             cache_size=self.cache_size,
         )
         with warnings.catch_warnings():
@@ -189,7 +193,7 @@ class MultiTaskKernelSVC(GraphModel):
             n_iter=max(1, n_iter),
             objective=[primal],
             gap=gap / max(1.0, abs(primal), abs(primal - gap)),
-            message="" if done else f"LIBSVM stopped after max_iter={self.max_iter}",
+            message="" if done else "LIBSVM was stopped; scaled features help",
         )
 
     def _dual(self, data: TaskData, alpha: Array, cuts: Array) -> Array:

@@ -29,6 +29,7 @@ NOT_NUMERICAL = frozenset(
         "mtlrun.core.visible",
         "mtlrun.core.yamlmarks",
         "mtlrun.estimators.bibliography",
+        "mtlrun.estimators.magnitude",  # refuses data, or gives back what scikit-learn gives back
         "mtlrun.estimators.methodinfo",
         "mtlrun.estimators.methods",
         "mtlrun.estimators.methods_composite",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lstsq
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from mtlrun.core.graph import TaskCoupling
 from mtlrun.core.result import SolverResult
@@ -78,17 +78,34 @@ class SmallProblem:
         """Return W = M V."""
         return self.coupling.matrix @ self.sums(alpha)
 
-    def factor(self, weights: Array) -> Any:
-        """Factorise M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t)."""
+    def factor(self, weights: Array) -> tuple[tuple[Array, bool], Array]:
+        """Factorise M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t), scaled to a unit diagonal.
+
+        Returns the Cholesky factor and the scale. Where rounding leaves the matrix indefinite (features of 1e10 beside
+        an intercept), the diagonal is raised until it is not: the factor is for directions only.
+        """
         T, D = len(self.X), self.width
         H = np.kron(self.coupling.inverse, np.eye(D)).reshape(T, D, T, D)
         for t, (X, q) in enumerate(zip(self.X, np.split(weights, self.cuts), strict=True)):
             H[t, :, t, :] += X.T @ (q[:, None] * X)
-        return cho_factor(H.reshape(T * D, T * D), lower=True, check_finite=False)
+        H = H.reshape(T * D, T * D)
+        scale = 1.0 / np.sqrt(np.diagonal(H))
+        H *= scale
+        H *= scale[:, None]
+        raised, more = 0.0, len(H) * np.finfo(np.float64).eps
+        while True:
+            try:
+                return cho_factor(H, lower=True, check_finite=False), scale
+            except LinAlgError:
+                if raised > 1.0:
+                    raise
+                H[np.diag_indices_from(H)] += more - raised
+                raised, more = more, 100.0 * more
 
-    def solve(self, factor: Any, V: Array) -> Array:
+    def solve(self, factor: tuple[tuple[Array, bool], Array], V: Array) -> Array:
         """Solve with a factor for a right-hand side (T, D)."""
-        return cho_solve(factor, V.ravel(), check_finite=False).reshape(V.shape)
+        triangle, scale = factor
+        return (scale * cho_solve(triangle, scale * V.ravel(), check_finite=False)).reshape(V.shape)
 
     def field(self, alpha: Array) -> Array:
         """Put dual variables back into the layout of the targets."""

@@ -159,7 +159,7 @@ def climb_ladder(
     features = WeightedDegree(degree) if dataset.strings else None
     rungs: list[Rung] = []
     for tol in tolerances:
-        model = MultiTaskKernelSVC(C=C, coupling=coupling, tol=tol, features=features, cache_size=2000)
+        model = MultiTaskKernelSVC(C=C, coupling=coupling, tol=tol, max_iter=-1, features=features, cache_size=2000)
         begun = clock()
         model.fit(X, dataset.y, task_id=dataset.task_id)
         took = clock() - begun
