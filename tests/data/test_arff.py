@@ -216,3 +216,5 @@ def test_a_table_with_classes_and_labels(own_set: Any) -> None:
     text = own_set.error("arff", {"t.arff": TABLE}, {"target": "marks"}, task_type="regression")
     assert text == "t.arff: no columns are called 'marks', expected one"
     assert "needs the option 'target'" in own_set.error("arff", {"t.arff": TABLE})
+    text = own_set.error("arff", {"t.arff": TABLE, "u.arff": TABLE}, {"target": "mark"}, task_type="regression")
+    assert text == "mine.yaml: the arff reader takes one file, the card names 2"

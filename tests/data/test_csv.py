@@ -193,6 +193,10 @@ def test_golden_errors_of_a_set(own_set):
     )
     absent = own_set.error("csv", {"t.csv": b"x,y\n1,2\n"}, {"target": "z"}, task_type="regression")
     assert absent == "t.csv: there is no column 'z'\nColumns: x, y."
+    both = own_set.error(
+        "csv", {"t.csv": b"x,y,z\n1,2,3\n"}, {"target": ["y", "z"], "task": "x"}, task_type="regression"
+    )
+    assert both == "mine.yaml: a task column goes with one target that is binary or a number"
 
 
 def test_truncated_gzip(own_set):

@@ -179,6 +179,7 @@ def test_golden_errors_of_a_ragged_set(own_set):
     assert error(cells(X[0], [[1]]), good) == "t.mat: cell 2 of X has shape (1, 1) where (n, 3) is expected"
     assert error(cells(X[0]), good) == "t.mat: 1 cells in X, 2 in Y"
     assert error(cells(*X), cells([[7]], [[9]])) == "t.mat: task 1 has 2 rows in X, 1 in Y"
+    assert error(cells(X[0], np.zeros((0, 3))), cells([[7], [8]], np.zeros((0, 1)))) == "t.mat: task 2 has no rows"
     assert error(np.zeros((3, 3)), good) == (
         "t.mat: X is an array of shape (3, 3), not a cell array with one cell per task"
     )
@@ -258,6 +259,10 @@ def test_golden_errors_of_letters(own_set):
     grey["patterns_train"][0, 0][3, 1] = 2
     assert own_set.error("letter", {"t.mat": packed(**grey)}) == (
         "t.mat: the train part has pixels that are not 0/1, or a last row that is not 1"
+    )
+    grey["labels_train"] = np.zeros((1, 3))
+    assert own_set.error("letter", {"t.mat": packed(**grey)}) == (
+        "t.mat: patterns_train and labels_train must be cell arrays with one cell per word"
     )
     assert letter.PIXELS == 128
 

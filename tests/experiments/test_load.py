@@ -1,6 +1,7 @@
 """Experiment files: golden error texts, profiles, overrides, origins, the catalogue."""
 
 import pytest
+import yaml
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.core.resources import configs_dir
@@ -327,6 +328,14 @@ def test_the_resolved_file_says_where_every_value_came_from(lab):
     assert lines["average: task"] == "default"
     assert lines["- id: simulated-rmtl"] == "profile smoke, line 23"
     assert lines["alpha: [1, 2]"] == "line 15"
+
+
+def test_small_numbers_survive_the_resolved_file(lab):
+    """YAML 1.1 reads 1e-05 as a text: the point is needed."""
+    sets = ["methods.one.params.tol=1e-05", "methods.two.params.alpha=2.5e+30"]
+    text = resolved_yaml(load_experiment(lab.write(VALID), overrides=sets))
+    methods = yaml.safe_load(text)["methods"]
+    assert (methods[0]["params"]["tol"], methods[1]["params"]["alpha"]) == (1e-5, 2.5e30)
 
 
 def test_names_of_experiments(tmp_path):

@@ -114,6 +114,12 @@ def test_the_parts_are_disjoint_and_of_the_asked_sizes(dataset):
     assert not np.array_equal(validation, split_three(loaded, {**SPLIT, "seed": 8, "validation": 0.4})[2])
 
 
+def test_a_validation_part_that_leaves_nothing_is_refused():
+    loaded = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
+    with pytest.raises(ValueError, match=r"validation=0.001 leaves a part empty \(0 of 42 rows\)"):
+        split_three(loaded, {**SPLIT, "validation": 0.001})
+
+
 def ragged():
     from mtlrun.data.dataset import Dataset
 
