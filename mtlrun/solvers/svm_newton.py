@@ -85,10 +85,9 @@ class SmallProblem:
         an intercept), the diagonal is raised until it is not: the factor is for directions only.
         """
         T, D = len(self.X), self.width
-        H = np.kron(self.coupling.inverse, np.eye(D)).reshape(T, D, T, D)
+        H = np.kron(self.coupling.inverse, np.eye(D))
         for t, (X, q) in enumerate(zip(self.X, np.split(weights, self.cuts), strict=True)):
-            H[t, :, t, :] += X.T @ (q[:, None] * X)
-        H = H.reshape(T * D, T * D)
+            H.reshape(T, D, T, D)[t, :, t, :] += X.T @ (q[:, None] * X)
         scale = 1.0 / np.sqrt(np.diagonal(H))
         H *= scale
         H *= scale[:, None]
