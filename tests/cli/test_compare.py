@@ -106,6 +106,11 @@ def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades,
     assert trained.exit_code == 0, trained.output
     assert "own-grades: 200 rows (160 for training, 40 for test)" in trained.stderr
     assert f"rmse  {report['methods'][0]['score']:.4f}" in trained.stdout
+    chosen = (folder / "chosen.yaml").read_text().splitlines()
+    (folder / "chosen.yaml").write_text("\n".join(line for line in chosen if not line.startswith("features:")))
+    refused = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"), "--force")
+    assert refused.exit_code == 2
+    assert refused.stderr.endswith("own-grades has words or empty cells\nAdd the line: features: table\n")
     refused = mtlrun("predict", str(folder / "model"), "later.csv", "--proba", "-o", "-", "-q")
     assert refused.exit_code == 2
     assert refused.stderr == "error: the model predicts numbers: it has no probabilities\nLeave out --proba.\n"

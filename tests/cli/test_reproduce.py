@@ -289,6 +289,19 @@ def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, c
     assert not (tmp_path / "results").exists()
 
 
+def test_data_without_an_address_are_added_by_hand(mtlrun, served, tmp_path):
+    lines = [line for line in CARD.splitlines() if "urls" not in line and "bytes" not in line]
+    (tmp_path / "data" / "cards" / "mine.yaml").write_text("\n".join(lines) + "\n")
+    result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
+    assert result.exit_code == 2
+    assert "data set mine is not in data: t.arff (1 file of unknown size); licence: free" in result.stderr
+    assert "error: no address is known for the files of mine" in result.stderr
+    assert "If you have a file of mine: mtlrun data add mine FILE" in result.stderr
+    (tmp_path / "mine.arff").write_bytes(ARFF)
+    assert mtlrun("data", "add", "mine", "mine.arff", "--data-dir", "data").exit_code == 0
+    assert mtlrun("reproduce", "table.yaml", "--data-dir", "data").exit_code == 0
+
+
 def test_a_flipped_byte_is_refused_with_both_hashes(mtlrun, served, tmp_path):
     wrong = ARFF.replace(b"1,5", b"1,4", 1)
     (tmp_path / "data" / "mine").mkdir()
