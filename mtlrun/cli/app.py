@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -46,6 +47,9 @@ class Guarded(TyperGroup):
             # Typer's own exceptions (usage, exit, abort) are its business, a closed pipe is nobody's mistake.
             if debugging() or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                 raise
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                complain(f"cannot be written: {error.strerror}", "Make room, or name another place for the output.")
+                raise typer.Exit(2) from None
             complain(
                 f"{type(error).__name__}: {error}", "This is unexpected; run with --debug to see where it happened."
             )
@@ -56,6 +60,9 @@ def main() -> None:
     """Entry point of ``mtlrun`` and ``python -m mtlrun``; a method may be of a module in the current folder."""
     if not sys.flags.safe_path and not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())  # last, so that it hides nothing that is installed
+    # A shell that closed them (`>&-`) wants to hear nothing.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     build_app()(prog_name="mtlrun")
 
 
