@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from mtlrun.core.records import write_atomic
 from mtlrun.report.panels import Curve, Figure, HeatMap, Panel, Ranks, are_numbers
@@ -179,7 +179,7 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
             ticks if numbers else range(len(ticks)),
             [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
         )
-        axes.xaxis.minorticks_off()
+        axes.xaxis.set_minor_locator(NullLocator())
     for text, at in panel.marks.items():
         axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
         place_of_text: dict[str, Any] = {"rotation": 90, "fontsize": 7, "color": "#555555", "ha": "right", "va": "top"}

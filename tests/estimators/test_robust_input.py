@@ -112,7 +112,7 @@ def test_a_degenerate_lam_is_warned_about_by_every_solver(lam):
 def test_a_sparse_design_is_never_made_dense_beyond_the_smaller_side(monkeypatch, shape, solver, loss):
     n, d = shape
     rng = np.random.default_rng(0)
-    X = sp.random_array(shape, density=0.05, format="csr", rng=rng)
+    X = sp.csr_array(sp.random(*shape, density=0.05, random_state=rng))
     Y = np.where(rng.random((n, 6)) < 0.5, 1.0, -1.0)
     sizes = []
     for kind in (sp.csr_array, sp.csc_array):

@@ -4,6 +4,7 @@ import copy
 import json
 from pathlib import Path
 
+import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -36,6 +37,10 @@ def _without_methods(schema):
     return rest["$defs"]["EstimatorName"]["anyOf"].pop(0)["enum"], rest
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 10),
+    reason="older releases of pydantic put it in other words",
+)
 def test_the_committed_schema_is_current():
     committed, rest = _without_methods(json.loads(COMMITTED.read_text(encoding="utf-8")))
     _, current = _without_methods(config_schema())

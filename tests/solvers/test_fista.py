@@ -98,7 +98,7 @@ def test_the_cheaper_form_is_chosen():
     assert isinstance(smooth_loss(TaskData.from_matrix(X, Y), SquaredLoss()), GramLoss)
     assert isinstance(smooth_loss(TaskData.from_matrix(X[:4], Y[:4]), SquaredLoss()), FieldLoss)
     assert isinstance(smooth_loss(TaskData.from_matrix(X, np.sign(Y)), LogisticLoss()), FieldLoss)
-    sparse = sp.random_array((200, 10), density=0.3, rng=rng, format="csr")
+    sparse = sp.csr_array(sp.random(200, 10, density=0.3, random_state=rng))
     assert isinstance(smooth_loss(TaskData.from_matrix(sparse, Y), SquaredLoss()), GramLoss)
     assert isinstance(smooth_loss(TaskData.from_matrix(sparse[:5], Y[:5]), SquaredLoss()), FieldLoss)
 

@@ -205,17 +205,21 @@ def _tasks(column: pd.Series) -> tuple[list[str], np.ndarray]:
 
 
 def decode(content: bytes, name: str) -> str:
-    """Decode UTF-8 (a byte order mark is dropped); an encoding error is reported with its line and column."""
+    """Decode UTF-8 (a byte order mark is dropped); a wrong byte, also NUL, is reported with its line and column."""
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line = before.count(b"\n") + 1
-        column = error.start - (before.rfind(b"\n") + 1) + 1
-        raise DataError(
-            f"{name}:{line}:{column}: byte 0x{content[error.start]:02x} is no UTF-8 text",
-            "Save the file as UTF-8, or decompress it if it is an archive.",
-        ) from None
+        remedy = "Save the file as UTF-8, or decompress it if it is an archive."
+        raise _wrong_byte(content, error.start, name, "is no UTF-8 text", remedy) from None
+    if "\0" in text:
+        raise _wrong_byte(content, content.index(b"\0"), name, "is no text", "Is the file damaged, or binary?")
+    return text
+
+
+def _wrong_byte(content: bytes, at: int, name: str, what: str, remedy: str) -> DataError:
+    before = content[:at]
+    line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1) + 1
+    return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
 
 
 def header_of(content: str, name: str, delimiter: str | None) -> tuple[list[str], int]:
