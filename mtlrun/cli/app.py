@@ -36,7 +36,7 @@ class Guarded(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            complain("interrupted; finished cells are kept")
+            complain("interrupted")
             raise typer.Exit(130) from None
         except MtlrunError as error:
             if debugging():

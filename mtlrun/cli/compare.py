@@ -162,6 +162,11 @@ def compare(
 ) -> None:
     """Compare multi-task methods and baselines on a table: leaderboard, verdict, best model."""
     from mtlrun.experiments.compare import compare as run
+    from mtlrun.experiments.compare import short_name
+    from mtlrun.experiments.folders import check_folder
+
+    folder = output_dir / "compare" / short_name(data)
+    check_folder(folder)
 
     def progress(text: str) -> None:
         if not quiet:
@@ -192,8 +197,7 @@ def compare(
         seed=seed or 0,
         jobs=jobs,
     )
-    folder = result.save(output_dir / "compare" / result.dataset.id.removeprefix("own-"))
-    _show(result, folder)
+    _show(result, result.save(folder))
 
 
 def _names(text: str | None) -> tuple[str, ...]:

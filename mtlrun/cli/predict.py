@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.core.errors import DataError, UserError
+from mtlrun.core.errors import DataError, UnknownNameError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.experiments.models import Model
@@ -133,7 +133,10 @@ def _rows(
             f"{data}: does not say to which of the {len(facts['tasks'])} tasks the rows belong",
             f"Add a column named {task_column or 'task'!r}, name it by --task-column, or say --task NAME for all rows.",
         )
-    return X, fitted.task_codes(names)
+    try:
+        return X, fitted.task_codes(names)
+    except UnknownNameError as error:
+        raise UserError(f"{data if task is None else '--task'}: {error.message}", error.remedy) from None
 
 
 def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

@@ -248,7 +248,7 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
     values = _classes(column)
     positive = values[-1]
     if make.roles.positive is not None:
-        match = [v for v in values if make.roles.positive in (str(v), *names_of(pd.Series([v])))]
+        match = [v for v in values if make.roles.positive in (str(v), *names_of(pd.Series([v], name=name)))]
         if not match:
             raise UnknownNameError(f"label of {name}", make.roles.positive, map(str, values))
         positive = match[0]
@@ -268,7 +268,7 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
 def _tasks(make: _Building, name: str) -> tuple[np.ndarray, list[str]]:
     """Return the task of every row and their names, in the order in which they appear."""
     codes, values = pd.factorize(_full(make, name, "task"))
-    return codes.astype(np.int64), names_of(pd.Series(values))
+    return codes.astype(np.int64), names_of(pd.Series(values, name=name))
 
 
 def _full(make: _Building, name: str, part: str) -> pd.Series:
@@ -374,7 +374,7 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
             words = sorted(set(names_of(column.dropna())))
             values = coded(column, words)
             if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and name not in make.roles.categorical:
-                make.notes.append(f"column {name!r} has {len(words)} different words, an identifier: left out")
+                make.notes.append(_left_out(name, column, len(words)))
                 continue
             categories[name] = words
         else:
@@ -392,6 +392,15 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
     if not columns:
         raise DataError(f"{make.table.name}: no column is left as a feature", "Name fewer columns in the options.")
     return np.column_stack(columns), names, categories
+
+
+def _left_out(name: str, column: pd.Series, count: int) -> str:
+    if pd.to_datetime(column.dropna(), errors="coerce", format="mixed").notna().all():
+        return (
+            f"column {name!r} holds {count} different dates: left out (--time {name} splits by it; "
+            "for a feature make columns of numbers, such as year and month)"
+        )
+    return f"column {name!r} has {count} different words, an identifier: left out"
 
 
 def _refuse_mixed(make: _Building, name: str, column: pd.Series) -> None:

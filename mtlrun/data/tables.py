@@ -16,7 +16,7 @@ from scipy import sparse
 
 from mtlrun.core.errors import DataError, suggest
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import number_name
+from mtlrun.data.readers import WHOLE, number_name
 from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.readers.csv import EXACT, MISSING, csv_rows, decode, header_of, unequal_rows
 from mtlrun.data.readers.mat import read_mat
@@ -300,7 +300,17 @@ _READERS: dict[str, Callable[[DataFile, Table | None], Table]] = {
 
 
 def names_of(column: pd.Series) -> list[str]:
-    """Return the cells of a column as names: ``1`` for 1.0, no blanks at the ends."""
+    """Return the cells of a column as names: ``1`` for 1.0, no blanks at the ends.
+
+    Raises
+    ------
+    DataError
+        For floats so large that different whole numbers are one (a column of long numbers with empty cells has them).
+    """
+    large = [v for v in column.tolist() if isinstance(v, float) and WHOLE <= abs(v) < np.inf]
+    if large:
+        text = f"column {column.name!r} has numbers as names that are too long to be told apart ({large[0]:.0f})"
+        raise DataError(text, "Make words of them, with a letter in front, or fill the empty cells of the column.")
     return [number_name(v) if isinstance(v, float) else str(v).strip() for v in column.tolist()]
 
 

@@ -33,6 +33,7 @@ from mtlrun.experiments.compare_methods import (
 )
 from mtlrun.experiments.compare_result import Comparison
 from mtlrun.experiments.compare_run import Protocol, check_parts, make_plan, run_plan
+from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.training import Trained, fit_training
 from mtlrun.experiments.trainspec import training_of
 from mtlrun.report.leaderboard import MULTITASK, Board, Entry
@@ -181,9 +182,10 @@ def _settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     settings = Settings(**chosen)
     for name, low in (("splits", 1), ("folds", 2), ("budget", 0), ("seed", 0)):
         value = getattr(settings, name)
-        if value is not None and (value < low or (name == "budget" and value == 0)):
+        if value is not None and (not value >= low or (name == "budget" and value == 0)):  # also NaN
             least = "more than 0 minutes" if name == "budget" else f"at least {low}"
             raise ConfigError(f"{name} must be {least}, not {value:g}")
+    Pool(settings.jobs)  # refuses a number of processes that is none
     if not 0 < settings.train < 1:
         raise ConfigError(f"train must be a part between 0 and 1, not {settings.train:g}")
     given = {name: value for name, value in options.items() if name in parts and value is not None}
@@ -216,15 +218,20 @@ def _label_names(path: Path, table: Table) -> list[str]:
     return names
 
 
+def short_name(file: str | Path) -> str:
+    """Return what a comparison of a file is called: its name in small letters, without suffixes."""
+    return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
+
+
 def _named(dataset: Dataset, table: Table) -> Dataset:
     """Give the data set a name that no card of mtlrun has, and a fingerprint of its content."""
-    stem = Path(table.name).name.partition(".")[0]
-    slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "data"
     digest = hashlib.sha256()
     X = [dataset.X.data, dataset.X.indices, dataset.X.indptr] if sparse.issparse(dataset.X) else [dataset.X]
     for array in (*X, dataset.y, *([] if dataset.task_id is None else [dataset.task_id])):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return replace(dataset, id=f"own-{slug}", title=Path(table.name).name, fingerprint=digest.hexdigest())
+    return replace(
+        dataset, id=f"own-{short_name(table.name)}", title=Path(table.name).name, fingerprint=digest.hexdigest()
+    )
 
 
 def _metric(name: str | None, dataset: Dataset) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mtlrun.core.errors import UnknownNameError
+from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.registry import METHODS, MethodInfo
-from mtlrun.experiments.methods import parameter_names, with_params
+from mtlrun.experiments.methods import class_path, parameter_names, with_params
 
 #: What a method is: the trivial answer, tasks alone, tasks as one, the task as a feature, or several tasks jointly.
 TRIVIAL, INDEPENDENT, POOLED, FEATURE, MULTITASK = "trivial", "independent", "pooled", "task as feature", "multi-task"
@@ -124,8 +124,8 @@ def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> li
 
     Raises
     ------
-    UnknownNameError
-        For any other name.
+    UserError
+        For any other name, and for a class that does not exist or has no `fit`.
     """
     standard = {candidate.label: candidate for candidate in default_candidates(dataset, train)}
     first = [c for c in standard.values() if c.family in (TRIVIAL, INDEPENDENT)][:2]
@@ -140,10 +140,20 @@ def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> li
         elif twin in METHODS:
             found[twin] = _registered(twin, dataset, train)
         elif ":" in name:
-            found[name.partition(":")[2]] = _wrapped(Candidate(name.partition(":")[2], MULTITASK, name), dataset)
+            short = name.partition(":")[2]
+            label = name if short in found.keys() | standard.keys() | METHODS.keys() else short
+            found[label] = _wrapped(Candidate(label, MULTITASK, class_path(name)), dataset)
         else:
-            raise UnknownNameError("method", name, dict.fromkeys([*standard, *METHODS, "default"]))
+            _refuse(name, standard)
     return list(found.values())
+
+
+def _refuse(name: str, standard: dict[str, Candidate]) -> None:
+    known = dict.fromkeys([*standard, *METHODS, "default"])
+    if suggest(name, known):
+        raise UnknownNameError("method", name, known)
+    remedy = f"`mtlrun list methods` lists all; those compared by default: {', '.join(standard)}."
+    raise ConfigError(f"unknown method {name!r}", remedy)
 
 
 def _twin(name: str, dataset: Dataset) -> str:

@@ -156,9 +156,10 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
+        page = self.page()  # takes seconds: an interrupt meets all files old or, most likely, all new
         try:
             write_atomic(folder / "leaderboard.md", markdown(self.board))
-            write_atomic(folder / "leaderboard.html", self.page())
+            write_atomic(folder / "leaderboard.html", page)
             write_atomic(folder / "leaderboard.json", json_text(self.board))
             write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
             write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
@@ -169,7 +170,9 @@ class Comparison:
             write_atomic(folder / CHOSEN, self._yaml())
             save_training(self.trained, folder / MODEL)
         except OSError as error:
-            raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from None
+            raise UserError(
+                f"{folder}: cannot be written: {error.strerror or error}", "Choose another folder."
+            ) from None
         return folder
 
     def _yaml(self) -> str:

@@ -81,13 +81,19 @@ class Protocol:
 
 
 def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
-    """Refuse groups or times with which no method could be searched, fitted or tested.
+    """Refuse tasks, groups or times with which no method could be searched, fitted or tested.
 
     Raises
     ------
     DataError
-        Where training rows make no folds, or, unless `unseen` is ``"mean"``, a task is tested without training rows.
+        With a single task, where training rows make no folds, or, unless `unseen` is ``"mean"``, where a task is tested
+        without training rows.
     """
+    if dataset.n_tasks < 2:
+        raise DataError(
+            f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there is nothing to share",
+            "Name another column with --task-column, bring rows of more tasks, or train one model with scikit-learn.",
+        )
     if not dataset.source.keys() & {GROUP, TIME}:
         return
     splits = [protocol.rows(dataset, trial) for trial in range(protocol.n_splits)]

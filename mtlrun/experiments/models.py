@@ -97,12 +97,12 @@ class Model:
         numbers = {name: t for t, name in enumerate(tasks)}
         if not any(name.isdecimal() for name in tasks):
             numbers |= {str(t): t for t in range(len(tasks))}
-        for name in dict.fromkeys(names):
+        for row, name in enumerate(names):
             if name not in numbers:
                 if self.unseen == "mean":
                     numbers[name] = -1
                     continue
-                raise UnknownNameError("task of the model", name, tasks)
+                raise UnknownNameError(f"task of the model in row {row + 1}:", name, tasks)
         return np.array([numbers[name] for name in names], dtype=int)
 
     def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
 
 Unit = tuple[Any, tuple[Any, ...]]
@@ -63,8 +63,13 @@ class Pool:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.jobs == 0:
-            raise ConfigError("--jobs 0: at least one job is needed", "-1 means all cores.")
+        if self.jobs < 1 and self.jobs != -1:
+            raise ConfigError(f"--jobs {self.jobs}: at least one job is needed", "-1 means all cores.")
+        if self.backend is not None and self.backend != "dask":
+            from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
+
+            if self.backend not in BACKENDS | EXTERNAL_BACKENDS:
+                raise UnknownNameError("backend", self.backend, {"dask", *BACKENDS, *EXTERNAL_BACKENDS})
         if self.scheduler and self.backend != "dask":
             raise ConfigError("--scheduler needs --backend dask")
         if self.seconds and self.backend not in (None, "loky"):

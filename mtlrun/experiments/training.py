@@ -20,6 +20,7 @@ from mtlrun.estimators.pertask import takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
 from mtlrun.experiments.featuresteps import with_features
+from mtlrun.experiments.folders import check_folder
 from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.methods import complete, resolved, with_params
 from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
@@ -307,9 +308,7 @@ def _gaps(X: Any) -> bool:
 
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:
-    blocking = next((place for place in (folder, *folder.parents) if place.exists()), folder)
-    if blocking.exists() and not blocking.is_dir():
-        raise UserError(f"{blocking} is a file, the results need a folder", "Choose another --output.")
+    check_folder(folder)
     if force or not (folder / FACTS).exists():
         return
     try:

@@ -88,7 +88,7 @@ def failing(monkeypatch):
         ),
         (DataError("x.csv: damaged"), 2, "error: x.csv: damaged\n"),
         (MtlrunError("broken installation"), 1, "error: broken installation\n"),
-        (KeyboardInterrupt(), 130, "error: interrupted; finished cells are kept\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (
             ZeroDivisionError("by zero"),
             1,

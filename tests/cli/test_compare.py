@@ -266,3 +266,44 @@ def test_a_budget_that_is_too_small_says_what_could_be_run(mtlrun, grades):
     assert first.startswith("error: --budget 1e-05 minutes is too small")
     assert second.startswith("--budget ")
     assert "would run TaskMean, IndependentRidge, " in second
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("--budget", "nan"), "budget must be more than 0 minutes, not nan"),
+        (("--jobs", "0", "--budget", "1"), "--jobs 0: at least one job is needed\n-1 means all cores."),
+        (("--jobs", "-2"), "--jobs -2: at least one job is needed"),
+        (("--methods", "Nope"), "`mtlrun list methods` lists all; those compared by default: TaskMean, "),
+        (("--methods", "nowhere.at_all:Model"), "no module 'nowhere' for 'nowhere.at_all:Model'"),
+        (("--methods", "json.decoder:JSONDecoder"), "'json.decoder:JSONDecoder' is no estimator: the class has no fit"),
+        (("-o", "grades.csv"), "grades.csv is a file, the results need a folder"),
+        (("-o", "grades.csv/below"), "grades.csv is a file, the results need a folder"),
+        (("-o", "taken"), "taken/compare is a file, the results need a folder"),
+    ],
+)
+def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(mtlrun, grades, tmp_path, more, text):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken/compare").touch()
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *more)
+    assert result.exit_code == 2, result.output
+    assert text in result.stderr
+    assert "split 1" not in result.stderr
+
+
+def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path):
+    pd.read_csv(grades).assign(school="only").to_csv(tmp_path / "one.csv", index=False)
+    result = mtlrun("compare", "one.csv", "--target", "grade", "--task-column", "school")
+    assert result.exit_code == 2
+    assert "one.csv: all rows belong to one task, 'only': there is nothing to share" in result.stderr
+    assert "--task-column" in result.stderr
+
+
+def test_classes_of_one_name_are_rows_of_their_own(mtlrun, grades, tmp_path):
+    code = "import sklearn.linear_model\nclass Ridge(sklearn.linear_model.Ridge): ...\n"
+    (tmp_path / "made_methods.py").write_text(code)
+    options = ("--methods", "made_methods:Ridge,sklearn.linear_model:Ridge", "--splits", "1", "-q")
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
+    assert result.exit_code == 0, result.output
+    board = pd.read_csv(tmp_path / "results/runs/compare/grades/leaderboard.csv")
+    assert {"Ridge", "sklearn.linear_model:Ridge"} <= set(board["method"])

@@ -330,3 +330,19 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
         DataError, match=r"t.parquet: not a readable parquet file \(.*\)\nCheck that the file was saved"
     ):
         read_user_table(tmp_path / "t.parquet")
+
+
+def test_dates_left_out_are_called_dates():
+    frame = marks(60).assign(exam=pd.date_range("2020-01-01", periods=60).astype(str))
+    found = dataset_of(frame)
+    assert "exam" not in found.features
+    assert "column 'exam' holds 60 different dates: left out (--time exam splits by it" in found.notes
+
+
+def test_long_numbers_as_names_stay_apart_or_are_refused():
+    ids = [2**53 + 1 + k % 2 for k in range(60)]
+    found = dataset_of(marks(60).assign(pupil=ids), categorical=("pupil",))
+    assert found.categories["pupil"] == [str(n) for n in ids[:2]]
+    gaps = marks(60).assign(pupil=[np.nan, *map(float, ids[1:])])
+    with pytest.raises(DataError, match="'pupil' has numbers as names that are too long to be told apart"):
+        dataset_of(gaps, categorical=("pupil",))

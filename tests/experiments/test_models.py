@@ -231,8 +231,8 @@ def test_tasks_by_name_and_by_position():
     assert model.task_codes(np.array([0, 3])).tolist() == [0, 3]
     with pytest.raises(UserError, match="the data have 5 tasks, the model has 4"):
         model.task_codes(np.array([4]))
-    with pytest.raises(UnknownNameError, match="unknown task of the model 'e'"):
-        model.task_codes(["e"])
+    with pytest.raises(UnknownNameError, match="unknown task of the model in row 2: 'e'"):
+        model.task_codes(["a", "e"])
     numbered = Model(None, None, _facts(tasks=["1", "2"]))
     assert numbered.task_codes(["1", "2"]).tolist() == [0, 1]
     with pytest.raises(UnknownNameError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: So many digits are beyond every index.
 _DIGITS = 18
 #: Below this, floats hold every whole number.
-_WHOLE = 2.0**53
+WHOLE = 2.0**53
 
 
 def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFile:
@@ -42,7 +42,7 @@ def is_number(text: str) -> bool:
 
 def number_name(value: float) -> str:
     """Return a number that is a name (of a task, a class, a category) as text: ``7`` for 7.0, no digit left out."""
-    return f"{value + 0.0:.0f}" if abs(value) < _WHOLE and value == int(value) else str(float(value))
+    return f"{value + 0.0:.0f}" if abs(value) < WHOLE and value == int(value) else str(float(value))
 
 
 def whole(digits: str) -> int:

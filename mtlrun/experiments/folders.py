@@ -1,0 +1,23 @@
+"""The folder of results, looked at before hours of work are spent on what cannot be written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mtlrun.core.errors import UserError
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made, because a file is in its way, or that cannot be written.
+
+    Raises
+    ------
+    UserError
+        Names the file or folder in the way.
+    """
+    place = next((place for place in (folder, *folder.parents) if place.exists()), Path("."))
+    if not place.is_dir():
+        raise UserError(f"{place} is a file, the results need a folder", "Choose another --output.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"{place}: results cannot be written into this folder", "Choose another --output.")
