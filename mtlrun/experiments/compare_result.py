@@ -17,6 +17,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file
+from mtlrun.experiments.locks import alone
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.predictions import to_csv
 from mtlrun.experiments.training import Trained, save_training
@@ -158,22 +159,27 @@ class Comparison:
         folder = Path(folder)
         page = self.page()  # takes seconds: an interrupt meets all files old or, most likely, all new
         try:
-            write_atomic(folder / "leaderboard.md", markdown(self.board))
-            write_atomic(folder / "leaderboard.html", page)
-            write_atomic(folder / "leaderboard.json", json_text(self.board))
-            write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
-            write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
-            (folder / COEFFICIENTS).unlink(missing_ok=True)
-            if self.coefficients is not None:
-                write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
-            self._save_data(folder / DATA)
-            write_atomic(folder / CHOSEN, self._yaml())
-            save_training(self.trained, folder / MODEL)
+            folder.mkdir(parents=True, exist_ok=True)
+            with alone(folder):  # of two comparisons that end at once, all files are of the later one
+                self._write(folder, page)
         except OSError as error:
             raise UserError(
                 f"{folder}: cannot be written: {error.strerror or error}", "Choose another folder."
             ) from None
         return folder
+
+    def _write(self, folder: Path, page: str) -> None:
+        write_atomic(folder / "leaderboard.md", markdown(self.board))
+        write_atomic(folder / "leaderboard.html", page)
+        write_atomic(folder / "leaderboard.json", json_text(self.board))
+        write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
+        write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
+        (folder / COEFFICIENTS).unlink(missing_ok=True)
+        if self.coefficients is not None:
+            write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
+        self._save_data(folder / DATA)
+        write_atomic(folder / CHOSEN, self._yaml())
+        save_training(self.trained, folder / MODEL)
 
     def _yaml(self) -> str:
         config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}

@@ -102,6 +102,7 @@ class Layers:
                 continue
             for key, value in content.items():
                 layers._merge(value, (key,), (key,), source)
+            layers.origins[()] = source.origin(())  # what is missing is missing in the file that was given
         return layers
 
     def _sources(self, text: str = "") -> list[_Source]:

@@ -140,13 +140,16 @@ class Locks:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a file, waiting for it; the kernel lets go when a process dies. Without `fcntl` nothing is held."""
+    """Hold a file or folder, waiting for it; the kernel lets go of dead processes. Without `fcntl` nothing is held."""
     if fcntl is None:
         yield
         return
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(held)
 
 
 def running(host: str, pid: int, started: str = "") -> bool:

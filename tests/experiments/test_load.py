@@ -232,6 +232,12 @@ def test_all_problems_of_a_file_at_once(lab):
     assert places == ["bad.yaml:5:12", "bad.yaml:6:35", "bad.yaml:7:11", "bad.yaml:20:46"]
 
 
+def test_what_is_missing_is_missing_in_the_file_that_was_given(lab):
+    lab.write(VALID, "base.yaml")
+    found = problems_of(lab, "# mine\nextends: base.yaml\nseed: 1\n")
+    assert found.startswith("bad.yaml:2:1: missing key 'id'"), found
+
+
 def test_profiles_that_are_no_mapping(lab):
     path = lab.write(VALID.partition("profiles:")[0] + "profiles: [smoke]\n", "bad.yaml")
     with pytest.raises(ConfigError, match="'profiles' must be a mapping"):

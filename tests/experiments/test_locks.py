@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from mtlrun.experiments import locks
-from mtlrun.experiments.locks import Locks, Owner
+from mtlrun.experiments.locks import Locks, Owner, alone
 
 
 def dead_process():
@@ -106,3 +107,20 @@ def test_without_proc_the_process_list_is_asked(tmp_path, monkeypatch):
     assert me.started == "Mon Jan  1 00:00:00 2024"
     assert not me.gone()
     assert Owner(999999, me.host, "x").gone()
+
+
+def test_a_folder_is_held_by_one_at_a_time_and_nothing_is_left_in_it(tmp_path):
+    order = []
+
+    def second():
+        with alone(tmp_path):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    with alone(tmp_path):
+        other.start()
+        other.join(0.2)
+        order.append("first")
+    other.join()
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
