@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.core.errors import UserError
+from mtlrun.experiments.folders import refuse_file
 
 WHAT = "What to run"
 HOW = "How to run it"
@@ -15,13 +15,6 @@ OUT = "Output"
 
 #: Set by --debug: an error then shows its traceback.
 _debug = False
-
-
-def _no_file(folder: Path) -> Path:
-    place = next((place for place in (folder, *folder.parents) if place.exists()), folder)
-    if place.is_file():
-        raise UserError(f"--output {folder}: {place} is a file, the results need a folder", "Choose another folder.")
-    return folder
 
 
 def debugging() -> bool:
@@ -137,7 +130,7 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="DIR",
-        callback=_no_file,
+        callback=refuse_file,
         help="Folder of the results; a run lies in DIR/<paper>/<artefact>/<profile>.",
         rich_help_panel=OUT,
     ),

@@ -8,6 +8,20 @@ from pathlib import Path
 from mtlrun.core.errors import UserError
 
 
+def refuse_file(folder: Path) -> Path:
+    """Return a folder that is there or can be made.
+
+    Raises
+    ------
+    UserError
+        If a file is in its way; names it.
+    """
+    place = _nearest(folder)
+    if not place.is_dir():
+        raise UserError(f"{place} is a file, the results need a folder", "Choose another --output.")
+    return folder
+
+
 def check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be made, because a file is in its way, or that cannot be written.
 
@@ -16,8 +30,11 @@ def check_folder(folder: Path) -> None:
     UserError
         Names the file or folder in the way.
     """
-    place = next((place for place in (folder, *folder.parents) if place.exists()), Path("."))
-    if not place.is_dir():
-        raise UserError(f"{place} is a file, the results need a folder", "Choose another --output.")
+    place = _nearest(refuse_file(folder))
     if not os.access(place, os.W_OK | os.X_OK):
         raise UserError(f"{place}: results cannot be written into this folder", "Choose another --output.")
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest of its parents that exists."""
+    return next((place for place in (folder, *folder.parents) if place.exists()), Path("."))

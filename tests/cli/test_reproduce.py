@@ -318,7 +318,7 @@ def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path
     (tmp_path / "file").write_text("")
     result = mtlrun("reproduce", "table.yaml", "--output", "file")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-2].startswith("error: --output file: ")
+    assert result.stderr.splitlines()[-2] == "error: file is a file, the results need a folder"
     assert "--output" in result.stderr.splitlines()[-1]
 
 
