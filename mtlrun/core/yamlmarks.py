@@ -186,7 +186,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
 
 def render(problems: Iterable[Problem], document: Document) -> str:
     """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
-    ordered = sorted(set(problems), key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0))
+    ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0))
     lines = document.text.splitlines()
     blocks = [_render_one(problem, document.name, lines) for problem in ordered[:_SHOWN]]
     if len(ordered) > _SHOWN:

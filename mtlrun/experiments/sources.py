@@ -63,7 +63,7 @@ def constructor(class_path: str) -> Constructor | None:
     found = _find(module, name, ast.ClassDef)
     if found is None:
         raise ConfigError(f"module {module!r} defines no class {name!r}", _near(module, name, ast.ClassDef))
-    if not _may_have(*found, "fit", _MAX_HOPS):
+    if not _may_fit(class_path, path.stat().st_mtime_ns if (path := find_module(found[0])) else 0):
         raise ConfigError(f"{class_path!r} is no estimator: the class has no fit")
     return _constructor_of(*found, _MAX_HOPS)
 
@@ -190,6 +190,14 @@ def _constructor_of(module: str, node: ast.ClassDef, hops: int) -> Constructor |
         if inherited is not None:
             return inherited
     return None
+
+
+@lru_cache(maxsize=256)
+def _may_fit(class_path: str, mtime: int) -> bool:
+    """Tell whether a class may have a method `fit`; all of mtlrun's own that can be named have one."""
+    module, _, name = class_path.partition(":")
+    found = None if module.partition(".")[0] == "mtlrun" else _find(module, name, ast.ClassDef)
+    return found is None or _may_have(*found, "fit", _MAX_HOPS)
 
 
 def _may_have(module: str, node: ast.ClassDef, name: str, hops: int) -> bool:
