@@ -104,7 +104,7 @@ def _size(files: list[FileSpec]) -> str:
 
 def _with_demo(remedy: str | None, experiment: Experiment | Training) -> str:
     from mtlrun.experiments.load import Experiment
-    from mtlrun.experiments.plan import rerun_command
+    from mtlrun.runs.plan import rerun_command
 
     lines = [remedy] if remedy else []
     if isinstance(experiment, Experiment) and DEMO in experiment.profiles and experiment.profile != DEMO:

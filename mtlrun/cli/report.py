@@ -149,11 +149,10 @@ def _write_page(made: Report, folder: Path) -> None:
 
 def _merge(folder: Path, other: Path) -> None:
     """Take the cells of another folder; name those that contradict ours."""
-    from mtlrun.experiments.keys import explain
-    from mtlrun.report.merge import merge
+    from mtlrun.runs.merge import merge
 
     def take() -> None:
-        merged = merge(folder, other, explain=explain)
+        merged = merge(folder, other)
         say(f"{other}: {merged}", error=True)
         for line in merged.conflicts[:MAX_CONFLICTS]:
             say(f"conflict: {line}", error=True)

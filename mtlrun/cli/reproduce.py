@@ -14,9 +14,9 @@ from mtlrun.cli.report import ALL
 from mtlrun.core.errors import UserError
 
 if TYPE_CHECKING:
-    from mtlrun.experiments.execute import RunSummary
+    from mtlrun.runs.run import RunSummary
     from mtlrun.experiments.load import Experiment
-    from mtlrun.experiments.plan import Plan
+    from mtlrun.runs.plan import Plan
     from mtlrun.report.build import Report
 
 #: Profile of `mtlrun reproduce all` when none is named.
@@ -63,7 +63,7 @@ def reproduce(
         raise typer.Exit(reproduce_all(asked, dry_run=dry_run))
     from mtlrun.cli.fetching import ensure_data, missing_data
     from mtlrun.experiments.load import load_experiment
-    from mtlrun.experiments.plan import plan
+    from mtlrun.runs.plan import plan
 
     check_format(form)
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
@@ -78,7 +78,7 @@ def reproduce(
         say_plan(made, force)
         return
     summary = compute(made, jobs, backend, scheduler, force, fail_fast, quiet)
-    raise typer.Exit(conclude(made.folder, summary, form, check))
+    raise typer.Exit(conclude(made, summary, form, check))
 
 
 def check_format(form: str | None) -> None:
@@ -112,20 +112,19 @@ def say_experiment(experiment: Experiment) -> None:
 
 def say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.experiments.plan import rerun_reasons
-    from mtlrun.experiments.siblings import find_siblings
+    from mtlrun.runs.plan import rerun_reasons, survey
+    from mtlrun.runs.run import todo, work_text
 
-    selections, evaluations = made.todo(force=force)
-    if not (selections or evaluations):
+    store = made.store()
+    cells, folds = todo(made, store, force=force)
+    if not cells:
         say(f"all {len(made.wanted)} cells up to date")
         return
-    for line in rerun_reasons([*selections, *evaluations]):
+    for line in rerun_reasons(made, survey(made, store)):
         say(line)
-    copies = {} if force else {one.cell.key: one.artefact for one in find_siblings(made, [*selections, *evaluations])}
-    for cell in (*selections, *evaluations):
-        say(f"would copy {cell.name} from {copies[cell.key]}" if cell.key in copies else f"would compute {cell.name}")
-    selections, evaluations = ([c for c in cells if c.key not in copies] for cells in (selections, evaluations))
-    say(f"{len(evaluations)} of {len(made.wanted)} cells and {len(selections)} searches to compute; nothing was run")
+    for cell in (*folds, *cells):
+        say(f"would compute {made.names[cell.key]}")
+    say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
 
 
 def compute(
@@ -138,7 +137,7 @@ def compute(
     UserError
         If the run folder cannot be written.
     """
-    from mtlrun.experiments.execute import run
+    from mtlrun.runs.run import run
     from mtlrun.experiments.progress import make_progress
 
     try:
@@ -160,7 +159,7 @@ def _cannot_write(folder: Path, error: OSError) -> UserError:
     return UserError(f"cannot write to {folder}: {error.strerror or error}", remedy)
 
 
-def conclude(folder: Path, summary: RunSummary, form: str | None, check: bool) -> int:
+def conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> int:
     """Write and print the report of what is there, and return the exit code.
 
     Raises
@@ -172,9 +171,11 @@ def conclude(folder: Path, summary: RunSummary, form: str | None, check: bool) -
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
+    folder = plan.folder
     made: Report = build_report(folder)
     try:
         write_report(made, folder)
+        plan.store().pack(row.cell.key for row in plan.rows)
     except OSError as error:
         raise _cannot_write(folder, error) from error
     print_report(made, form, folder)

@@ -15,7 +15,7 @@ from mtlrun.core.errors import UserError
 if TYPE_CHECKING:
     from mtlrun.experiments.everything import Everything
     from mtlrun.experiments.load import Experiment
-    from mtlrun.experiments.plan import Plan
+    from mtlrun.runs.plan import Plan
     from mtlrun.report.overview import Overview
 
 
@@ -145,13 +145,11 @@ def _one(made: Plan, options: Options, outcome: Outcome) -> None:
     """Run one plan, write its report and its page, and say in lines what it found."""
     from mtlrun.cli.reproduce import compute
     from mtlrun.cli.summary import write_run
-    from mtlrun.experiments.plan import survey
     from mtlrun.report.build import build_report
     from mtlrun.report.overview import Entry
 
-    now = survey(made)  # artefacts before it may have taken long
     summary = compute(
-        now, options.jobs, options.backend, options.scheduler, options.force, options.fail_fast, options.quiet
+        made, options.jobs, options.backend, options.scheduler, options.force, options.fail_fast, options.quiet
     )
     outcome.interrupted = summary.interrupted
     outcome.failed = outcome.failed or bool(summary.n_failed)

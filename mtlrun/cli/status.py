@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mtlrun.cli import options
@@ -10,7 +11,7 @@ from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
-    from mtlrun.experiments.plan import Plan
+    from mtlrun.runs.plan import Plan, State
 
 STATES = ("done", "failed", "damaged", "stale", "missing")
 
@@ -27,42 +28,36 @@ def status(
 ) -> None:
     """Say which cells are done, failed, out of date or missing; compute nothing."""
     from mtlrun.experiments.load import load_experiment
-    from mtlrun.experiments.plan import plan, rerun_reasons
+    from mtlrun.runs.plan import other_versions, plan, rerun_reasons, survey
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)
+    states = survey(made)
     say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
-    _table(made)
-    for line in rerun_reasons(made.wanted):
+    _table(made, states)
+    for line in rerun_reasons(made, states):
         say(line)
-    for line in copies(made):
-        say(line)
-    say(totals(made))
+    versions = other_versions(made, states)
+    if versions:
+        say(versions)
+    say(totals(made, states))
 
 
-def totals(plan: Plan) -> str:
-    """Return one line on the evaluation cells: ``12 cells: 10 done, 2 missing``."""
-    counts = Counter[str](cell.state for cell in plan.wanted)
+def totals(plan: Plan, states: Sequence[State]) -> str:
+    """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
+    counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
     told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return f"{len(plan.wanted)} cells: {told}"
 
 
-def copies(plan: Plan) -> list[str]:
-    """Return one line per (artefact, data set, method) on cells that a run would copy instead of computing them."""
-    from mtlrun.experiments.siblings import find_siblings
-
-    found = find_siblings(plan, plan.todo()[1])
-    counts = Counter((one.artefact, one.cell.dataset, one.cell.method) for one in found)
-    return [f"{dataset}/{method}: {n} to copy from {artefact}" for (artefact, dataset, method), n in counts.items()]
-
-
-def _table(plan: Plan) -> None:
+def _table(plan: Plan, states: Sequence[State]) -> None:
     from rich import box
     from rich.table import Table
 
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for cell in plan.wanted:
-        counts.setdefault((cell.dataset, cell.method), Counter())[cell.state] += 1
+    for row, state in zip(plan.rows, states, strict=True):
+        if row.wanted:
+            counts.setdefault((row.dataset, row.method), Counter())[state.name] += 1
     shown = [state for state in STATES if any(count[state] for count in counts.values())]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for name in ("dataset", "method"):

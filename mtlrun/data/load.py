@@ -142,12 +142,7 @@ def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
     DataError
         If there is no such module or function.
     """
-    first, _, second = card.source.name.partition(":")
-    if card.simulated:
-        module_name, part = ("simulate", first) if not second else (first, second)
-        path, name = f"mtlrun.data.{module_name}", f"simulate_{part}"
-    else:
-        path, name = f"mtlrun.data.readers.{first}", f"read_{second}" if second else "read"
+    path, name = source_path(card)
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -156,8 +151,17 @@ def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
         raise DataError(f"{card.path}: there is no module {path} for {card.source.name!r}") from None
     if not hasattr(module, name):
         raise DataError(f"{card.path}: {path} has no function {name!r} for {card.source.name!r}")
-    version = module.VERSIONS[second or first] if card.simulated else module.VERSION
+    version = module.VERSIONS[name.removeprefix("simulate_")] if card.simulated else module.VERSION
     return getattr(module, name), version
+
+
+def source_path(card: Card) -> tuple[str, str]:
+    """Return module and name of the reader or generator that a card names, which may not exist."""
+    first, _, second = card.source.name.partition(":")
+    if card.simulated:
+        module, part = ("simulate", first) if not second else (first, second)
+        return f"mtlrun.data.{module}", f"simulate_{part}"
+    return f"mtlrun.data.readers.{first}", f"read_{second}" if second else "read"
 
 
 def _prepare(

@@ -11,7 +11,9 @@ from pathlib import Path
 from mtlrun.core.errors import ConfigError, UserError
 from mtlrun.experiments.catalogue import Entry, catalogue
 from mtlrun.experiments.load import Experiment, load_experiment
-from mtlrun.experiments.plan import NoMatchError, OnlyError, Plan, plan
+from mtlrun.runs.cell import Cell
+from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
+from mtlrun.runs.run import todo
 from mtlrun.experiments.trainspec import KIND as TRAIN
 
 #: Key of `--only` that chooses artefacts, beside those that choose cells.
@@ -104,7 +106,7 @@ def gather(
 
 def in_order(plans: Sequence[Plan]) -> list[Plan]:
     """Return plans paper by paper, those first whose cells others have as well, of them the largest first."""
-    keys = {made.experiment.id: {cell.key for cell in made.cells} for made in plans}
+    keys = {made.experiment.id: {key for row in made.rows for key in (row.cell.key, *_folds(row.cell))} for made in plans}
     count = Counter(key for own in keys.values() for key in own)
 
     def place(made: Plan) -> tuple[str, int, int, str]:
@@ -116,20 +118,21 @@ def in_order(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int, int, int]]:
-    """Return for every plan how many evaluation cells and searches it computes, and how many it shares.
-
-    Cells that a plan before it of the same paper and profile computes are shared: they are copied from there.
-    """
-    seen: set[tuple[Path, str]] = set()
+    """Return for every plan how many cells and folds it computes, and how many a plan before it computes for it."""
+    seen: set[str] = set()
     found: list[tuple[int, int, int]] = []
     for made in plans:
-        paper = made.folder.parent.parent
-        searches, evaluations = ([(paper, cell.key) for cell in cells] for cells in made.todo(force=force))
-        new = [sum(force or cell not in seen for cell in cells) for cells in (evaluations, searches)]
-        shared = len(evaluations) + len(searches) - sum(new)
-        seen.update((paper, cell.key) for cell in (*made.selections, *made.wanted))
-        found.append((new[0], new[1], shared))
+        cells, folds = (
+            [cell.key for cell in part] for part in todo(made, made.store(), force=force)
+        )
+        new = [sum(key not in seen for key in part) for part in (cells, folds)]
+        found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
+        seen.update(cells, folds)
     return found
+
+
+def _folds(cell: Cell) -> tuple[str, ...]:
+    return tuple(fold.key for fold in cell.folds)
 
 
 def _load(

@@ -17,7 +17,7 @@ from mtlrun.experiments.machine import TimingLock
 from mtlrun.experiments.plan import Plan, rerun_reasons, survey
 from mtlrun.experiments.pool import Outcome, Pool
 from mtlrun.experiments.progress import Progress, Silent
-from mtlrun.experiments.provenance import append_run
+from mtlrun.provenance import append_run
 from mtlrun.experiments.runfile import other_settings, settings_text, write_plan
 from mtlrun.experiments.siblings import copy_cells, find_siblings
 from mtlrun.experiments.store import Stamp, Store
@@ -369,7 +369,7 @@ def _count(summary: RunSummary, plan: Plan, runner: _Runner) -> None:
 
 
 def _provenance(plan: Plan, started: float, pool: Pool) -> dict[str, Any]:
-    from mtlrun.experiments.provenance import command_line, host_facts, now, source_facts
+    from mtlrun.provenance import command_line, host_facts, now, source_facts
 
     timing = plan.experiment.spec.timing
     return {
@@ -387,6 +387,6 @@ def _provenance(plan: Plan, started: float, pool: Pool) -> dict[str, Any]:
 
 
 def _end(computed: dict[str, str]) -> dict[str, Any]:
-    from mtlrun.experiments.provenance import now
+    from mtlrun.provenance import now
 
     return {"finished": now(), "n_computed": len(computed), "statuses": dict(Counter(computed.values()))}

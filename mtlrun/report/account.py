@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from mtlrun.core.records import CellRecord
+from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import Run
 from mtlrun.report.protocol import value_text
@@ -134,17 +134,13 @@ def cost_section(run: Run) -> Section:
     section = Section("Cost")
     cells = [run.cells[key] for key in sorted(run.cells)]
     fits = math.fsum(v for r in cells for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit")))
-    evaluation, searches = _spent(cells), _spent(_searches(run))
+    evaluation, searches = math.fsum(map(_total_seconds, cells)), _search_seconds(run)
     if fits:
         section.lines.append(
             f"{len(cells)} cells: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
         )
     if searches:
-        section.lines.append(f"Parameter searches ({len(run.selections)} cells): {significant(searches)} s.")
-    origins = Counter(str(r.environment["copied_from"]) for r in (*cells, *_searches(run)) if _copied(r))
-    section.lines += [
-        f"{count} cells of it were copied from {origin} and cost nothing here." for origin, count in origins.items()
-    ]
+        section.lines.append(f"{len(run.selections)} parameter search{'es' * (len(run.selections) != 1)}: {significant(searches)} s.")
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:
         count = f"{len(walls)} invocation{'s' * (len(walls) > 1)}"
@@ -153,23 +149,16 @@ def cost_section(run: Run) -> Section:
 
 
 def computing_seconds(run: Run) -> float:
-    """Return the seconds that cells and parameter searches took; those copied from another run count there."""
-    return _spent(r for r in (*(run.cells[key] for key in sorted(run.cells)), *_searches(run)) if not _copied(r))
+    """Return the seconds that cells and parameter searches took; a search that several methods share counts once."""
+    return math.fsum(map(_total_seconds, (run.cells[key] for key in sorted(run.cells)))) + _search_seconds(run)
 
 
-def _searches(run: Run) -> list[CellRecord]:
-    return [run.selections[key] for key in sorted(run.selections)]
+def _search_seconds(run: Run) -> float:
+    found = (run.selections[key].selection.get("seconds") for key in sorted(run.selections))
+    return math.fsum(float(seconds) for seconds in found if seconds is not None)
 
 
-def _copied(record: CellRecord) -> bool:
-    return "copied_from" in record.environment
-
-
-def _spent(records: Iterable[CellRecord]) -> float:
-    return math.fsum(_total_seconds(record) for record in records)
-
-
-def _total_seconds(record: CellRecord) -> float:
+def _total_seconds(record: Record) -> float:
     value = record.seconds.get("total", record.seconds.get("fit"))
     return float(value) if value is not None else 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mtlrun.core.records import CellRecord
+from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import Run
 from mtlrun.report.panels import Curve, Figure, Panel, drop_impossible, file_name
@@ -51,7 +51,7 @@ def published_line(run: Run) -> str | None:
     return f"Pale dashed curves are published ones{': ' if sources else ''}{'; '.join(sources)}."
 
 
-def _panel(run: Run, dataset: str, name: str, records: Mapping[str, Sequence[CellRecord]]) -> Panel:
+def _panel(run: Run, dataset: str, name: str, records: Mapping[str, Sequence[Record]]) -> Panel:
     """Return the panel of one name: labels and scales are those of the first curve that has it."""
     groups = {
         m: [r.result["curves"][name] for r in group if name in (r.result.get("curves") or {})]
@@ -73,7 +73,7 @@ def _panel(run: Run, dataset: str, name: str, records: Mapping[str, Sequence[Cel
     )
 
 
-def _names(records: Mapping[str, Sequence[CellRecord]]) -> list[str]:
+def _names(records: Mapping[str, Sequence[Record]]) -> list[str]:
     return [name for group in records.values() for r in group for name in r.result.get("curves") or {}]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtlrun.core.records import CellRecord
-from mtlrun.report.folder import CELLS, Run
+from mtlrun.record import CELLS, Record
+from mtlrun.report.folder import Run
 from mtlrun.report.protocol import facts
 from mtlrun.report.table import MISSING, Row
 from mtlrun.report.text import Column, Grid, show
@@ -68,12 +68,12 @@ def _group(run: Run, row: Row, anchor: str) -> CellGroup:
     return CellGroup(anchor, run.title_of(row.dataset), row.method, row.status_text, grid, told)
 
 
-def _seed(record: CellRecord) -> str | None:
-    seed = record.split.get("seed", (record.inputs.get("split") or {}).get("seed"))
+def _seed(record: Record) -> str | None:
+    seed = (record.inputs.get("split") or {}).get("seed")
     return None if seed is None else str(seed)
 
 
-def _numbers(run: Run, record: CellRecord) -> list[Any]:
+def _numbers(run: Run, record: Record) -> list[Any]:
     seconds, solver = record.seconds, record.solver
     flag = solver.get("converged")
     return [
@@ -87,7 +87,7 @@ def _numbers(run: Run, record: CellRecord) -> list[Any]:
     ]
 
 
-def _inputs(record: CellRecord) -> list[Any]:
+def _inputs(record: Record) -> list[Any]:
     """Return the parameters, and the chosen ones with the edges of the grid that they lie at."""
     chosen = facts(record.selection.get("chosen")) or None
     edges = record.selection.get("edges") or {}

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import DataError
-from mtlrun.core.records import TIMEOUT, CellRecord
+from mtlrun.record import CELLS, MEASURE, PACKED, TIMEOUT, Record, Records
 from mtlrun.core.visible import cleaned
 from mtlrun.report.checks import as_list
 
 RUN_FILE = "run.json"
-CELLS = "cells"
 PROVENANCE = "provenance.json"
-#: Kind of the cells that call a measure.
-MEASUREMENT = "measurement"
 #: Fields of a record that must be mappings, and those that must be texts.
 _MAPPINGS = (
-    *("split", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
+    *("inputs", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
 )
-_TEXTS = ("key", "kind", "status", "dataset", "method")
+_TEXTS = ("key", "family", "status")
 #: Numbers of a record; squares of larger ones would overflow.
 LARGEST = 1e150
 #: Label of the place of measurements that need no data set.
@@ -32,14 +29,14 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One number of the plan, computed or not; several of them may share a cell file.
+    """One number of the plan, computed or not; several of them may share a cell.
 
     Attributes
     ----------
     key : str
-        Name of the file in cells/.
+        Of the cell.
     dataset, method : str
-        Labels; they win over the names in the record.
+        Labels.
     trial : int
         Number of the split, from 0.
     """
@@ -65,10 +62,10 @@ class Run:
     info : dict
         Content of run.json.
     planned : list of PlannedCell
-    cells : dict of str to CellRecord
+    cells : dict of str to Record
         Readable records by key, finished or failed.
-    selections : dict of str to CellRecord
-        Records of the parameter searches that the cells name.
+    selections : dict of str to Record
+        Key of a parameter search -> record of a cell that it chose the parameters of.
     provenance : list of dict
         One entry per invocation that computed something, the newest last.
     unreadable : list of str
@@ -78,8 +75,8 @@ class Run:
     folder: Path
     info: dict[str, Any]
     planned: list[PlannedCell]
-    cells: dict[str, CellRecord] = field(default_factory=dict)
-    selections: dict[str, CellRecord] = field(default_factory=dict)
+    cells: dict[str, Record] = field(default_factory=dict)
+    selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
@@ -143,13 +140,13 @@ class Run:
     @property
     def stopped(self) -> list[PlannedCell]:
         """Planned measurements that ran into the limit of seconds: a result, not a failure."""
-        late = {key for key, r in self.cells.items() if (r.kind, r.status) == (MEASUREMENT, TIMEOUT)}
+        late = {key for key, r in self.cells.items() if (r.family, r.status) == (MEASURE, TIMEOUT)}
         return [c for c in self.planned if c.key in late]
 
     @property
     def measures(self) -> bool:
         """Whether the cells are measurements: calls of a measure instead of fits that are scored."""
-        return any(cell.get("kind") == MEASUREMENT for cell in as_list(self.info.get("cells")))
+        return any(cell.get("family") == MEASURE for cell in as_list(self.info.get("cells")))
 
     @property
     def quantities(self) -> dict[str, dict[str, Any]]:
@@ -161,11 +158,11 @@ class Run:
         """Curves of the paper: ``dataset, method, name, x, y, source``."""
         return as_list((self.info.get("published") or {}).get("curves"))
 
-    def record(self, cell: PlannedCell) -> CellRecord | None:
+    def record(self, cell: PlannedCell) -> Record | None:
         """Return the record of a planned cell, None when it was not computed."""
         return self.cells.get(cell.key)
 
-    def results_of(self, dataset: str, method: str) -> list[CellRecord]:
+    def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""
         cells = [c for c in self.planned if (c.dataset, c.method) == (dataset, method)]
         return [r for c in cells if (r := self.record(c)) is not None and r.done]
@@ -182,7 +179,7 @@ def read_run(folder: Path) -> Run:
     Parameters
     ----------
     folder : Path
-        Holds run.json, cells/ and perhaps provenance.json.
+        ``<output>/<paper>/<artefact>/<profile>`` with run.json, and perhaps cells.jsonl.gz and provenance.json.
 
     Raises
     ------
@@ -199,23 +196,23 @@ def read_run(folder: Path) -> Run:
     planned = _planned(folder, info)
     run = Run(folder, info, planned)
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
+    stored = Records.of_run(folder)
+    try:
+        stored.packed  # noqa: B018 (read once, before the cells are asked for)
+    except ValueError as error:
+        raise DataError(f"{folder / PACKED}: {error}", "Delete the file and run the experiment again.") from None
     for cell in planned:
+        if cell.key in run.cells:
+            continue
         try:
-            record = _read_cell(folder, cell.key)
-        except (OSError, ValueError):
+            record = stored.read(cell.key)
+            if record is not None:
+                run.cells[cell.key] = checked(record)
+        except ValueError:
             run.unreadable.append(cell.name)
-            continue
-        if record is not None:
-            run.cells[cell.key] = record
-    for key in sorted({str(r.selection["key"]) for r in run.cells.values() if r.selection.get("key")}):
-        _file_name(folder, key)
-        try:
-            search = _read_cell(folder, key)
-        except (OSError, ValueError):
-            run.unreadable.append(f"search {key[:12]}")
-            continue
-        if search is not None:
-            run.selections[key] = search
+    for key in sorted(run.cells):
+        if run.cells[key].selection.get("key"):
+            run.selections.setdefault(str(run.cells[key].selection["key"]), run.cells[key])
     return run
 
 
@@ -249,35 +246,26 @@ def _no_run(folder: Path, what: str) -> DataError:
     )
 
 
-def _read_cell(folder: Path, key: str) -> CellRecord | None:
-    path = folder / CELLS / f"{key}.json"
-    return read_record(path) if path.is_file() else None
-
-
-def read_record(path: Path) -> CellRecord:
-    """Read a cell; its texts are cleaned of control characters.
+def checked(record: Record) -> Record:
+    """Return a record with its texts cleaned of control characters.
 
     Raises
     ------
-    OSError, ValueError
-        If it cannot be read, or is no record of numbers.
+    ValueError
+        If its fields are not of the types that a record has, or a number is beyond `LARGEST`.
     """
-    try:
-        record = CellRecord.from_json(path.read_text(encoding="utf-8"))
-    except RecursionError:
-        raise ValueError("nested too deep") from None
     values = dataclasses.asdict(record)
     for name in _MAPPINGS:
         if not isinstance(values[name], dict):
-            raise ValueError(f"{name} is no mapping")
+            raise ValueError(f"{name} is not a mapping")
     if not all(isinstance(values[name], str) for name in _TEXTS):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not a text")
     for number in record.metrics.values():
         if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
-            raise ValueError("a metric is no number")
+            raise ValueError("a metric is not a number")
     if any(abs(number) > LARGEST for number in _numbers([record.metrics, record.per_task, record.seconds])):
         raise ValueError(f"a number beyond {LARGEST:g}")
-    return CellRecord(**cleaned(values))
+    return Record(**cleaned(values))
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtlrun.core.records import CellRecord
-from mtlrun.report.checks import as_list
+from mtlrun.record import Record, candidates
 from mtlrun.report.comparison import greater_is_better
 from mtlrun.report.folder import Run
 from mtlrun.report.panels import Curve, Figure, Panel, are_numbers, file_name
@@ -35,8 +34,7 @@ def path_figures(run: Run, parameter: str | None = None) -> list[Figure]:
             name
             for group in searches.values()
             for record in group
-            for candidate in as_list(record.selection.get("candidates"))
-            for name in candidate["params"]
+            for name in record.selection.get("grid") or {}
         )
         panels = [_panel(run, name, searches) for name in names if parameter in (None, name)]
         panels = [panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)]
@@ -45,12 +43,12 @@ def path_figures(run: Run, parameter: str | None = None) -> list[Figure]:
     return figures
 
 
-def _searches(run: Run, dataset: str, method: str) -> list[CellRecord]:
+def _searches(run: Run, dataset: str, method: str) -> list[Record]:
     keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
     return [run.selections[key] for key in keys if key in run.selections]
 
 
-def _panel(run: Run, name: str, searches: dict[str, list[CellRecord]]) -> Panel:
+def _panel(run: Run, name: str, searches: dict[str, list[Record]]) -> Panel:
     metric = next((str(r.selection["metric"]) for group in searches.values() for r in group), "score")
     curves = [_curve(method, place, name, searches[method], greater_is_better(metric, run))
               for place, method in enumerate(run.methods)]  # fmt: skip
@@ -59,12 +57,12 @@ def _panel(run: Run, name: str, searches: dict[str, list[CellRecord]]) -> Panel:
     return Panel(f"{metric} (validation)", False, curves, axis=name, x_log=log)
 
 
-def _curve(method: str, place: int, name: str, searches: Sequence[CellRecord], better: bool) -> Curve:
+def _curve(method: str, place: int, name: str, searches: Sequence[Record], better: bool) -> Curve:
     best: dict[float, list[float]] = {}
     for record in searches:
         found: dict[float, float] = {}
-        for candidate in as_list(record.selection.get("candidates")):
-            value, score = candidate["params"].get(name), candidate.get("mean")
+        for params, score in zip(candidates(record.selection["grid"]), record.selection["means"], strict=True):
+            value = params.get(name)
             if are_numbers([value]) and score is not None:
                 known = found.get(value, score)
                 found[value] = max(known, score) if better else min(known, score)

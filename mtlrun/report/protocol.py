@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mtlrun.core.records import CellRecord
+from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import PlannedCell, Run, mark_simulated
 from mtlrun.report.text import Column, Grid, Section, plain
@@ -78,7 +78,7 @@ def search_section(run: Run) -> Section:
         chosen = Counter(facts(r.selection.get("chosen")) for r in records)
         edges = _edge_text(records)
         edges_seen += edges is not None
-        sizes = [len(as_list(s.selection.get("candidates"))) for s in searches]
+        sizes = [len(as_list(s.selection.get("means"))) for s in searches]
         grid.rows.append(
             [
                 dataset,
@@ -112,7 +112,7 @@ def edge_hits(run: Run) -> list[str]:
     return hits
 
 
-def _edge_text(records: Sequence[CellRecord]) -> str | None:
+def _edge_text(records: Sequence[Record]) -> str | None:
     found = (pair for r in records for pair in (r.selection.get("edges") or {}).items())
     edges = Counter(f"{parameter} {EDGE_NOTE.get(end, end)}" for parameter, end in found)
     return "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None
@@ -219,8 +219,8 @@ def _groups(run: Run) -> dict[tuple[str, str], list[PlannedCell]]:
     return groups
 
 
-def _fits(search: CellRecord) -> int:
-    return sum(max(1, len(as_list(c.get("folds")))) for c in as_list(search.selection.get("candidates")))
+def _fits(search: Record) -> int:
+    return sum(max(1, len(scores)) for scores in as_list(search.selection.get("scores")))
 
 
 def _by_count(counter: Counter[str]) -> Sequence[tuple[str, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mtlrun.core.records import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT, CellRecord
+from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT, Record
 from mtlrun.report.checks import MEDIAN_QUANTITIES
 from mtlrun.report.folder import Run
 from mtlrun.report.text import Column, Grid
@@ -190,7 +190,7 @@ def _row(run: Run, dataset: str, method: str) -> Row | None:
     return row
 
 
-def _collect(row: Row, trial: int, record: CellRecord) -> None:
+def _collect(row: Row, trial: int, record: Record) -> None:
     """Add the numbers of one finished cell to its row."""
     facts = {
         "seconds": record.seconds.get("fit"),

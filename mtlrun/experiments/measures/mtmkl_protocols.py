@@ -21,7 +21,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import paper_partition
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
 from mtlrun.experiments.measures.measurement import Curve, Measurement
-from mtlrun.experiments.trial import Part
+from mtlrun.evaluation import Part
 from mtlrun.solvers.couplings import Apart, Coupling, Pairs
 from mtlrun.solvers.pairwise import Flows
 from mtlrun.solvers.svms import GramStore, SvmPoint, SvmTasks

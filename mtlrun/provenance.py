@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -14,13 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.resources import checkout_dir
-from mtlrun.experiments.locks import Locks
-from mtlrun.experiments.store import CELLS
 
-SCHEMA = 1
-FILE = "provenance.json"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 
 
@@ -62,33 +56,6 @@ def now() -> str:
 def command_line() -> list[str]:
     """Return the words of the command, the program without its folder."""
     return [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
-
-
-def append_run(folder: Path, entry: dict[str, Any]) -> None:
-    """Add one invocation to the provenance file of a run folder, or replace it when it has the same `started` and pid.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
-    path = folder / FILE
-    (folder / CELLS).mkdir(parents=True, exist_ok=True)
-    with Locks(folder / CELLS).mutex():  # another process may add its entry at the same time
-        runs = [run for run in _runs(path) if (run.get("started"), run.get("pid")) != (entry["started"], entry["pid"])]
-        text = json.dumps(jsonable({"schema": SCHEMA, "runs": [*runs, entry]}), indent=1, sort_keys=True)
-        write_atomic(path, text + "\n")
-
-
-def _runs(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
-    try:
-        return [dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError):
-        path.replace(path.with_name(f"{path.name}.damaged"))
-        return []
 
 
 def _version(package: str) -> str | None:

@@ -1,0 +1,155 @@
+"""Training and test rows of a data set: what is fitted on and scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from mtlrun.core.errors import MtlrunError
+from mtlrun.core.metrics import Metric, average, get_metric, labels_from_scores
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.splitters import WEIGHT
+from mtlrun.estimators.pertask import for_tasks
+
+#: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
+NEEDS_BOTH_CLASSES = ("auc", "average_precision")
+
+
+class Diverged(MtlrunError):
+    """Predictions are not finite."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A metric on one test part.
+
+    Attributes
+    ----------
+    mean : float
+        NaN when no task is defined.
+    undefined : int
+        Tasks left out of the mean.
+    per_task : ndarray of shape (n_tasks,)
+    """
+
+    mean: float
+    undefined: int
+    per_task: np.ndarray
+
+
+@dataclass(frozen=True)
+class Part:
+    """Training and test rows of a data set.
+
+    Attributes
+    ----------
+    train, test : Dataset
+    one_class : ndarray of bool, shape (n_tasks,)
+        Tasks whose training labels are all the same; False throughout for regression.
+    variance : ndarray of shape (n_tasks,)
+        Of all rows of every task, training and test; NaN where labels are no numbers.
+    """
+
+    train: Dataset
+    test: Dataset
+    one_class: np.ndarray
+    variance: np.ndarray
+
+    @classmethod
+    def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Part:
+        """Take rows of a data set."""
+        part = dataset.subset(train)
+        return cls(part, dataset.subset(test), _one_class(part), _variances(dataset, np.union1d(train, test)))
+
+    def fit(self, estimator: Any) -> Any:
+        """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""
+        weights = {} if WEIGHT not in self.train.source else {"sample_weight": self.train.source[WEIGHT]}
+        estimator = for_tasks(estimator, self.train.y, self.train.task_id)
+        return estimator.fit(self.train.X, self.train.y, **_task_ids(self.train), **weights)
+
+    def predict(self, estimator: Any) -> np.ndarray:
+        """Return the scores of the test rows: `decision_function`, else `predict`.
+
+        Raises
+        ------
+        Diverged
+            If they are not finite.
+        """
+        function = estimator.decision_function if hasattr(estimator, "decision_function") else estimator.predict
+        scores = np.asarray(function(self.test.X, **_task_ids(self.test)))
+        if scores.dtype.kind == "f" and not np.isfinite(scores).all():
+            raise Diverged(f"{(~np.isfinite(scores)).mean():.0%} of the predictions are not finite")
+        return scores
+
+    def score(self, estimator: Any, scores: np.ndarray, metrics: list[str], how: str) -> dict[str, Scores]:
+        """Return metrics of the test rows.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted; asked for labels by metrics that need them.
+        scores : ndarray
+            From `predict`.
+        metrics : list of str
+        how : {"task", "sample"}
+            Average over tasks.
+        """
+        return {name: self._score(estimator, get_metric(name), scores, how) for name in metrics}
+
+    def _score(self, estimator: Any, metric: Metric, scores: np.ndarray, how: str) -> Scores:
+        values = scores
+        if metric.needs == "label":
+            classifier = is_classifier(estimator)
+            values = (
+                estimator.predict(self.test.X, **_task_ids(self.test)) if classifier else labels_from_scores(scores)
+            )
+        layout: dict[str, Any] = (
+            {} if self.test.task_id is None else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
+        )
+        if metric.task_variance:
+            layout["variance"] = self.variance
+        per_task = metric(self.test.y, np.asarray(values), weights=self.test.source.get(WEIGHT), **layout)
+        if metric.name in NEEDS_BOTH_CLASSES:
+            per_task = np.where(self.one_class, np.nan, per_task)
+        mean, undefined = average(per_task, _sizes(self.test), "sample" if how == "sample" else "task")
+        return Scores(mean, undefined, per_task)
+
+
+def _task_ids(dataset: Dataset) -> dict[str, np.ndarray]:
+    return {} if dataset.task_id is None else {"task_id": dataset.task_id}
+
+
+def _sizes(dataset: Dataset) -> np.ndarray:
+    if dataset.task_id is not None:
+        return np.bincount(dataset.task_id, minlength=dataset.n_tasks)
+    if dataset.y.ndim == 2:
+        return np.asarray((~np.isnan(dataset.y)).sum(axis=0))
+    return np.array([len(dataset.y)])
+
+
+def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
+    """Return the population variance of the targets of every task over some rows; missing ones do not count."""
+    if dataset.task_type != "regression":
+        return np.full(dataset.n_tasks, np.nan)
+    y = dataset.y[rows]
+    if dataset.task_id is None:
+        return np.atleast_1d(np.nanvar(y, axis=0))
+    codes = dataset.task_id[rows]
+    sizes = np.maximum(np.bincount(codes, minlength=dataset.n_tasks), 1)
+    means = np.bincount(codes, weights=y, minlength=dataset.n_tasks) / sizes
+    return np.bincount(codes, weights=(y - means[codes]) ** 2, minlength=dataset.n_tasks) / sizes
+
+
+def _one_class(dataset: Dataset) -> np.ndarray:
+    if dataset.task_type != "binary":
+        return np.zeros(dataset.n_tasks if dataset.task_id is not None or dataset.y.ndim == 2 else 1, dtype=bool)
+    if dataset.task_id is not None:
+        positive = np.bincount(dataset.task_id, weights=dataset.y > 0, minlength=dataset.n_tasks)
+        negative = np.bincount(dataset.task_id, weights=dataset.y < 0, minlength=dataset.n_tasks)
+    else:
+        y = dataset.y if dataset.y.ndim == 2 else dataset.y[:, None]
+        positive, negative = (y > 0).sum(axis=0), (y < 0).sum(axis=0)
+    return np.asarray((positive == 0) | (negative == 0))

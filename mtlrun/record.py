@@ -1,0 +1,277 @@
+"""The record of a cell: what went in, what came out, and how records lie on disk. Standard library only.
+
+A record is one line, ``{"sha256": "<digest of the rest>", "record": {...}}``. It lies in ``<output>/cells/<key>.json``,
+which all experiments of an output folder share, or with the others of its run in ``<run folder>/cells.jsonl.gz``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.records import jsonable
+
+#: Statuses of a cell. Only the first two count as done; all others are tried again.
+OK = "ok"
+NOT_CONVERGED = "not_converged"
+FAILED = "failed"
+TIMEOUT = "timeout"
+DIVERGED = "diverged"
+DONE = (OK, NOT_CONVERGED)
+
+#: Families of cells: one fit, all candidates of a search on one fold, one call of a measure.
+FIT, FOLD, MEASURE = "fit", "fold", "measure"
+#: 1: records of the first version of mtlrun, whose keys were made of other things.
+PROTOCOL = 2
+CELLS = "cells"
+PACKED = "cells.jsonl.gz"
+#: Test scores of the packed cells that keep them, by key.
+PREDICTIONS = "predictions.npz"
+
+_HEAD, _MIDDLE = '{"sha256":"', '","record":'
+
+
+@dataclass
+class Record:
+    """One cell: what went in, what came out.
+
+    Attributes
+    ----------
+    key : str
+        sha256 of `inputs` and `code`, see `mtlrun.runs.cell.Cell`.
+    family : {"fit", "fold", "measure"}
+    inputs : dict
+        Everything that changes the number, beside the code.
+    code : dict of str to str
+        Digest of every module of mtlrun and of the user that computes it, version of every package that it names.
+    status : {"ok", "not_converged", "failed", "timeout", "diverged"}
+    error : str or None
+        At most 200 characters; the full text is in `log`.
+    log : str or None
+        Traceback or messages.
+    params : dict
+        Hyper-parameters that were used, chosen ones included.
+    selection : dict
+        Of a fit: the search that chose the parameters (`mtlrun.runs.selection`). Of a fold: the score of every
+        candidate.
+    metrics : dict of str to float or None
+        Averages over tasks; None stands for NaN.
+    per_task : dict of str to list of float or None
+    counts : dict of str to int
+        ``n_tasks, n_train, n_test, one_class_train, undefined_<metric>`` ...
+    seconds : dict
+        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds), ``total``, and what the method reports.
+    solver : dict
+        ``n_iter, converged, gap, objective, message`` as far as known.
+    environment : dict
+        Threads, host facts and versions of packages, which are not part of the key.
+    result : dict
+        Of a measure: ``curves, matrices, lines, tables``; of a fit: ``tasks`` (names) and ``predictions`` (name of the
+        file of the test scores) where the experiment keeps them.
+    protocol : int
+    """
+
+    key: str
+    family: str
+    inputs: dict[str, Any]
+    code: dict[str, str] = field(default_factory=dict)
+    status: str = OK
+    error: str | None = None
+    log: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    selection: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, Any] = field(default_factory=dict)
+    solver: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
+    protocol: int = PROTOCOL
+
+    @property
+    def done(self) -> bool:
+        """Whether the cell need not be computed again."""
+        return self.status in DONE
+
+    def line(self) -> str:
+        """Return the record as one line with the digest of its content; NaN becomes null."""
+        content = jsonable(dataclasses.asdict(self))
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return f"{_HEAD}{hashlib.sha256(text.encode()).hexdigest()}{_MIDDLE}{text}}}\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Record:
+        """Read a record; fields of later versions are ignored.
+
+        Raises
+        ------
+        ValueError
+            If the line is not a record, or not what was written.
+        """
+        start = len(_HEAD) + 64
+        text = line.rstrip("\n")[start + len(_MIDDLE) : -1]
+        digest = line[len(_HEAD) : start]
+        if not line.startswith(_HEAD) or line[start : start + len(_MIDDLE)] != _MIDDLE:
+            raise ValueError("not a record")
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise ValueError("the content does not match its digest")
+        try:
+            raw = json.loads(text)
+            known = {f.name for f in dataclasses.fields(cls)}
+            return cls(**{name: value for name, value in raw.items() if name in known})
+        except (TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"not a record: {error}") from None
+
+
+class Records:
+    """Reads the records of a run.
+
+    Parameters
+    ----------
+    output : Path
+        Folder of all runs, with the shared ``cells/``.
+    folder : Path, optional
+        Folder of the run, which may hold its records in ``cells.jsonl.gz``.
+    """
+
+    def __init__(self, output: Path, folder: Path | None = None) -> None:
+        self.cells = Path(output) / CELLS
+        self.folder = None if folder is None else Path(folder)
+
+    @classmethod
+    def of_run(cls, folder: Path) -> Records:
+        """Return those of ``<output>/<paper>/<artefact>/<profile>``."""
+        parents = Path(folder).absolute().parents
+        return cls(parents[min(2, len(parents) - 1)], folder)
+
+    def path(self, key: str) -> Path:
+        """Return the file of a cell."""
+        return self.cells / f"{key}.json"
+
+    def read(self, key: str) -> Record | None:
+        """Return a record, None when there is none.
+
+        Raises
+        ------
+        ValueError
+            If its file is damaged; names it.
+        """
+        try:
+            line = self.path(key).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return self._read_packed(key)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{CELLS}/{key}.json is damaged: {error}") from None
+        return _checked(line, key, f"{CELLS}/{key}.json")
+
+    def load(self, key: str) -> Record | None:
+        """Return a record, None when there is none or it is damaged."""
+        try:
+            return self.read(key)
+        except ValueError:
+            return None
+
+    def has(self, key: str) -> bool:
+        """Whether there is a record, damaged or not."""
+        return self.path(key).is_file() or key in self.packed
+
+    @cached_property
+    def packed(self) -> dict[str, str]:
+        """Lines of ``cells.jsonl.gz`` by key; {} where there is no such file.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged.
+        """
+        if self.folder is None:
+            return {}
+        return unpack(self.folder / PACKED)
+
+    def has_scores(self, key: str) -> bool:
+        """Whether the test scores of a cell are there, as far as the files' directories tell."""
+        if zipfile.is_zipfile(self.cells / f"{key}.npz"):
+            return True
+        path = None if self.folder is None else self.folder / PREDICTIONS
+        if path is None or not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return f"{key}.npy" in archive.namelist()
+
+    def scores(self, key: str) -> Any | None:
+        """Return the test scores of a cell, (n_test,) or (n_test, n_tasks); None when it keeps none or they are damaged."""
+        import numpy as np
+
+        places = [(self.cells / f"{key}.npz", "scores")]
+        if self.folder is not None:
+            places.append((self.folder / PREDICTIONS, key))
+        for path, name in places:
+            try:
+                with np.load(path, allow_pickle=False) as stored:
+                    return np.asarray(stored[name], dtype=float)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                continue
+        return None
+
+    def _read_packed(self, key: str) -> Record | None:
+        line = self.packed.get(key)
+        return None if line is None else _checked(line, key, f"the cell {key[:16]}... in {PACKED}")
+
+
+def _checked(line: str, key: str, name: str) -> Record:
+    try:
+        record = Record.from_line(line)
+    except ValueError as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
+    if record.key != key:
+        raise ValueError(f"{name} is damaged: it holds the cell {record.key[:16]}...")
+    return record
+
+
+def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return all combinations of a grid, the last parameter varying fastest."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def pack(lines: Iterable[tuple[str, str]]) -> bytes:
+    """Return the content of ``cells.jsonl.gz``: lines by key, sorted, the same bytes for the same records.
+
+    Parameters
+    ----------
+    lines : iterable of (key, line)
+    """
+    text = "".join(f"{key} {line.rstrip()}\n" for key, line in sorted(dict(lines).items()))
+    content = io.BytesIO()
+    with gzip.GzipFile(fileobj=content, mode="wb", filename="", mtime=0) as stream:
+        stream.write(text.encode())
+    return content.getvalue()
+
+
+def unpack(path: Path) -> dict[str, str]:
+    """Return the lines of ``cells.jsonl.gz`` by key, {} where there is no file.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file.
+    """
+    try:
+        text = gzip.decompress(path.read_bytes()).decode()
+    except FileNotFoundError:
+        return {}
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise ValueError(f"{path.name} is damaged: {error}") from None
+    pairs = (line.partition(" ") for line in text.splitlines())
+    return {key: line for key, _, line in pairs}

@@ -1,0 +1,235 @@
+"""A cell: one number of a table, as everything that it depends on and nothing else.
+
+There are three families. A *fit* trains a method on the training rows of one split, with the parameters that a search
+chose, and scores the test rows. A *fold* scores every candidate of such a search on one fold inside the training rows.
+A *measure* calls a function. `mtlrun.runs.fit` and `mtlrun.runs.measure` say what each of them does.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from mtlrun.core.records import sha256_json
+from mtlrun.record import FIT, FOLD, MEASURE
+
+#: Of the content of a cell. Raise it when its meaning changes.
+SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class DatasetRef:
+    """A data set: its id, the options of its reader, and the sha256 of everything that decides the loaded data."""
+
+    id: str
+    options: dict[str, Any]
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """One division of the rows: the fields of the split in the experiment file, number of the trial, seed."""
+
+    kind: str
+    trial: int
+    seed: int
+    train: float | None = None
+    folds: int | None = None
+    name: str | None = None
+    validation: float | None = None
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is done to X first, learned on the training rows."""
+
+    kind: str
+    degree: int | None = None
+    normalize: bool | None = None
+    hash_bits: int | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator with its parameters, nested ones and random states included, or a measure with its parameters.
+
+    `published` holds the sha256 of the file of published numbers that a measure reads.
+    """
+
+    estimator: str = ""
+    measure: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    published: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The choice of parameters inside the training rows: a grid, scored by cross-validation or on the validation part.
+
+    `method` is what is fitted in the search; it may be a faster solver of the same objective.
+    """
+
+    grid: dict[str, list[Any]]
+    folds: int
+    metric: str
+    seed: int
+    method: Method
+    on: str = "folds"
+    code: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How seconds are measured."""
+
+    repeats: int = 1
+    threads: int = 1
+    warmup: bool = True
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What is asked of a fit: metrics, how they are averaged, what is kept, whether it is timed."""
+
+    metrics: tuple[str, ...] = ()
+    average: str = "task"
+    keep: tuple[str, ...] = ()
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one number depends on.
+
+    Attributes
+    ----------
+    dataset : DatasetRef or None
+        None for measures of published numbers.
+    split : Split
+    method : Method
+    scoring : Scoring
+    features : Features or None
+    search : Search or None
+    fold : int or None
+        Of a fold: its number.
+    code : dict of str to str
+        File -> digest of the code that computes it, package -> version.
+    """
+
+    dataset: DatasetRef | None
+    split: Split
+    method: Method
+    scoring: Scoring
+    features: Features | None = None
+    search: Search | None = None
+    fold: int | None = None
+    code: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """``fit``, ``fold`` or ``measure``."""
+        return FOLD if self.fold is not None else MEASURE if self.method.measure else FIT
+
+    @property
+    def timed(self) -> bool:
+        """Whether seconds are a result."""
+        return self.scoring.timing is not None
+
+    def content(self) -> dict[str, Any]:
+        """Return everything that the number depends on beside the code, as plain data without empty fields."""
+        plain = _plain(replace(self, code={}))
+        if self.search is not None:
+            plain["search"].pop("code", None)
+            if self.fold is not None:
+                plain["search"].pop("method")  # that of the fold itself
+            else:
+                plain["search"]["keys"] = [fold.key for fold in self.folds]
+        return {"schema": SCHEMA, "family": self.family, **plain}
+
+    @cached_property
+    def key(self) -> str:
+        """sha256 of content and code."""
+        return sha256_json([self.content(), sha256_json(self.code)])
+
+    @cached_property
+    def folds(self) -> tuple[Cell, ...]:
+        """The cells of the search; those of methods that search the same way are the same."""
+        if self.search is None or self.fold is not None:
+            return ()
+        search = self.search
+        scoring = Scoring((search.metric,), self.scoring.average)
+        fold = replace(self, method=search.method, scoring=scoring, code=search.code)
+        return tuple(replace(fold, fold=k) for k in range(search.folds))
+
+
+def with_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of parameters with some replaced; ``base__alpha`` reaches into the estimator given as `base`."""
+    result = copy.deepcopy(dict(params))
+    for name, value in changes.items():
+        first, _, rest = name.partition("__")
+        if rest:
+            inner = result[first]
+            result[first] = {**inner, "params": with_params(inner.get("params") or {}, {rest: value})}
+        else:
+            result[name] = copy.deepcopy(value)
+    return result
+
+
+def explain(old: Mapping[str, Any], new: Mapping[str, Any], limit: int = 3) -> str:
+    """Say in a few words why two cells of the same place in a table have different keys.
+
+    Parameters
+    ----------
+    old, new : mapping
+        Their contents, with their code under ``code``.
+    limit : int
+        Differences named before the rest is counted.
+    """
+    reasons = []
+    old_code, new_code = old.get("code") or {}, new.get("code") or {}
+    changed = sorted(name for name in {*old_code, *new_code} if old_code.get(name) != new_code.get(name))
+    if changed:
+        reasons.append(f"code changed ({', '.join(changed[:limit])}{', ...' if len(changed) > limit else ''})")
+    a, b = (_without_hashes(content) for content in (old, new))
+    if a.pop("fingerprint") != b.pop("fingerprint"):
+        reasons.append("data changed")
+    differences = list(_differences("", a, b))
+    reasons += differences[:limit]
+    if len(differences) > limit:
+        reasons.append(f"{len(differences) - limit} more")
+    return "; ".join(reasons)
+
+
+def _without_hashes(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a content without code and keys, and with the fingerprint of the data beside the rest."""
+    dataset = dict(content.get("dataset") or {})
+    search = {name: value for name, value in (content.get("search") or {}).items() if name != "keys"}
+    rest = {name: value for name, value in content.items() if name not in ("code", "schema")}
+    return {**rest, "fingerprint": dataset.pop("fingerprint", None), "dataset": dataset, "search": search}
+
+
+def _differences(path: str, old: Any, new: Any) -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        found = []
+        for name in sorted({*old, *new}):
+            found += _differences(f"{path}.{name}" if path else str(name), old.get(name), new.get(name))
+        return found
+    return [] if old == new else [f"{path} {_short(old)} -> {_short(new)}"]
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _plain(value: Any) -> Any:
+    """Return dataclasses as mappings of those fields that are not empty; parameters stay as they are."""
+    if not dataclasses.is_dataclass(value):
+        return list(value) if isinstance(value, tuple) else value
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    empty: tuple[Any, ...] = (None, "", (), {})
+    return {name: _plain(item) for name, item in fields.items() if not any(item is e or item == e for e in empty)}

@@ -1,0 +1,332 @@
+"""What a fit does: split, features, choice of parameters, fit, score, time.
+
+`fit_cell` computes a fit, `score_candidates` one fold of the search before it. Neither knows experiment files or folders.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from threadpoolctl import threadpool_limits
+
+from mtlrun.core.records import sha256_json
+from mtlrun.data.dataset import Dataset
+from mtlrun.evaluation import Part, Scores
+from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.estimators.registry import build
+from mtlrun.provenance import host_facts
+from mtlrun.record import NOT_CONVERGED, OK, Record, candidates
+from mtlrun.runs.cell import Cell, Features, Timing, with_params
+from mtlrun.runs.selection import strong_to_weak
+
+UNTIMED = Timing(warmup=False)
+#: What was fitted in this process before: compiled code, thread pools and caches of the libraries are then warm.
+_warm: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model with the feature step before it, the rows it was fitted on, its test scores and its record."""
+
+    model: Any
+    step: Any
+    part: Part
+    scores: np.ndarray
+    record: Record
+
+
+def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None) -> Fitted:
+    """Compute a fit.
+
+    Parameters
+    ----------
+    cell : Cell
+        Of the family ``fit``.
+    data : Dataset
+        The data set of the cell.
+    chosen : mapping, optional
+        Parameters that the search chose.
+
+    Raises
+    ------
+    Diverged
+        If predictions are not finite.
+    Exception
+        Whatever splitting, fitting or predicting raises.
+    """
+    started = time.perf_counter()
+    part, step = part_of(cell, data)
+    params = with_params(cell.method.params, chosen or {})
+    timing = cell.scoring.timing or UNTIMED
+    with threadpool_limits(limits=timing.threads):
+        fitted = _timed_fit(lambda: build({"estimator": cell.method.estimator, "params": params}), cell, part, timing)
+        begun = time.perf_counter()
+        predicted = part.predict(fitted.model)
+        seconds = {"fit": fitted.seconds, "fit_all": fitted.all_seconds, "predict": time.perf_counter() - begun}
+        scores = part.score(fitted.model, predicted, list(cell.scoring.metrics), cell.scoring.average)
+    converged, solver = _solver_facts(fitted)
+    record = Record(
+        cell.key,
+        cell.family,
+        cell.content(),
+        dict(cell.code),
+        status=OK if converged else NOT_CONVERGED,
+        log="\n".join(dict.fromkeys(fitted.warnings)) or None,
+        params=params,
+        metrics={name: score.mean for name, score in scores.items()},
+        per_task={name: score.per_task.tolist() for name, score in scores.items()},
+        counts=_counts(part, scores),
+        seconds={**seconds, **_blocks(fitted.model), "total": time.perf_counter() - started},
+        solver={**solver, **_truth_error(fitted.model, part)},
+        environment={**asdict(timing), **host_facts()},
+        result={"tasks": list(data.tasks)},
+    )
+    return Fitted(fitted.model, step, part, predicted, record)
+
+
+def score_candidates(cell: Cell, data: Dataset) -> Record:
+    """Compute a fold of a search: fit every candidate and score it.
+
+    Candidates are visited from the most to the least regularised one, each starting from the one before, where the
+    estimator has `warm_start`; else in the order of the file. A candidate that fails is an entry of `errors`.
+
+    Returns
+    -------
+    Record
+        `selection` has lists with one entry per candidate: `scores` (None where undefined or failed), `undefined`
+        (tasks left out), `errors` (text or None), `not_converged`; and `warm_started`.
+
+    Raises
+    ------
+    DataError, ValueError
+        If the data cannot be split.
+    """
+    assert cell.search is not None
+    started = time.perf_counter()
+    part, _ = part_of(cell, data)
+    found = candidates(cell.search.grid)
+    warm = len(found) > 1 and _starts_warm(cell)
+    results: list[dict[str, Any]] = [{} for _ in found]
+    model: Any = None
+    with threadpool_limits(limits=1):
+        for i in strong_to_weak(found) if warm else range(len(found)):
+            model, results[i] = _visit(cell, part, found[i], model, warm)
+    selection: dict[str, Any] = {
+        "scores": [result["score"] for result in results],
+        "undefined": [result["undefined"] for result in results],
+        "errors": [result["error"] for result in results],
+        "not_converged": [result["not_converged"] for result in results],
+        "warm_started": warm,
+    }
+    seconds = {"total": time.perf_counter() - started}
+    environment = {"threads": 1, **host_facts()}
+    return Record(
+        cell.key,
+        cell.family,
+        cell.content(),
+        dict(cell.code),
+        selection=selection,
+        seconds=seconds,
+        environment=environment,
+    )
+
+
+def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
+    """Return the rows that a fit or a fold trains on and is scored on, and its feature step fitted on the former."""
+    split = {name: value for name, value in asdict(cell.split).items() if value is not None}
+    train, validation, test = split_rows(data, **split)
+    if cell.fold is not None and cell.search is not None:
+        if cell.search.on == "validation":
+            test = validation
+        else:
+            data = data.subset(train)
+            train, test = list(fold_rows(data, cell.search.folds, cell.search.seed))[cell.fold]
+    return with_features(Part.of(data, train, test), cell.features)
+
+
+def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
+    """Return a part with a feature step applied, which is learned on its training rows, and the step."""
+    if features is None:
+        return part, None
+    step = make_step(features, part.train)
+    train = replace(part.train, X=step.fit_transform(part.train.X), features=[])
+    return replace(part, train=train, test=replace(part.test, X=step.transform(part.test.X), features=[])), step
+
+
+def make_step(features: Features, data: Dataset) -> Any:
+    """Return the transformer of a feature step for a data set, not fitted."""
+    from mtlrun.features import WeightedDegree
+    from mtlrun.features.table import TableFeatures
+
+    if features.kind == "table":
+        return TableFeatures({data.features.index(name): words for name, words in data.categories.items()})
+    if features.kind == "standardize":
+        return StandardScaler(with_mean=isinstance(data.X, np.ndarray))
+    if features.kind == "max-abs":
+        return MaxAbsScaler()
+    if features.kind == "one-hot":
+        return WeightedDegree(degree=1)
+    options = {name: value for name, value in asdict(features).items() if name != "kind" and value is not None}
+    return WeightedDegree(**options)
+
+
+@contextmanager
+def noted_warnings() -> Iterator[list[str]]:
+    """Collect the texts of all warnings; those about convergence start with `NOT_CONVERGED_MARK`."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield texts
+        finally:
+            for warning in caught:
+                mark = NOT_CONVERGED_MARK if issubclass(warning.category, ConvergenceWarning) else ""
+                texts.append(f"{mark}{warning.message}")
+
+
+NOT_CONVERGED_MARK = "not converged: "
+
+
+@dataclass(frozen=True)
+class _TimedFit:
+    """A fitted model, its seconds, and the warnings of the repeat nearest to the median."""
+
+    model: Any
+    all_seconds: list[float]
+    warnings: list[str]
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(self.all_seconds)
+
+
+def _timed_fit(make: Callable[[], Any], cell: Cell, part: Part, timing: Timing) -> _TimedFit:
+    """Fit `repeats` times after an untimed first fit, unless this process has fitted the method on such data before."""
+    what = sha256_json(
+        [cell.method.estimator, _without_seeds(cell.method.params), part.train.id, type(part.train.X).__name__]
+    )
+    if timing.warmup and what not in _warm:
+        with noted_warnings():
+            part.fit(make())
+    _warm.add(what)
+    runs = []
+    for _ in range(timing.repeats):
+        model = make()
+        with noted_warnings() as texts, _no_collection():
+            started = time.perf_counter()
+            model = part.fit(model)
+            seconds = time.perf_counter() - started
+        runs.append((seconds, model, texts))
+    middle = sorted(range(len(runs)), key=lambda i: runs[i][0])[(len(runs) - 1) // 2]
+    return _TimedFit(runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2])
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python's garbage collector from running in between, as `timeit` does."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters without random states: another seed runs the same code."""
+    kept = {name: value for name, value in params.items() if name != "random_state"}
+    return {name: _without_seeds(value) if isinstance(value, Mapping) else value for name, value in kept.items()}
+
+
+def _starts_warm(cell: Cell) -> bool:
+    """Whether `fit` can start from the solution for other parameters.
+
+    Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
+    """
+    path = cell.method.estimator
+    names = inspect.signature(type(build({"estimator": path, "params": cell.method.params}))).parameters
+    grows = "n_estimators" in names or path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
+    return "warm_start" in names and not grows
+
+
+def _visit(cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: bool) -> tuple[Any, dict[str, Any]]:
+    """Fit and score one candidate; what goes wrong is its result. Return the model to start the next one from."""
+    assert cell.search is not None
+    metric = cell.search.metric
+    result: dict[str, Any] = {"score": None, "undefined": None, "error": None, "not_converged": False}
+    made = None
+    with noted_warnings() as texts:
+        try:
+            made = _next_model(cell, values, model, warm)
+            model = part.fit(made)
+            scores = part.score(model, part.predict(model), [metric], cell.scoring.average)[metric]
+            result["score"] = None if math.isnan(scores.mean) else scores.mean
+            result["undefined"] = scores.undefined
+        except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
+            result["error"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            model = None
+    result["not_converged"] = any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
+    # Fitted per task, every clone starts from nothing.
+    return model if warm and model is made else None, result
+
+
+def _next_model(cell: Cell, values: Mapping[str, Any], model: Any, warm: bool) -> Any:
+    if model is not None:
+        return model.set_params(**values)
+    params = with_params(cell.method.params, values)
+    return build({"estimator": cell.method.estimator, "params": {**params, **({"warm_start": True} if warm else {})}})
+
+
+def _counts(part: Part, scores: Mapping[str, Scores]) -> dict[str, int]:
+    return {
+        "n_tasks": part.train.n_tasks,
+        "n_train": part.train.n_samples,
+        "n_test": part.test.n_samples,
+        "one_class_train": int(part.one_class.sum()),
+        **{f"undefined_{metric}": score.undefined for metric, score in scores.items()},
+    }
+
+
+def _blocks(model: Any) -> dict[str, float]:
+    """Return the seconds of a block method: one block after the other, and each on a worker of its own."""
+    seconds = getattr(model, "block_seconds_", None)
+    return {} if seconds is None else {"blocks_sum": float(np.sum(seconds)), "blocks_max": float(np.max(seconds))}
+
+
+def _truth_error(model: Any, part: Part) -> dict[str, float]:
+    """Return the relative error of the coefficients of a regression with known truth, else nothing."""
+    truth, coef = part.train.truth.get("W"), getattr(model, "coef_", None)
+    if part.train.task_type != "regression" or truth is None or coef is None or np.shape(coef) != truth.T.shape:
+        return {}
+    return {"truth_error": float(np.linalg.norm(coef - truth.T) / np.linalg.norm(truth))}
+
+
+def _solver_facts(fitted: _TimedFit) -> tuple[bool, dict[str, Any]]:
+    """Return whether the solver converged, and what it says of itself."""
+    model = fitted.model
+    failed = [text.removeprefix(NOT_CONVERGED_MARK) for text in fitted.warnings if text.startswith(NOT_CONVERGED_MARK)]
+    converged = not failed and getattr(model, "converged_", True) is not False
+    facts: dict[str, Any] = {"converged": converged}
+    for name, attribute in (("n_iter", "n_iter_"), ("gap", "gap_"), ("stop_crit", "stop_crit_")):
+        value = getattr(model, attribute, None)
+        if value is not None:
+            facts[name] = np.max(value).item()
+    history = getattr(model, "objective_", None)
+    if history is not None and np.size(history):
+        facts["objective"] = float(np.ravel(history)[-1])
+    if failed:
+        facts["message"] = failed[0]
+    return converged, facts

@@ -1,0 +1,87 @@
+"""What a measurement does: call a measure on a data set, check and record what it returns."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import time
+from dataclasses import replace
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.experiments.measures.measurement import Measurement
+from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.provenance import host_facts
+from mtlrun.record import NOT_CONVERGED, OK, Record
+from mtlrun.runs.cell import Cell
+from mtlrun.runs.fit import NOT_CONVERGED_MARK, UNTIMED, make_step, noted_warnings
+
+
+def measure_cell(cell: Cell, data: Dataset | None) -> Record:
+    """Compute a measurement.
+
+    Parameters
+    ----------
+    cell : Cell
+        Of the family ``measure``.
+    data : Dataset or None
+        None for measures of published numbers; a feature step is learned on all its rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the measure returns no `Measurement`, or a quantity that is not its own.
+    Exception
+        Whatever the measure raises.
+    """
+    started = time.perf_counter()
+    if data is not None and cell.features is not None:
+        data = replace(data, X=make_step(cell.features, data).fit_transform(data.X), features=[])
+    module, _, name = cell.method.measure.partition(":")
+    measure = getattr(importlib.import_module(module), name)
+    threads = (cell.scoring.timing or UNTIMED).threads
+    with threadpool_limits(limits=threads), noted_warnings() as texts:
+        found = measure(data, seed=cell.split.seed, **cell.method.params)
+    _check(found, cell.method.measure)
+    converged = found.solver.get("converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts))
+    return Record(
+        cell.key,
+        cell.family,
+        cell.content(),
+        dict(cell.code),
+        status=OK if converged else NOT_CONVERGED,
+        log="\n".join(dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)) or None,
+        params=dict(cell.method.params),
+        metrics={name: float(value) for name, value in found.values.items()},
+        per_task=found.per_task,
+        counts={}
+        if data is None
+        else {"n_tasks": data.n_tasks, "n_samples": data.n_samples, "n_features": data.n_features},
+        seconds={"total": time.perf_counter() - started},
+        solver=found.solver,
+        environment={"threads": threads, **host_facts()},
+        result=_result(found),
+    )
+
+
+def _check(found: Any, path: str) -> None:
+    """Refuse what is no measurement, and quantities that the registry does not know for the measure."""
+    if not isinstance(found, Measurement):
+        raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")
+    info = next((info for info in MEASURES.values() if info.path == path), None)
+    unknown = [] if info is None else [name for name in found.values if name not in info.quantities]
+    if unknown:
+        raise ValueError(f"{path} returned quantities that its registry entry lacks: {', '.join(unknown)}")
+
+
+def _result(found: Measurement) -> dict[str, Any]:
+    """Return curves, matrices, lines and tables as plain data, without those that are empty."""
+    plain: dict[str, Any] = {
+        "curves": {name: dataclasses.asdict(curve) for name, curve in found.curves.items()},
+        "matrices": {name: dataclasses.asdict(matrix) for name, matrix in found.matrices.items()},
+        "lines": list(found.lines),
+        "tables": dict(found.tables),
+    }
+    return {name: part for name, part in plain.items() if part}

@@ -1,0 +1,168 @@
+"""Cells of another machine, taken into the store of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.errors import DataError
+from mtlrun.core.records import write_atomic
+from mtlrun.record import CELLS, PACKED, Record, Records
+from mtlrun.report.folder import Run, checked, read_json, read_run
+from mtlrun.report.text import show
+from mtlrun.runs.cell import explain
+from mtlrun.runs.store import PROVENANCE, Store
+
+#: Numbers of one cell from two machines may differ by this much, relatively.
+SAME = 1e-6
+
+
+@dataclass
+class Merged:
+    """What became of the cells of another folder.
+
+    Attributes
+    ----------
+    copied : int
+        Taken: finished there, and not here.
+    known : int
+        Finished here already.
+    foreign : int
+        Of no cell of the plan here.
+    unfinished : int
+        Failed there, or unreadable.
+    conflicts : list of str
+        Cells that have other numbers there, and cells of the plan that were computed there in another way.
+    """
+
+    copied: int = 0
+    known: int = 0
+    foreign: int = 0
+    unfinished: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        told = {
+            "finished here already": self.known,
+            "of other experiments, settings or versions": self.foreign,
+            "not finished there": self.unfinished,
+        }
+        rest = [f"{count} {what}" for what, count in told.items() if count]
+        return f"{self.copied} cell{'s' * (self.copied != 1)} taken" + f" ({', '.join(rest)})" * bool(rest)
+
+
+def merge(folder: Path, other: Path) -> Merged:
+    """Copy the finished cells of another folder that the plan of a run lacks, and note where they were computed.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run: its plan decides what is taken. A key says everything that a number depends on: cells of one key are
+        the same cell, whichever machine computed them.
+    other : Path
+        The folder of a run, with its ``cells.jsonl.gz`` or the ``cells/`` of its output folder, or a folder of runs.
+
+    Raises
+    ------
+    DataError
+        If one of the folders is not one of a run.
+    OSError
+        If the folder cannot be written.
+    """
+    run = read_run(folder)
+    theirs, stored = _records(Path(other))
+    here = {key: record for key, record in run.cells.items() if record.done}
+    wanted = {cell.key for cell in run.planned}
+    output = Records.of_run(folder).cells.parent
+    store = Store(output, folder)
+    merged = Merged()
+    for key, record in theirs.items():
+        if record is None or not record.done:
+            merged.unfinished += 1
+        elif key not in wanted:
+            merged.foreign += 1
+        elif key in here:
+            merged.known += 1
+            merged.conflicts += _other_numbers(_name(run, key), here[key], record)
+        else:
+            if "predictions" in record.result:
+                store.save_scores(key, stored.scores(key))
+            store.save(record)
+            merged.copied += 1
+    merged.conflicts += _other_ways(run, Path(other), theirs)
+    if merged.copied:
+        store.pack(wanted)
+        _merge_provenance(Path(folder), Path(other))
+    return merged
+
+
+def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
+    """Return the records of another folder by key, None for those that cannot be read."""
+    stored = Records.of_run(other) if (other / "run.json").is_file() else Records(other)
+    if not (other / PACKED).is_file() and not stored.cells.is_dir():
+        raise DataError(f"{other}: no {PACKED} or {CELLS}/ here, so this is not the folder of a run")
+    keys: Iterable[str]
+    if (other / "run.json").is_file():
+        keys = dict.fromkeys(cell.key for cell in read_run(other).planned)
+        keys = [key for key in keys if stored.has(key)]
+    else:
+        keys = sorted(path.stem for path in stored.cells.glob("*.json") if not path.is_symlink())
+    found: dict[str, Record | None] = {}
+    for key in keys:
+        try:
+            record = stored.read(key)
+            found[key] = None if record is None else checked(record)
+        except ValueError:
+            found[key] = None
+    return found, stored
+
+
+def _other_numbers(name: str, ours: Record, theirs: Record) -> list[str]:
+    """Name the metrics in which two records of one cell differ; seconds always do."""
+    told = []
+    for metric in sorted({*ours.metrics, *theirs.metrics}):
+        a, b = ours.metrics.get(metric), theirs.metrics.get(metric)
+        same = a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=SAME, abs_tol=SAME))
+        if not same and "second" not in metric:
+            told.append(f"{metric} is {show(a, 'number')} here and {show(b, 'number')} there")
+    return [f"{name}: {', '.join(told)}; ours is kept"] if told else []
+
+
+def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list[str]:
+    """Say how cells that the plan has under another key were computed."""
+    if not (other / "run.json").is_file():
+        return []
+    there = read_run(other)
+    if there.info.get("id") != run.info.get("id"):
+        return []
+    here = {(cell.dataset, cell.method, cell.trial): cell for cell in run.planned}
+    told = []
+    for cell in there.planned:
+        mine, record = here.get((cell.dataset, cell.method, cell.trial)), theirs.get(cell.key)
+        if mine is None or mine.key == cell.key or record is None or not record.done:
+            continue
+        known = run.cells.get(mine.key)
+        why = "" if known is None else explain(_described(record), _described(known))
+        told.append(f"{cell.name}: computed there in another way, not taken: {why or 'other settings or version'}")
+    return told
+
+
+def _described(record: Record) -> dict[str, Any]:
+    return {**record.inputs, "code": record.code}
+
+
+def _name(run: Run, key: str) -> str:
+    return next((cell.name for cell in run.planned if cell.key == key), key[:16])
+
+
+def _merge_provenance(folder: Path, other: Path) -> None:
+    entries: list[dict[str, Any]] = []
+    for place in (folder, other):
+        entries += [e for e in (read_json(place / PROVENANCE) or {}).get("runs") or [] if e not in entries]
+    entries.sort(key=lambda entry: str(entry.get("started", "")))
+    text = json.dumps({"schema": 1, "runs": entries}, indent=1, sort_keys=True, ensure_ascii=False)
+    write_atomic(folder / PROVENANCE, text + "\n")

@@ -1,0 +1,533 @@
+"""The cells of an experiment, and which of them are done. Loads no solver and no data."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.seeds import derive_seed
+from mtlrun.experiments.axis import Setting, settings
+from mtlrun.experiments.load import Experiment
+from mtlrun.experiments.measures.lookup import measure_path, published_hash, quantities_of
+from mtlrun.experiments.methods import class_paths, complete, resolved
+from mtlrun.experiments.published import read_curves
+from mtlrun.experiments.resolved import resolved_yaml
+from mtlrun.experiments.schema import PUBLISHED
+from mtlrun.experiments.schema import Method as MethodSpec
+from mtlrun.record import FAILED, PROTOCOL
+from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, explain, with_params
+from mtlrun.runs.code import code_of
+from mtlrun.runs.store import Store, settled
+
+OUTPUT = Path("results/runs")
+RUN_FILE = "run.json"
+RESOLVED_FILE = "config.resolved.yaml"
+SCHEMA = 2
+#: Modules that compute the families of cells.
+FIT_MODULE, MEASURE_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure"
+#: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
+NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+StateName = Literal["done", "missing", "stale", "failed", "damaged"]
+
+
+class OnlyError(ConfigError):
+    """What `only` cannot mean, whatever the experiment."""
+
+
+class NoMatchError(ConfigError):
+    """A pattern of `only` that matches nothing of the experiment."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A place in the table: the labels under which the number of a cell is shown. Several places may share a cell.
+
+    Attributes
+    ----------
+    dataset, method : str
+        Labels; in a sweep the first is that of the setting (`Setting.name`).
+    trial : int
+        From 0.
+    cell : Cell
+    value : object
+        Of the axis of a sweep.
+    was : str or None
+        Key of the cell that stood at this place in an earlier plan of the run.
+    wanted : bool
+        False outside `only`.
+    """
+
+    dataset: str
+    method: str
+    trial: int
+    cell: Cell
+    value: Any = None
+    was: str | None = None
+    wanted: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name for people: ``enron/APG-RMTL/trial 0``."""
+        return f"{self.dataset}/{self.method}/trial {self.trial}"
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of the cell of a row.
+
+    Attributes
+    ----------
+    name : {"done", "missing", "stale", "failed", "damaged"}
+        `stale`: the place had another cell before. `damaged`: a file is not as it was written.
+    reason : str
+        Why it is stale, failed or damaged.
+    versions : dict of str to str
+        Numerical packages whose version was another one when the cell was computed.
+    """
+
+    name: StateName
+    reason: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cells of an experiment.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    folder : Path
+        Run folder.
+    output : Path
+        Folder of all runs.
+    data_dir : Path or None
+    rows : tuple of Row
+        In the order of the table: data sets, methods, trials.
+    datasets : dict
+        Label -> facts for `run.json`.
+    """
+
+    experiment: Experiment
+    folder: Path
+    output: Path
+    data_dir: Path | None
+    rows: tuple[Row, ...]
+    datasets: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> tuple[Row, ...]:
+        """The rows inside `only`."""
+        return tuple(row for row in self.rows if row.wanted)
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds that a cell may take."""
+        limits = self.experiment.spec.limits
+        return limits.seconds if limits else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether the cells of the table measure seconds, and therefore run one after the other."""
+        return self.experiment.spec.timed
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Key of a cell or of a fold -> name for people, that of the first row with it."""
+        found: dict[str, str] = {}
+        for row in self.rows:
+            found.setdefault(row.cell.key, row.name)
+            for fold in row.cell.folds:
+                part = f"fold {(fold.fold or 0) + 1} of {len(row.cell.folds)}"
+                what = "search" if len(row.cell.folds) == 1 else f"search, {part}"
+                found.setdefault(fold.key, f"{row.name} ({what})")
+        return found
+
+    def store(self) -> Store:
+        """Return where the records lie."""
+        return Store(self.output, self.folder)
+
+    def run_json(self) -> dict[str, Any]:
+        """Return the content of `run.json` (described in docs/architecture.md)."""
+        experiment, spec = self.experiment, self.experiment.spec
+        return {
+            "schema": SCHEMA,
+            "id": spec.id,
+            "title": spec.title,
+            "kind": spec.kind,
+            "profile": experiment.profile,
+            "paper": experiment.config.get("paper"),
+            "seed": spec.seed,
+            "config": experiment.config,
+            "overrides": list(experiment.overrides),
+            "paper_datasets": list(experiment.paper_datasets),
+            "methods": [m.label for m in spec.methods],
+            "datasets": self.datasets,
+            "cells": [_planned(row) for row in self.rows],
+            "command": rerun_command(experiment),
+            **({} if spec.published is None else {"published": read_curves(spec.published)}),
+            **self._quantities(),
+        }
+
+    def _quantities(self) -> dict[str, Any]:
+        """Return what the report must know about the quantities of measures: it does not see the registry."""
+        spec = self.experiment.spec
+        if not spec.measures:
+            return {}
+        known = quantities_of(method.measure for method in spec.methods) or {}
+        return {"quantities": {name: asdict(quantity) for name, quantity in known.items() if name in spec.metrics}}
+
+
+def plan(
+    experiment: Experiment,
+    *,
+    data_dir: Path | str | None = None,
+    only: Mapping[str, Sequence[str]] | Iterable[str] | None = None,
+    output: Path | str = OUTPUT,
+) -> Plan:
+    """List the cells of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    data_dir : path, optional
+        Data directory; default as for `load_dataset`.
+    only : mapping or iterable of str, optional
+        Patterns such as ``method=LADM*,dataset=enron`` or ``{"method": ["LADM*"]}``; other cells stay as they are.
+    output : path
+        Folder of the runs.
+
+    Raises
+    ------
+    ConfigError
+        If `only` matches nothing, or an option of a data set is unknown.
+    DataError
+        If a file of a data set is missing or does not match its card.
+    """
+    folder = experiment.folder(output)
+    directory = None if data_dir is None else Path(data_dir)
+    patterns = _patterns(only)
+    before = _earlier_keys(folder, Store(Path(output), folder))
+    facts: dict[str, dict[str, Any]] = {}
+    rows: list[Row] = []
+    codes: dict[tuple[str, ...], dict[str, str]] = {}
+    for place in settings(experiment.spec):
+        facts[place.name], reader = _dataset_facts(experiment, place, directory)
+        maker = _CellMaker(experiment, place, str(facts[place.name].get("fingerprint", "")), reader, codes)
+        for method in place.methods:
+            for trial in range(place.trials):
+                cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
+                key, was = before.get((place.name, method.label, trial), (None, None))
+                was = was if key == cell.key else key
+                rows.append(Row(place.name, method.label, trial, cell, place.axis.get("value"), was))
+    return Plan(experiment, folder, Path(output), directory, tuple(_select(rows, patterns)), facts)
+
+
+@dataclass(frozen=True)
+class _CellMaker:
+    """Makes the cells of one place; `reader` is the module that reads its data, `codes` the digests found so far."""
+
+    experiment: Experiment
+    place: Setting
+    fingerprint: str
+    reader: str
+    codes: dict[tuple[str, ...], dict[str, str]]
+
+    def fit(self, method: MethodSpec, trial: int) -> Cell:
+        """Return the cell that fits, times and scores."""
+        spec, timing, place = self.experiment.spec, self.experiment.spec.timing, self.place
+        assert place.split is not None  # only measures have none
+        kfold = place.split.kind == "kfold"  # the trials are the folds of one partition
+        split = place.split.model_dump(exclude={"trials"})
+        estimator = self._estimator(method, method.params, trial)
+        return Cell(
+            self._dataset(),
+            Split(**split, trial=trial, seed=self._seed() if kfold else self._seed(trial)),
+            estimator,
+            Scoring(
+                tuple(place.metrics),
+                spec.average,
+                tuple(sorted(set(spec.keep))),
+                timing and Timing(timing.repeats, timing.threads, timing.warmup),
+            ),
+            self._features(),
+            self._search(method, trial),
+            code=self._code(estimator),
+        )
+
+    def measure(self, method: MethodSpec, trial: int) -> Cell:
+        """Return the cell that calls a measure."""
+        spec = self.experiment.spec
+        made = Method(
+            measure=measure_path(method.measure), params=dict(method.params), published=published_hash(method.params)
+        )
+        timing = Timing(1, spec.timing.threads if spec.timing else 1, False) if spec.timed else None
+        dataset = self._dataset() if self.place.dataset else None
+        return Cell(
+            dataset,
+            Split("repeat", trial, self._seed(trial)),
+            made,
+            Scoring(timing=timing),
+            self._features(),
+            code=self._code(made),
+        )
+
+    def _search(self, method: MethodSpec, trial: int) -> Search | None:
+        spec, selection = self.experiment.spec, self.experiment.spec.selection
+        if not method.grid or selection is None:
+            return None
+        fast = with_params(complete(method.estimator, method.params), method.select_with)
+        searched = self._estimator(method, fast, trial)
+        return Search(
+            {k: list(spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()},
+            1 if selection.on == "validation" else selection.folds,
+            selection.metric or self.place.metrics[0],
+            self._seed(trial, "selection"),
+            searched,
+            selection.on,
+            self._code(searched),
+        )
+
+    def _estimator(self, method: MethodSpec, params: Mapping[str, Any], trial: int) -> Method:
+        found = resolved(method.estimator, params, self._seed(trial, "estimator"))
+        return Method(found["estimator"], params=found["params"])
+
+    def _dataset(self) -> DatasetRef:
+        dataset = self.place.dataset
+        assert dataset is not None
+        return DatasetRef(dataset.id, dataset.options, self.fingerprint)
+
+    def _features(self) -> Features | None:
+        return None if self.place.features == "none" else Features(self.place.features)
+
+    def _code(self, method: Method) -> dict[str, str]:
+        classes = tuple(class_paths({"estimator": method.estimator, "params": method.params}))
+        starts = (MEASURE_MODULE, method.measure) if method.measure else (FIT_MODULE, *classes)
+        starts += (self.reader,) if self.reader else ()
+        if starts not in self.codes:
+            self.codes[starts] = code_of(starts)
+        return self.codes[starts]
+
+    def _seed(self, *purpose: object) -> int:
+        place = self.place.dataset.id if self.place.dataset else PUBLISHED
+        return derive_seed(self.experiment.spec.seed, place, *purpose)
+
+
+def survey(plan: Plan, store: Store | None = None) -> list[State]:
+    """Return the state of every row as the folders have it now."""
+    store = store or plan.store()
+    here = _versions()
+    return [_state(row, store, plan.limit, here) for row in plan.rows]
+
+
+def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str]) -> State:
+    try:
+        record = store.read(row.cell.key)
+    except ValueError as error:
+        return State("damaged", str(error))
+    if record is not None:
+        good = settled(record, limit)
+        packages = record.environment.get("packages") or {}
+        other = {name: str(packages[name]) for name in here if packages.get(name) not in (None, here[name])}
+        return State("done" if good else "failed", "" if good else f"{record.status}: {record.error}", other)
+    before = store.load(row.was) if row.was else None
+    if before is None:
+        return State("missing")
+    if before.protocol != PROTOCOL:
+        return State("stale", "made by an earlier version of mtlrun")
+    return State("stale", explain({**before.inputs, "code": before.code}, described(row.cell)) or "inputs changed")
+
+
+def described(cell: Cell) -> dict[str, Any]:
+    """Return the content of a cell and its code, as `explain` takes them."""
+    return {**cell.content(), "code": dict(cell.code)}
+
+
+def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
+    """Return one line per (data set, method, reason) for wanted cells that had a result before."""
+    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for row, state in zip(plan.rows, states, strict=True):
+        if row.wanted and state.name in ("stale", FAILED, "damaged"):
+            grouped[row.dataset, row.method, state.reason].append(row.trial)
+    lines = []
+    for (dataset, method, reason), trials in grouped.items():
+        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
+        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
+    return lines
+
+
+def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
+    """Say which cells were computed with other versions of the numerical packages, None when none was."""
+    found = [state.versions for row, state in zip(plan.rows, states, strict=True) if row.wanted and state.versions]
+    if not found:
+        return None
+    here = _versions()
+    names = sorted({f"{name} {version}" for versions in found for name, version in versions.items()})
+    now = ", ".join(f"{name} {here[name]}" for name in here if any(name in versions for versions in found))
+    count = f"{len(found)} cell{'s' * (len(found) != 1)}"
+    return f"{count} computed with {', '.join(names)} (here: {now}); --force computes them again"
+
+
+def write_plan(plan: Plan) -> None:
+    """Write `run.json` and `config.resolved.yaml`, where they differ from what is there.
+
+    Raises
+    ------
+    OSError
+        If the run folder cannot be written.
+    """
+    texts = {
+        RUN_FILE: json.dumps(jsonable(plan.run_json()), indent=1, ensure_ascii=False) + "\n",
+        RESOLVED_FILE: resolved_yaml(plan.experiment),
+    }
+    for name, text in texts.items():
+        path = plan.folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_atomic(path, text)
+
+
+def other_settings(plan: Plan) -> str | None:
+    """Return the settings with which `run.json` was written, None when they are those of the plan."""
+    before = _read_run(plan.folder).get("overrides")
+    if not isinstance(before, list) or before == list(plan.experiment.overrides):
+        return None  # there is none, or it is damaged and will be written anew
+    return settings_text(before)
+
+
+def settings_text(overrides: Iterable[str]) -> str:
+    """Write settings as they are given on the command line."""
+    return " ".join(f"--set {text}" for text in overrides) or "no --set"
+
+
+def rerun_command(experiment: Experiment) -> str:
+    """Return one line that runs the experiment again."""
+    shipped = experiment.source == f"configs/{experiment.id}.yaml"
+    words = ["mtlrun", "reproduce", experiment.id if shipped else experiment.source, "--profile", experiment.profile]
+    for override in experiment.overrides:
+        words += ["--set", override]
+    return shlex.join(words)
+
+
+def _planned(row: Row) -> dict[str, Any]:
+    """Return a row as `run.json` has it."""
+    entry = {"key": row.cell.key, "family": row.cell.family, "dataset": row.dataset, "method": row.method}
+    more = {"trial": row.trial, "value": row.value, "was": row.was}
+    return {**entry, **{name: value for name, value in more.items() if value is not None}}
+
+
+def _read_run(folder: Path) -> dict[str, Any]:
+    """Return the plan of an earlier start, {} where there is none or it is damaged."""
+    try:
+        found = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, int], tuple[str, str | None]]:
+    """Return (key, the key before it) of the rows of an earlier plan, by data set, method and trial."""
+    cells = _read_run(folder).get("cells")
+    found = {}
+    for entry in cells if isinstance(cells, list) else ():
+        key, was = (entry.get(name) for name in ("key", "was")) if isinstance(entry, dict) else (None, None)
+        if _is_key(key):
+            was = was if _is_key(was) else None
+            if was is not None and not store.has(key):
+                key = was  # planned and never computed: what was there before is still what there is
+            found[entry.get("dataset"), entry.get("method"), entry.get("trial", 0)] = (key, was)
+    return found
+
+
+def _is_key(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in NUMERICAL_PACKAGES}
+
+
+
+def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
+    """Return what `run.json` says of the data set of a place, and the module of its reader."""
+    from mtlrun.data.cards import load_card
+    from mtlrun.data.files import data_directory
+    from mtlrun.data.load import dataset_fingerprint, source_path
+
+    spec = setting.dataset
+    if spec is None:
+        files = {name: digest for m in setting.methods for name, digest in published_hash(m.params).items()}
+        about: dict[str, Any] = {"id": PUBLISHED, "title": "Published numbers", "files": files, "axis": setting.axis}
+        return {name: value for name, value in about.items() if value}, ""
+    card = load_card(spec.id, data_directory(data_dir))
+    try:
+        variant = card.variant(spec.options.get("variant"))
+        fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
+    except (UnknownNameError, TypeError) as error:
+        place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
+        remedy = error.remedy if isinstance(error, UnknownNameError) else None
+        message = error.message if isinstance(error, UnknownNameError) else str(error)
+        raise ConfigError(f"{place}: {message}", remedy) from None
+    facts = {
+        "id": spec.id,
+        "title": card.title,
+        "simulated": card.simulated,
+        "fingerprint": fingerprint,
+        "options": spec.options,
+        "statistics": variant.statistics,
+        "files": {file.name: file.sha256 for file in card.needed(variant.name or None) if file.sha256},
+        "licence": card.licence,
+        "citation": card.citation,
+        "notes": variant.notes,
+        "axis": setting.axis,
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", {})}, source_path(card)[0]
+
+
+def _patterns(only: Mapping[str, Sequence[str]] | Iterable[str] | None) -> dict[str, list[str]]:
+    if only is None:
+        return {}
+    if isinstance(only, Mapping):
+        return {key: [str(v) for v in values] for key, values in only.items()}
+    found: dict[str, list[str]] = {}
+    for part in (p for text in only for p in text.split(",")):
+        key, equals, pattern = part.partition("=")
+        if not equals:
+            raise OnlyError(f"--only {part}: must be key=pattern", "for instance --only method=LADM*,dataset=enron")
+        found.setdefault(key.strip(), []).append(pattern.strip())
+    return found
+
+
+def _select(rows: list[Row], patterns: Mapping[str, list[str]]) -> list[Row]:
+    """Mark the rows that match one pattern of every key; a pattern without a match is an error."""
+    values = {"dataset": lambda r: r.dataset, "method": lambda r: r.method, "trial": lambda r: str(r.trial)}
+    for key, wanted in patterns.items():
+        if key not in values:
+            raise OnlyError(f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(values)}.")
+        known = list(dict.fromkeys(values[key](row) for row in rows))
+        for pattern in wanted:
+            if not any(fnmatchcase(name.lower(), pattern.lower()) for name in known):
+                near = suggest(pattern, known)
+                hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
+                raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
+    return [
+        replace(
+            row,
+            wanted=all(
+                any(fnmatchcase(values[key](row).lower(), p.lower()) for p in wanted)
+                for key, wanted in patterns.items()
+            ),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,471 @@
+"""Compute what is missing of a plan: searches fold by fold, then the cells of the table, each on disk when finished."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.errors import DataError
+from mtlrun.core.records import canonical_json
+from mtlrun.experiments.machine import TimingLock
+from mtlrun.experiments.pool import Outcome, Pool
+from mtlrun.experiments.progress import Progress, Silent
+from mtlrun.record import DONE, FAILED, FIT, FOLD, MEASURE, OK, TIMEOUT, Record
+from mtlrun.runs.cell import Cell, DatasetRef
+from mtlrun.runs.plan import Plan, described, other_settings, rerun_reasons, settings_text, survey, write_plan
+from mtlrun.runs.selection import choose
+from mtlrun.runs.store import Stamp, Store, settled
+
+#: Seconds between two looks at a cell that another process computes.
+POLL = 0.5
+#: Numbers of a finished cell that are shown; measures may return many.
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row whose cell failed: its name for people, status, error in one line, and the file with the traceback."""
+
+    name: str
+    status: str
+    error: str
+    file: str
+
+
+@dataclass
+class RunSummary:
+    """What a run did.
+
+    Attributes
+    ----------
+    run_dir : Path
+    n_ok, n_failed : int
+        Rows whose cell was computed now: done (not converged included), and failed.
+    n_cached : int
+        Rows that were done before, or were done by another process meanwhile.
+    n_left : int
+        Rows neither done nor failed: interrupted, or stopped by `fail_fast`.
+    failures : list of Failure
+    interrupted : bool
+    seconds : float
+    """
+
+    run_dir: Path
+    n_ok: int = 0
+    n_failed: int = 0
+    n_cached: int = 0
+    n_left: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is well, 1 when a cell failed, 130 when interrupted."""
+        return 130 if self.interrupted else 1 if self.n_failed else 0
+
+
+def run(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    backend: str | None = None,
+    scheduler: str | None = None,
+    force: bool = False,
+    fail_fast: bool = False,
+    progress: Progress | None = None,
+) -> RunSummary:
+    """Compute the wanted cells of a plan that are not done.
+
+    Parameters
+    ----------
+    plan : Plan
+    jobs : int, default 1
+        Processes for searches and for cells that are not timed; -1: all cores. No number depends on it.
+    backend, scheduler : str, optional
+        A joblib backend for the same cells; ``dask`` with the address of its scheduler.
+    force : bool
+        Compute done cells again.
+    fail_fast : bool
+        Stop at the first failed cell.
+    progress : Progress, optional
+        Default: silent.
+
+    Returns
+    -------
+    RunSummary
+        Failed cells are in it and on disk; nothing is raised for them. Ctrl-C ends the run early, with `interrupted`.
+
+    Raises
+    ------
+    ConfigError
+        If jobs, backend, scheduler and limits contradict each other.
+    OSError
+        If the folders cannot be written.
+    """
+    pool = Pool(jobs, backend, scheduler, plan.limit)
+    runner = Runner(plan, plan.store(), pool, progress or Silent(), force, fail_fast)
+    return runner.run()
+
+
+def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:
+    """Compute a cell in a worker; return its record, and the test scores where the cell keeps them."""
+    data = None if cell.dataset is None else _load(canonical_json(cell.dataset.options), cell.dataset, data_dir)
+    if cell.family == MEASURE:
+        from mtlrun.runs.measure import measure_cell
+
+        return measure_cell(cell, data), None
+    from mtlrun.runs.fit import fit_cell, score_candidates
+
+    assert data is not None
+    if cell.family == FOLD:
+        return score_candidates(cell, data), None
+    fitted = fit_cell(cell, data, chosen)
+    return fitted.record, fitted.scores if "predictions" in cell.scoring.keep else None
+
+
+def _load(options: str, dataset: DatasetRef, data_dir: str | None) -> Any:
+    """Return a data set; the last two stay in memory."""
+    return _loaded(dataset.id, options, dataset.fingerprint, data_dir)
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> Any:
+    import json
+
+    from mtlrun.data.load import load_dataset
+
+    found = load_dataset(name, data_dir=data_dir, **json.loads(options))
+    if found.fingerprint != fingerprint:
+        raise DataError(f"the files of {name} changed since the cells were planned", "Run the command again.")
+    return found
+
+
+def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells of the table and the folds of searches to compute, every key once."""
+
+    def is_open(cell: Cell) -> bool:
+        record = None if force else store.load(cell.key)
+        return record is None or not settled(record, plan.limit)
+
+    cells = {row.cell.key: row.cell for row in plan.wanted if is_open(row.cell)}
+    folds = {fold.key: fold for cell in cells.values() for fold in cell.folds if is_open(fold)}
+    return list(cells.values()), list(folds.values())
+
+
+class _Stop(Exception):
+    """A cell failed and `fail_fast` is set."""
+
+
+@dataclass
+class Runner:
+    """State of one invocation."""
+
+    plan: Plan
+    store: Store
+    pool: Pool
+    progress: Progress
+    force: bool
+    fail_fast: bool
+    computed: dict[str, str] = field(default_factory=dict)
+    failed_elsewhere: set[str] = field(default_factory=set)
+    begun: dict[str, dict[str, Stamp | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.started = time.time()
+        # What lies there now: what another process writes later is known by its file, not by clocks that may be set.
+        self.before = self.store.stamps()
+        self.timing = TimingLock(self.progress.message)
+        self.choices: dict[str, dict[str, Any]] = {}
+
+    def run(self) -> RunSummary:
+        """Do everything; see `run`."""
+        plan = self.plan
+        self._say_replaced()
+        self.store.tidy()
+        write_plan(plan)
+        cells, folds = todo(plan, self.store, force=self.force)
+        self._announce(cells, folds)
+        summary = RunSummary(plan.folder)
+        if cells:
+            summary.interrupted = self._work(cells, folds)
+        if not summary.interrupted and (other := other_settings(plan)) is not None:
+            self.progress.message(
+                f"another start with {other} took this folder over meanwhile: the report is about that one's table"
+            )
+        self._count(summary)
+        summary.seconds = time.time() - self.started
+        return summary
+
+    def _say_replaced(self) -> None:
+        """Say that the folder holds the table of a start with other settings, which this one replaces."""
+        other = other_settings(self.plan)
+        if other is not None:
+            now = settings_text(self.plan.experiment.overrides)
+            self.progress.message(
+                f"{self.plan.folder} held the table of a start with {other}; now it is that with {now}. Cells are "
+                "kept, so that either start finds its own again; --output keeps the tables apart"
+            )
+
+    def _announce(self, cells: list[Cell], folds: list[Cell]) -> None:
+        """Say what will be computed and why."""
+        rows = self.plan.wanted
+        if not cells:
+            self.progress.message(f"all {len(rows)} cells up to date")
+            return
+        for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
+            self.progress.message(line)
+        self.progress.message(f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(rows))}")
+        if self.plan.timed and (self.pool.jobs != 1 or self.pool.backend):
+            what = "only searches run in parallel" if folds else "nothing is left to run in parallel"
+            self.progress.message(f"timed cells run one after the other whatever --jobs says: {what}")
+
+    def _work(self, cells: list[Cell], folds: list[Cell]) -> bool:
+        """Compute the cells; return whether Ctrl-C ended the work."""
+        entry = self._provenance()
+        try:
+            self.progress.start(len(folds) + len(cells))
+            self.store.append_provenance(entry)
+            self._compute(folds, self.pool)
+            ready = self._with_choice(cells)
+            self._compute([cell for cell in ready if not cell.timed], self.pool)
+            self._compute([cell for cell in ready if cell.timed], Pool(seconds=self.plan.limit))
+        except KeyboardInterrupt:
+            return True
+        except _Stop:
+            self._fail_with_search(cells)
+            return False
+        finally:
+            self.timing.release()
+            self.store.locks.release_all()
+            self.progress.stop()
+            if self.computed:
+                self.store.append_provenance({**entry, **_end(self.computed)})
+        return False
+
+    def _compute(self, cells: list[Cell], pool: Pool) -> None:
+        """Compute cells; those that other processes hold are waited for."""
+        waiting = list(cells)
+        told: set[str] = set()
+        while waiting:
+            busy = self._batch(waiting, pool)
+            for cell in busy:
+                if cell.key not in told:
+                    told.add(cell.key)
+                    owner = self.store.locks.owner(cell.key) or "another process"
+                    self.progress.message(f"waiting for {self._name(cell)}: {owner} computes it")
+            if len(busy) == len(waiting):
+                time.sleep(POLL)
+            waiting = busy
+
+    def _batch(self, cells: list[Cell], pool: Pool) -> list[Cell]:
+        """Compute the cells that are free, each claimed when a process has time for it; return the others."""
+        busy: list[Cell] = []
+        broken: list[OSError] = []
+        data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
+        by_key = {cell.key: cell for cell in cells}
+
+        def claimed() -> Iterator[tuple[str, tuple[Any, ...]]]:
+            for cell in cells:
+                try:  # joblib takes cells in a thread of its own, where an exception would be lost
+                    if cell.timed:  # first: who waits for it holds no cell
+                        self.timing.acquire()
+                    mine = self._claim(cell, busy)
+                except OSError as error:
+                    broken.append(error)
+                    return
+                if mine:
+                    self.begun[cell.key] = self.store.stamps() if cell.timed else {}
+                    self.progress.begin(self._name(cell))
+                    yield cell.key, (cell, self.choices.get(cell.key, {}).get("chosen"), data_dir)
+
+        with contextlib.closing(pool.run(compute_cell, claimed())) as results:
+            for key, outcome in results:
+                self._finish(by_key[key], self._record(by_key[key], outcome, pool))
+        self.timing.release()
+        if broken:
+            raise broken[0]
+        return busy
+
+    def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
+        """Lock a cell that is still to be computed."""
+        taken, owner = self.store.locks.acquire(cell.key)
+        if not taken:
+            busy.append(cell)
+            return False
+        if owner is not None:
+            self.progress.message(f"took over {self._name(cell)}: {owner} is gone")
+        record = self.store.load(cell.key)
+        fresh = record is not None and self.store.stamp(cell.key) != self.before.get(cell.key)
+        if record is None or (not fresh and (self.force or not settled(record, self.plan.limit))):
+            return True
+        self.store.locks.release(cell.key)
+        if settled(record, self.plan.limit):
+            self.progress.cell(self._name(cell), "done", None, "by another process")
+        else:  # it failed there just now: trying it once is enough
+            self.failed_elsewhere.add(cell.key)
+            self.progress.cell(self._name(cell), record.status, None, f"by another process: {record.error}")
+        return False
+
+    def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
+        """Return the record of a cell from what became of it; what was stopped has the limit in its seconds."""
+        if outcome.status != OK:
+            record = _new_record(cell, outcome.status, outcome.error, outcome.log)
+            if outcome.status == TIMEOUT and self.plan.limit is not None:
+                record.seconds = {"limit": self.plan.limit}
+        else:
+            record, scores = outcome.value
+            if scores is not None:  # written before the record: a finished cell has them
+                record.result["predictions"] = self.store.save_scores(cell.key, scores)
+        if cell.family != FOLD:
+            alone = pool.serial and not self.store.locks.others()
+            record.environment["serial"] = alone and not (cell.timed and self._disturbed(cell))
+        choice = self.choices.get(cell.key)
+        if choice is not None:
+            record.selection = choice
+            record.seconds["search"] = choice["seconds"]
+        return record
+
+    def _disturbed(self, cell: Cell) -> bool:
+        """Whether another process computed cells of this output while a cell was computed."""
+        others = self.store.stamps().items() - self.begun[cell.key].items()
+        return any(key != cell.key and key not in self.computed for key, _ in others)
+
+    def _finish(self, cell: Cell, record: Record) -> None:
+        self.store.save(record)
+        self.store.locks.release(cell.key)
+        self.timing.release()
+        self.computed[cell.key] = record.status
+        self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), note(record))
+        if self.fail_fast and not settled(record, self.plan.limit):
+            raise _Stop
+
+    def _with_choice(self, cells: list[Cell]) -> list[Cell]:
+        """Choose the parameters of cells from their folds; cells whose search failed become failed records."""
+        ready = []
+        for cell in cells:
+            failed = self._choose(cell)
+            if failed is None:
+                ready.append(cell)
+            elif self._claim(cell, []):
+                self._finish(cell, failed)
+        return ready
+
+    def _choose(self, cell: Cell) -> Record | None:
+        """Note the choice of a cell; return its record when there is none."""
+        if cell.search is None:
+            return None
+        records = [self.store.load(fold.key) for fold in cell.folds]
+        found = [record for record in records if record is not None]
+        bad = next((record for record in found if not record.done), None)
+        if bad is not None or len(found) < len(records):
+            why = bad.error if bad is not None else "its record cannot be read"
+            return _new_record(cell, FAILED, f"selection: {why}"[:200], bad.log if bad is not None else None)
+        choice = choice_of(cell, found)
+        if choice["chosen"] is None:
+            texts = [text for errors in choice["errors"].values() for text in errors]
+            why = texts[0] if texts else "the metric is undefined in every fold"
+            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}"[:200])
+            record.log, record.selection = "\n".join(texts) or None, choice
+            return record
+        self.choices[cell.key] = choice
+        return None
+
+    def _fail_with_search(self, cells: list[Cell]) -> None:
+        """Make the failed search that ended the work a row of the table: its cells have failed with it."""
+        failed = {key for key, status in self.computed.items() if status not in DONE}
+        self.fail_fast = False
+        self._with_choice([cell for cell in cells if failed & {fold.key for fold in cell.folds}])
+
+    def _name(self, cell: Cell) -> str:
+        return self.plan.names.get(cell.key, cell.key[:16])
+
+    def _count(self, summary: RunSummary) -> None:
+        """Fill in the numbers from what is on disk now."""
+        for row, state in zip(self.plan.rows, survey(self.plan, self.store), strict=True):
+            key = row.cell.key
+            if not row.wanted:
+                continue
+            if state.name == "done":
+                counter = "n_ok" if key in self.computed else "n_cached"
+            elif state.name == "failed" and (key in self.computed or key in self.failed_elsewhere):
+                counter = "n_failed"
+                record = self.store.load(key)
+                status, error = (record.status, record.error or "") if record else (FAILED, state.reason)
+                file = self.store.path(key).relative_to(self.plan.output).as_posix()
+                summary.failures.append(Failure(row.name, status, error, file))
+            else:
+                counter = "n_left"
+            setattr(summary, counter, getattr(summary, counter) + 1)
+
+    def _provenance(self) -> dict[str, Any]:
+        from mtlrun.provenance import command_line, host_facts, now, source_facts
+
+        timing = self.plan.experiment.spec.timing
+        return {
+            "started": now(),
+            "finished": None,
+            "pid": os.getpid(),
+            "command": command_line(),
+            "jobs": self.pool.jobs,
+            "backend": self.pool.backend or "loky",
+            "threads": timing.threads if timing else 1,
+            "n_computed": 0,
+            **source_facts(),
+            **host_facts(),
+        }
+
+
+def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
+    """Return what the search of a cell found, from the records of its folds; see `mtlrun.runs.selection.choose`.
+
+    ``seconds`` is what all folds took.
+    """
+    from mtlrun.core.metrics import get_metric
+
+    assert cell.search is not None
+    records = list(folds)
+    metric = get_metric(cell.search.metric)
+    found = choose(
+        cell.search.grid, metric.name, metric.greater_is_better, [(record.key, record.selection) for record in records]
+    )
+    return {**found, "seconds": sum(record.seconds["total"] for record in records)}
+
+
+def work_text(cells: int, folds: int, of: int) -> str:
+    """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
+    searches = f", after {folds} fold{'s' * (folds != 1)} of searches" if folds else ""
+    return f"{cells} of {of} cell{'s' * (of != 1)} to compute{searches}"
+
+
+def note(record: Record) -> str:
+    """Return what is worth saying about a finished cell."""
+    if not record.done:
+        return record.error or ""
+    if record.family == FOLD:
+        scores = record.selection["scores"]
+        return f"{len(scores)} candidate{'s' * (len(scores) != 1)}"
+    shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
+    if record.seconds.get("fit") is not None:
+        shown.append(f"fit {record.seconds['fit']:.3g} s")
+    return ", ".join(shown[:SHOWN] + ["..."] * (len(shown) > SHOWN))
+
+
+def _new_record(cell: Cell, status: str, error: str | None, log: str | None = None) -> Record:
+    """Return the record of a cell that has no number."""
+    content = described(cell)
+    code = content.pop("code")
+    return Record(cell.key, cell.family, content, code, status=status, error=error, log=log)
+
+
+def _end(computed: dict[str, str]) -> dict[str, Any]:
+    from mtlrun.provenance import now
+
+    return {"finished": now(), "n_computed": len(computed), "statuses": dict(Counter(computed.values()))}

@@ -1,0 +1,175 @@
+"""Finished cells on disk: one file each, written whole or not at all, shared by all experiments of an output folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mtlrun.core.records import TEMPORARY, jsonable, write_atomic, writer_of
+from mtlrun.experiments.locks import Locks, running
+from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
+
+PROVENANCE = "provenance.json"
+#: Identity of a file: another one after every writing, whatever the clock says.
+Stamp = tuple[int, int]
+
+
+class Store(Records):
+    """The cells of an output folder, and those that the folder of a run holds packed.
+
+    Parameters
+    ----------
+    output : Path
+        Cells lie in ``<output>/cells``, which is made when the first one is written.
+    folder : Path
+        Folder of the run.
+    """
+
+    def __init__(self, output: Path, folder: Path) -> None:
+        super().__init__(output, folder)
+        self.run_folder = Path(folder)
+
+    @cached_property
+    def locks(self) -> Locks:
+        """Locks of the cells."""
+        self.cells.mkdir(parents=True, exist_ok=True)
+        return Locks(self.cells)
+
+    def read(self, key: str) -> Record | None:
+        """Return a record, None when there is none.
+
+        Raises
+        ------
+        ValueError
+            If its file, or that of its test scores, is damaged: the cell is then computed again.
+        """
+        record = super().read(key)
+        if record is not None and "predictions" in record.result and not self.has_scores(key):
+            raise ValueError(f"{CELLS}/{key}.npz is missing or damaged")
+        return record
+
+    def save(self, record: Record) -> None:
+        """Write a record.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        write_atomic(self.path(record.key), record.line())
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return the identity of the file of a cell, None where there is none."""
+        return _stamp(self.path(key))
+
+    def stamps(self) -> dict[str, Stamp | None]:
+        """Return the identities of the files of all cells."""
+        return {path.stem: _stamp(path) for path in self.cells.glob("*.json")}
+
+    def save_scores(self, key: str, scores: Any) -> str:
+        """Write the test scores of a cell, as the array `scores`, and return the name of the file.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        path = self.cells / f"{key}.npz"
+        write_atomic(path, _npz({"scores": scores}))
+        return path.name
+
+    def tidy(self) -> None:
+        """Remove what processes left that were killed: temporary files, and locks of cells that are done."""
+        with contextlib.suppress(OSError):  # a finished run may lie where nothing can be written
+            for folder in (self.cells, self.run_folder):
+                for path in folder.glob(f".*{TEMPORARY}"):
+                    writer = writer_of(path)
+                    if writer is not None and not running(*writer):
+                        path.unlink(missing_ok=True)
+            for path in self.cells.glob("*.lock"):
+                if self.path(path.stem).exists():
+                    self.locks.drop_dead(path.stem)
+
+    def pack(self, keys: Iterable[str]) -> None:
+        """Write the records of a run into its folder, as ``cells.jsonl.gz``, and the test scores that they keep.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        lines, kept = {}, {}
+        for key in keys:
+            record = self.load(key)
+            if record is not None:
+                lines[key] = record.line()
+                if "predictions" in record.result:
+                    kept[key] = self.scores(key)
+        if lines:
+            _write_new(self.run_folder / PACKED, pack(lines.items()))
+        if kept:
+            _write_new(self.run_folder / PREDICTIONS, _npz(kept))
+
+    def append_provenance(self, entry: dict[str, Any]) -> None:
+        """Add one invocation to the provenance of the run, or replace it when it has the same `started` and pid.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        path = self.run_folder / PROVENANCE
+        with self.locks.mutex():  # another process may add its entry at the same time
+            runs = [run for run in _runs(path) if (run.get("started"), run.get("pid")) != (entry["started"], entry["pid"])]
+            text = json.dumps(jsonable({"schema": 1, "runs": [*runs, entry]}), indent=1, sort_keys=True)
+            write_atomic(path, text + "\n")
+
+
+def settled(record: Record, seconds: float | None) -> bool:
+    """Whether a cell need not be computed again.
+
+    That is so when it is done, and for a measurement that was stopped at a limit no lower than today's: its result is
+    that it takes longer.
+    """
+    if record.done or seconds is None:
+        return record.done
+    stopped = record.family == MEASURE and record.status == TIMEOUT
+    return stopped and record.seconds.get("limit", 0) >= seconds
+
+
+def _npz(arrays: Mapping[str, Any]) -> bytes:
+    import numpy as np
+
+    content = io.BytesIO()
+    np.savez_compressed(content, **{name: np.asarray(values, dtype=np.float32) for name, values in arrays.items()})
+    return content.getvalue()
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file where it differs from what is there."""
+    if not path.exists() or path.read_bytes() != content:
+        write_atomic(path, content)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _runs(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of a provenance file; a damaged file is put aside, as `provenance.json.damaged`."""
+    try:
+        return [dict(run) for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError):
+        path.replace(path.with_name(f"{path.name}.damaged"))
+        return []
