@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mtlrun.record import PROTOCOL
 from mtlrun.report.account import (
     computing_seconds,
     cost_section,
@@ -80,6 +81,9 @@ class Report:
         cells += f", {failed} failed" * bool(failed) + f", {missing} not computed yet" * bool(missing)
         cells += f", {stopped} stopped at the limit of seconds" * bool(stopped)
         lines = [("PARTIAL RUN: " if self.partial else "") + cells + "."]
+        earlier = sum(record.protocol != PROTOCOL for record in self.run.cells.values())
+        if earlier:
+            lines.append(f"{earlier} cell{'s' * (earlier > 1)} computed by an earlier version of mtlrun (protocol 1).")
         if self.claims:
             counts = Counter(c.verdict for c in self.claims)
             told = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])

@@ -211,7 +211,7 @@ def read_run(folder: Path) -> Run:
         except ValueError:
             run.unreadable.append(cell.name)
     for key in sorted(run.cells):
-        if run.cells[key].selection.get("key"):
+        if run.cells[key].selection.get("key") and run.cells[key].selection.get("means"):
             run.selections.setdefault(str(run.cells[key].selection["key"]), run.cells[key])
     return run
 
