@@ -365,7 +365,7 @@ class _Final:
         if calibrate:
             trained = self._calibrated(best, trained)
         linear = trained
-        joint = board.best(MULTITASK)
+        joint = next((e for e in board.ranked() if e.family == MULTITASK), None)
         if not hasattr(trained.model.estimator, "coef_") and joint is not None:
             self.say(f"fitting {joint.label} on all rows for its coefficients")
             linear = self._trained(joint)

@@ -42,6 +42,8 @@ class Entry:
         Parameters found, by split.
     notes : list of str
         Not converged, grid made smaller, an end of the grid chosen ...
+    searched : str
+        Part of the grid that was searched, such as ``2 of 5 combinations``; empty for all of it.
     """
 
     label: str
@@ -53,6 +55,7 @@ class Entry:
     errors: list[str] = field(default_factory=list)
     chosen: dict[int, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    searched: str = ""
 
     @property
     def score(self) -> float | None:
@@ -125,21 +128,33 @@ class Board:
         sign = -1.0 if self.greater else 1.0
         return sorted((e for e in self.entries if e.score is not None), key=lambda e: sign * (e.score or 0.0))
 
+    def judged(self) -> list[Entry]:
+        """Return the ranked methods without those of which only a part of the grid was searched."""
+        return [e for e in self.ranked() if not e.searched]
+
+    def reduced(self) -> list[Entry]:
+        """Return the ranked methods of which only a part of the grid was searched."""
+        return [e for e in self.ranked() if e.searched]
+
     def best(self, *families: str) -> Entry | None:
-        """Return the best method of some families (of all without any)."""
-        return next((e for e in self.ranked() if not families or e.family in families), None)
+        """Return the best judged method of some families (of all without any)."""
+        return next((e for e in self.judged() if not families or e.family in families), None)
 
     @property
     def reference(self) -> Entry | None:
-        """Independent learning: the best of the methods that learn every task alone."""
-        return self.best(INDEPENDENT) or self.best(TRIVIAL)
+        """Independent learning: the best of the methods that learn every task alone.
+
+        The trivial method takes their place where they failed, but not where only a part of their grids was searched.
+        """
+        trivial = None if any(e.family == INDEPENDENT for e in self.reduced()) else self.best(TRIVIAL)
+        return self.best(INDEPENDENT) or trivial
 
     def gains(self, entry: Entry, other: Entry) -> list[float | None]:
         """Return how much better a method is than another, task by task; None where one of them is undefined."""
         splits = sorted(set(entry.tasks) & set(other.tasks))
         sign = 1.0 if self.greater else -1.0
         pairs = zip(entry.task_means(splits), other.task_means(splits), strict=True)
-        return [None if a is None or b is None else sign * (a - b) for a, b in pairs]
+        return [None if a is None or b is None else 0.0 if _equal(a, b) else sign * (a - b) for a, b in pairs]
 
     def test(self, entry: Entry, other: Entry) -> tuple[PairedTest, str] | None:
         """Test one method against another: signed ranks over tasks, with few tasks the corrected t over splits."""
@@ -157,7 +172,7 @@ class Board:
         base = self.reference
         if base is None:
             return {}
-        others = [e for e in self.ranked() if e is not base]
+        others = [e for e in self.judged() if e is not base]
         tests = {e.label: self.test(e, base) for e in others}
         raw = [float("nan") if t is None or t[0].pvalue is None else t[0].pvalue for t in tests.values()]
         found = {}
@@ -176,9 +191,9 @@ class Board:
         return found
 
     def average_ranks(self) -> dict[str, float]:
-        """Return average ranks over splits of the methods that have a score wherever any method has one."""
+        """Return average ranks over splits of the judged methods that have a score wherever any method has one."""
         splits = sorted({s for e in self.entries for s in e.scores})
-        whole = [e for e in self.ranked() if all(not math.isnan(e.scores.get(s, math.nan)) for s in splits)]
+        whole = [e for e in self.judged() if all(not math.isnan(e.scores.get(s, math.nan)) for s in splits)]
         if not whole:
             return {}
         table = [[e.scores[s] for e in whole] for s in splits]
@@ -208,25 +223,25 @@ def verdict(board: Board) -> str:
     """Say in one sentence whether multi-task learning helped, and which tasks it hurt."""
     joint, base = board.best(MULTITASK), board.reference
     if joint is None or base is None:
-        return "No multi-task method finished, so nothing can be said about multi-task learning here."
+        return _no_verdict(board)
     versus = board.against_reference()[joint.label]
     numbers = (
         f"{joint.label} has {board.metric} {show(joint.score, 'score')} against {show(base.score, 'score')} of "
         f"{base.label}, better on {versus.wins} of {versus.wins + versus.ties + versus.losses} tasks"
         f"{_evidence(versus)}"
     )
-    better = versus.gain > 0
-    sure = versus.adjusted is not None and versus.adjusted <= LEVEL
-    rival = next(e for e in board.ranked() if e.family != MULTITASK)
-    beaten = board.ranked()[0].family == MULTITASK
-    if better and sure and beaten:
+    sure = versus.adjusted is not None and versus.adjusted <= LEVEL and not _tied(joint, base)
+    better, worse = sure and versus.gain > 0, sure and versus.gain < 0
+    rival = next(e for e in board.judged() if e.family != MULTITASK)
+    beaten = board.judged()[0].family == MULTITASK or _tied(joint, rival)
+    if better and beaten:
         text = f"Multi-task learning helped: {numbers}."
-    elif better and sure:
+    elif better:
         text = (
             f"Multi-task learning helped against independent learning ({numbers}), but {rival.label} "
             f"({show(rival.score, 'score')}) does better without it."
         )
-    elif sure:
+    elif worse:
         text = f"Multi-task learning hurt: {numbers}."
     elif beaten:
         text = f"Multi-task learning made no clear difference: {numbers}."
@@ -235,7 +250,29 @@ def verdict(board: Board) -> str:
             f"Multi-task learning made no clear difference ({numbers}), and {rival.label} "
             f"({show(rival.score, 'score')}) does better without it."
         )
-    return text + _hurt_text(board, joint, base)
+    return text + _hurt_text(board, joint, base) + _reduced_text(board)
+
+
+def _no_verdict(board: Board) -> str:
+    """Say why there is no verdict: a side has no method, or only a part of the grids of its methods was searched."""
+    found = {e.family for e in board.ranked()}
+    if MULTITASK not in found:
+        return "No multi-task method finished, so nothing can be said about multi-task learning here."
+    if not board.reduced():
+        return "No method that learns every task alone finished, so nothing can be said about multi-task learning here."
+    side = "multi-task method" if board.best(MULTITASK) is None else "method that learns every task alone"
+    return (
+        f"No verdict on multi-task learning: no {side} was searched over its whole grid within the budget. "
+        f"A larger budget, or fewer methods, would give one.{_reduced_text(board)}"
+    )
+
+
+def _reduced_text(board: Board) -> str:
+    """Name the methods that the verdict leaves out."""
+    names = [e.label for e in board.reduced()]
+    if not names:
+        return ""
+    return f" Not part of the verdict, as the budget reduced their search: {', '.join(names)}."
 
 
 def _evidence(versus: Versus) -> str:
@@ -272,14 +309,19 @@ def leaderboard_grid(board: Board) -> Grid:
         Column("p", "small"),
         Column("p (Holm)", "small"),
     ]
+    if board.reduced():
+        columns.append(Column("searched"))
     grid = Grid(columns)
-    versus, ranks = board.against_reference(), board.average_ranks()
+    versus, ranks, base = board.against_reference(), board.average_ranks(), board.reference
+    places: dict[str, int] = {}
     for place, entry in enumerate(board.ranked(), start=1):
+        above = board.ranked()[place - 2] if place > 1 else None
+        places[entry.label] = places[above.label] if above and _equal(above.score, entry.score) else place
         found = versus.get(entry.label)
-        wins = "reference" if found is None else f"{found.wins}-{found.ties}-{found.losses}"
+        wins = "reference" if entry is base else f"{found.wins}-{found.ties}-{found.losses}" if found else None
         grid.rows.append(
             [
-                place,
+                places[entry.label],
                 entry.label,
                 entry.family,
                 entry.score,
@@ -289,11 +331,13 @@ def leaderboard_grid(board: Board) -> Grid:
                 wins,
                 found and found.pvalue,
                 found and found.adjusted,
+                entry.searched or "all",
             ]
         )
     for entry in board.entries:
         if entry.score is None:
-            grid.rows.append([None, entry.label, entry.family, *[None] * 4, "failed", None, None])
+            grid.rows.append([None, entry.label, entry.family, *[None] * 4, "failed", None, None, None])
+    grid.rows = [row[: len(columns)] for row in grid.rows]
     return grid
 
 
@@ -318,6 +362,11 @@ def sections(board: Board) -> list[Section]:
         f"losses: tasks against {base.label if base else 'nothing'}, the best of the independent methods; p: paired "
         f"test of the same (signed ranks over tasks, with fewer than {MIN_TASKS} tasks the corrected t over splits)."
     )
+    if board.reduced():
+        explanation += (
+            " Searched: the part of its grid that the budget left a method. Where it is not all, the score may be too "
+            "poor: such a method is neither tested nor part of the verdict."
+        )
     search = Grid([Column("method"), Column("chosen"), Column("notes")])
     for entry in board.entries:
         chosen = "; ".join(dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c))
@@ -363,6 +412,7 @@ def json_text(board: Board) -> str:
                 "scores": entry.scores,
                 "tasks": entry.tasks,
                 "chosen": entry.chosen,
+                "searched": entry.searched or "all",
                 "notes": entry.notes,
                 "errors": entry.errors,
             }
@@ -391,6 +441,16 @@ def _params_text(params: dict[str, Any]) -> str:
 
 def _deviation(entry: Entry) -> float | None:
     return std(value for value in entry.scores.values() if not math.isnan(value))
+
+
+def _tied(entry: Entry, other: Entry) -> bool:
+    """Whether the scores of two methods read the same, so that neither is called better."""
+    return show(entry.score, "score") == show(other.score, "score")
+
+
+def _equal(a: float | None, b: float | None) -> bool:
+    """Whether two scores differ by rounding errors at most."""
+    return a is not None and b is not None and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)
 
 
 def _is_number(value: float | None) -> bool:
