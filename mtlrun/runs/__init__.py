@@ -1,0 +1,1 @@
+"""One way from an experiment to its records."""
