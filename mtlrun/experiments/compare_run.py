@@ -20,7 +20,7 @@ from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec
 from mtlrun.experiments.trial import fold_rows, split_rows
-from mtlrun.report.leaderboard import Entry
+from mtlrun.report.board import Entry
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000

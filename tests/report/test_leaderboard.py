@@ -6,12 +6,8 @@ import math
 
 import pytest
 
+from mtlrun.report.board import INDEPENDENT, MULTITASK, TRIVIAL, Board, Entry
 from mtlrun.report.leaderboard import (
-    INDEPENDENT,
-    MULTITASK,
-    TRIVIAL,
-    Board,
-    Entry,
     json_text,
     leaderboard_grid,
     markdown,
