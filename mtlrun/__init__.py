@@ -1,5 +1,6 @@
 """Multi-task learning: estimators, certified solvers and reproducible experiments."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +13,5 @@ __all__ = ["__version__", "compare"]
 def __getattr__(name: str) -> Any:
     # Imported on demand: the command line starts without numpy.
     if name == "compare":
-        from mtlrun.experiments.compare import compare
-
-        return compare
+        return import_module("mtlrun.experiments.compare").compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.core.errors import UserError
 
 
 def clean(
@@ -22,36 +22,67 @@ def clean(
     yes: options.Yes = False,
     debug: options.Debug = False,
 ) -> None:
-    """Delete the folders of runs with all their cells, after asking; without --profile, all profiles."""
-    from mtlrun.cli.ask import confirm
+    """Delete runs with all their cells, after asking; without --profile, all profiles.
 
-    folders = _runs(_root(target, output_dir), profile)
+    Only what mtlrun wrote is deleted: a folder in which other files lie stays, with them.
+    """
+    from mtlrun.cli.ask import confirm
+    from mtlrun.experiments.removal import refuse_busy
+
+    folders = _runs(_below(target, output_dir), profile)
     if not folders:
         say("nothing to delete")
         return
     for folder in folders:
-        cells = folder / "cells"
-        busy = " (a process may be computing here: it has locks)" if any(cells.glob("*.lock")) else ""
-        say(f"{folder}: {len(list(cells.glob('*.json')))} cells{busy}")
-    confirm(f"Delete {len(folders)} run{'s' * (len(folders) > 1)}?", yes=yes, doing="deleted")
+        refuse_busy(folder)
+        say(f"{folder}: {len(list((folder / 'cells').glob('*.json')))} cells")
+    runs = f"{len(folders)} run{'s' * (len(folders) > 1)}"
+    confirm(f"Delete {runs}?", yes=yes, doing="deleted")
     for folder in folders:
-        shutil.rmtree(folder)
-        _drop_empty_parents(folder, output_dir)
-    say(f"deleted {len(folders)} run{'s' * (len(folders) > 1)}")
+        _delete(folder, output_dir)
+    say(f"deleted {runs}")
 
 
-def _root(target: str | None, output_dir: Path) -> Path:
+def _below(target: str | None, output_dir: Path) -> list[Path]:
+    """Return the folders that may be those of runs: all, or those of an experiment."""
+    from mtlrun.report.overview import run_folders
+
+    folders = run_folders(output_dir)
     if target is None:
-        return output_dir
+        return folders
     from mtlrun.experiments.load import load_experiment
 
-    return load_experiment(target).folder(output_dir).parent
+    place = load_experiment(target).folder(output_dir).parent
+    return [folder for folder in folders if folder.parent == place]
 
 
-def _runs(root: Path, profile: str | None) -> list[Path]:
-    """Return the run folders below a folder, known by their run.json: nothing else is ever deleted."""
-    found = sorted(path.parent for path in root.glob("**/run.json"))
-    return [folder for folder in found if profile is None or folder.name == profile]
+def _runs(folders: list[Path], profile: str | None) -> list[Path]:
+    """Return those that are folders of runs; the others are left alone, with the reason."""
+    from mtlrun.experiments.removal import why_no_run
+
+    runs = []
+    for folder in folders:
+        if profile not in (None, folder.name):
+            continue
+        if (why := why_no_run(folder)) is None:
+            runs.append(folder)
+        else:
+            say(f"left alone: {why}", error=True)
+    return runs
+
+
+def _delete(folder: Path, output_dir: Path) -> None:
+    from mtlrun.experiments.removal import delete_run
+
+    try:
+        gone = delete_run(folder)
+    except OSError as error:
+        message = f"cannot delete {error.filename or folder}: {error.strerror or error}"
+        raise UserError(message, "Change the permissions and run the same command again.") from error
+    if gone:
+        _drop_empty_parents(folder, output_dir)
+    else:
+        say(f"{folder} is kept: it holds files that mtlrun did not write", error=True)
 
 
 def _drop_empty_parents(folder: Path, stop: Path) -> None:

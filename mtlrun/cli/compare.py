@@ -120,7 +120,10 @@ MetricName = Annotated[
 Budget = Annotated[
     float | None,
     typer.Option(
-        "--budget", metavar="MINUTES", help="Time to spend; what does not fit is left out.", rich_help_panel=options.HOW
+        "--budget",
+        metavar="MINUTES",
+        help="Time to spend; grids are reduced, and what does not fit is left out.",
+        rich_help_panel=options.HOW,
     ),
 ]
 Splits = Annotated[

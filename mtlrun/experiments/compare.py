@@ -36,7 +36,7 @@ from mtlrun.experiments.compare_run import Protocol, check_parts, make_plan, run
 from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.training import Trained, fit_training
 from mtlrun.experiments.trainspec import training_of
-from mtlrun.report.leaderboard import MULTITASK, Board, Entry
+from mtlrun.report.board import MULTITASK, Board, Entry
 
 #: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.
 MANY_SPLITS, SOME_SPLITS = 1_000_000, 5_000_000
@@ -365,7 +365,7 @@ class _Final:
         if calibrate:
             trained = self._calibrated(best, trained)
         linear = trained
-        joint = board.best(MULTITASK)
+        joint = next((e for e in board.ranked() if e.family == MULTITASK), None)
         if not hasattr(trained.model.estimator, "coef_") and joint is not None:
             self.say(f"fitting {joint.label} on all rows for its coefficients")
             linear = self._trained(joint)

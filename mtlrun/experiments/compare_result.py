@@ -21,9 +21,8 @@ from mtlrun.experiments.locks import alone
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.predictions import to_csv
 from mtlrun.experiments.training import Trained, save_training
+from mtlrun.report.board import MULTITASK, Board
 from mtlrun.report.leaderboard import (
-    MULTITASK,
-    Board,
     json_text,
     leaderboard_grid,
     markdown,

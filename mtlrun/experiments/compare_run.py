@@ -20,7 +20,7 @@ from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec
 from mtlrun.experiments.trial import fold_rows, split_rows
-from mtlrun.report.leaderboard import Entry
+from mtlrun.report.board import Entry
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000
@@ -163,7 +163,7 @@ def run_plan(
     """
     entries = {c.label: Entry(c.label, c.family) for c in plan.candidates}
     for label, note in plan.shrunk.items():
-        entries[label].notes.append(note)
+        entries[label].searched = note
     for pool, units in _work(plan, dataset, protocol, jobs, deadline):
         for (label, trial), outcome in pool.run(run_unit, units):
             _record(entries[label], trial, outcome)
@@ -343,9 +343,7 @@ def _fill(order: list[Candidate], fit: dict[str, float], capacity: float, protoc
                 plan.candidates.append(option)
                 plan.seconds[candidate.label] = seconds
                 if option.n_candidates < candidate.n_candidates:
-                    plan.shrunk[candidate.label] = (
-                        f"{option.n_candidates} of {candidate.n_candidates} combinations searched (budget)"
-                    )
+                    plan.shrunk[candidate.label] = f"{option.n_candidates} of {candidate.n_candidates} combinations"
                 break
         else:
             plan.left_out.append(f"{candidate.label}: one split takes about {seconds:.3g} s without any search")

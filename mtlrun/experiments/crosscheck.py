@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import UserError, suggest
+from mtlrun.core.errors import UserError, shorten, suggest
 from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.experiments.crosscheck_kinds import (
     Finding,
@@ -22,6 +22,7 @@ from mtlrun.experiments.crosscheck_kinds import (
 from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
 from mtlrun.experiments.published import read_curves
+from mtlrun.experiments.rules import parameter_rule
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.
@@ -72,8 +73,14 @@ def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iter
             yield from _parameter(method.get("estimator"), params, name, (*path, section, name))
     grids = _dict(data.get("grids"))
     for name, values in grid.items():
+        here: KeyPath = (*path, "grid", name)
         if isinstance(values, str):
-            yield from _known(values, grids, (*path, "grid", name), "grid")
+            yield from _known(values, grids, here, "grid")
+        place, found = (("grids", values), grids.get(values)) if isinstance(values, str) else (here, values)
+        for k, value in enumerate(found if isinstance(found, list) else ()):
+            yield from _value(method.get("estimator"), params, name, value, (*place, k))
+    for name, value in select_with.items():
+        yield from _value(method.get("estimator"), params, name, value, (*path, "select_with", name))
     if select_with and not grid:
         yield (*path, "select_with"), True, "'select_with' without a 'grid' has no effect", "remove it or add a grid"
     if grid and not data.get("selection"):
@@ -92,6 +99,7 @@ def _estimator(name: Any, params: dict[str, Any], path: KeyPath) -> Iterator[Fin
     for key, value in params.items():
         here = (*path, "params", key)
         yield from _parameter(name, params, key, here)
+        yield from _value(name, params, key, value, here)
         if is_nested(value):
             yield from _estimator(value["estimator"], _dict(value.get("params")), here)
 
@@ -114,6 +122,17 @@ def _parameter(estimator: Any, params: dict[str, Any], name: str, path: KeyPath)
         yield from _parameter(inner["estimator"], _dict(inner.get("params")), rest, path)
     elif rest:
         yield path, True, f"{first!r} of {estimator} is no estimator here", f"give it as {first}: {{estimator: ...}}"
+
+
+def _value(estimator: Any, params: dict[str, Any], name: str, value: Any, path: KeyPath) -> Iterator[Finding]:
+    """Check the value of one parameter by the rule that its class has for it."""
+    if not isinstance(estimator, str) or is_nested(value):
+        return
+    rule = parameter_rule(estimator, params, name)
+    if rule is not None and not rule.accepts(value):
+        near = rule.nearest(value)
+        hint = f"did you mean {near!r}?" if near else ""
+        yield path, False, f"{name} must be {rule.text}, not {shorten(repr(value), 200)}", hint
 
 
 def _datasets(data: dict[str, Any], data_dir: Path | None) -> Iterator[Finding]:
@@ -167,6 +186,9 @@ def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
             if name in _dict(method.get("grid")):
                 hint = "remove it from the grid or from the sweep"
                 yield ("methods", i, "grid", name), True, f"{name!r} is the axis of the sweep and in a grid", hint
+            params = _dict(method.get("params"))
+            for k, value in enumerate(as_list(sweep.get("values")) if _has(method, name) else ()):
+                yield from _value(method.get("estimator"), params, name, value, ("sweep", "values", k))
     quantities = [*_all_metrics(data), *QUANTITIES]
     for i, name in enumerate(as_list(sweep.get("quantities"))):
         if isinstance(name, str):

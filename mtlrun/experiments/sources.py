@@ -84,6 +84,11 @@ def function(path: str) -> Constructor:
     return Constructor(tuple(a.arg for a in arguments.kwonlyargs), arguments.kwarg is not None)
 
 
+def definition(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
+    """Return the module that defines a class and its definition, following re-exports; None when there is none."""
+    return _find(module, name, ast.ClassDef)
+
+
 def _existing_module(path: str) -> tuple[str, str]:
     """Return module and name of ``package.module:name``, where the module has a source."""
     module, _, name = path.partition(":")
@@ -119,8 +124,13 @@ def _parse(path: Path, mtime: int) -> ast.Module:
         raise ConfigError(f"{path.name}:{error.lineno}:{error.offset}: {error.msg}") from None
 
 
-def imports_of(tree: ast.AST, module: str, is_package: bool) -> list[tuple[str, str, str | None]]:
-    """List (local name, module, attribute or None) of the import statements in a tree, wherever they stand."""
+def imports_of(
+    tree: ast.AST, module: str, is_package: bool, only: str | None = None
+) -> list[tuple[str, str, str | None]]:
+    """List (local name, module, attribute or None) of the import statements in a tree, wherever they stand.
+
+    With `only` those of one local name.
+    """
     package = module if is_package else module.rpartition(".")[0]
     found: list[tuple[str, str, str | None]] = []
     for node in walk_runtime(tree):
@@ -132,6 +142,8 @@ def imports_of(tree: ast.AST, module: str, is_package: bool) -> list[tuple[str, 
                 parents = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*parents, *([base] if base else [])])
             for a in node.names:
+                if only is not None and only != (a.asname or a.name):
+                    continue
                 if find_module(f"{base}.{a.name}") is not None:
                     found.append((a.asname or a.name, f"{base}.{a.name}", None))
                 else:
@@ -163,7 +175,7 @@ def _find(module: str, name: str, kind: type[Definition], hops: int = _MAX_HOPS)
     for node in tree.body:
         if isinstance(node, kind) and node.name == name:
             return module, node
-    for local, source, attribute in imports_of(tree, module, path.name == "__init__.py"):
+    for local, source, attribute in imports_of(tree, module, path.name == "__init__.py", only=name):
         if local == name and attribute is not None:
             return _find(source, attribute, kind, hops - 1)
     return None

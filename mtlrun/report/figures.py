@@ -14,10 +14,9 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from mtlrun.core.records import write_atomic
-from mtlrun.report.panels import Curve, Figure, HeatMap, Panel, Ranks, are_numbers
+from mtlrun.report.panels import FIGURES, Curve, Figure, HeatMap, Panel, Ranks, are_numbers
 from mtlrun.report.text import number, show
 
-FOLDER = "figures"
 #: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
@@ -159,7 +158,7 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
     """
     paths = []
     for figure in figures:
-        path = Path(folder) / FOLDER / f"{figure.name}.svg"
+        path = Path(folder) / FIGURES / f"{figure.name}.svg"
         write_atomic(path, svg(figure))
         paths.append(path)
     return paths

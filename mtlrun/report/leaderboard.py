@@ -4,229 +4,41 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from mtlrun.core.statistics import PairedTest, average_ranks, holm, paired_test
-from mtlrun.core.visible import cleaned
+from mtlrun.report.board import MIN_TASKS, MULTITASK, Board, Entry, Versus, equal_scores
 from mtlrun.report.table import mean, std
 from mtlrun.report.text import Column, Grid, Section, exact, markdown_section, show
 
 SCHEMA = 1
-#: Fewer tasks carry too little evidence for a test over tasks; splits are then tested.
-MIN_TASKS = 10
 LEVEL = 0.05
 #: Tasks named in the verdict, methods shown in tables per task.
 MAX_NAMED, MAX_COLUMNS = 8, 8
-MULTITASK, INDEPENDENT, TRIVIAL = "multi-task", "independent", "trivial"
-
-
-@dataclass
-class Entry:
-    """One method of a comparison.
-
-    Attributes
-    ----------
-    label, family : str
-    scores : dict of int to float
-        Mean over the tasks, by split.
-    tasks : dict of int to list of float or None
-        Value of every task, by split.
-    seconds : list of float
-        Search and fit, of every split.
-    fit_seconds : list of float
-        The last fit alone.
-    errors : list of str
-    chosen : dict of int to dict
-        Parameters found, by split.
-    notes : list of str
-        Not converged, grid made smaller, an end of the grid chosen ...
-    """
-
-    label: str
-    family: str
-    scores: dict[int, float] = field(default_factory=dict)
-    tasks: dict[int, list[float | None]] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
-    fit_seconds: list[float] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    chosen: dict[int, dict[str, Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def score(self) -> float | None:
-        """Mean over the splits, None without a number."""
-        known = [value for value in self.scores.values() if not math.isnan(value)]
-        return mean(known) if known else None
-
-    def task_means(self, splits: Sequence[int]) -> list[float | None]:
-        """Return the mean of every task over the splits where it is defined."""
-        rows = [self.tasks[s] for s in splits if s in self.tasks]
-        columns = zip(*rows, strict=True)
-        return [mean(known) if (known := [v for v in column if _is_number(v)]) else None for column in columns]
-
-
-@dataclass(frozen=True)
-class Versus:
-    """A method against independent learning: wins, ties and losses are tasks."""
-
-    wins: int
-    ties: int
-    losses: int
-    gain: float
-    pvalue: float | None
-    adjusted: float | None
-    unit: str
-
-
-@dataclass
-class Board:
-    """A finished comparison.
-
-    Attributes
-    ----------
-    title, metric : str
-    greater : bool
-        Whether greater values of the metric are better.
-    tasks : list of str
-    sizes : list of int
-        Rows of every task.
-    entries : list of Entry
-    n_splits : int
-    test_over_train : float
-        Of a split, for the corrected t test.
-    facts : list of str
-        Data, split, search and preprocessing in sentences.
-    left_out : list of str
-        What was not run, and why.
-    """
-
-    title: str
-    metric: str
-    greater: bool
-    tasks: list[str]
-    sizes: list[int]
-    entries: list[Entry]
-    n_splits: int
-    test_over_train: float
-    facts: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        # Names of tasks and columns, and messages that quote them, come from the user's table.
-        self.title, self.tasks = cleaned(self.title), cleaned(self.tasks)
-        self.facts, self.left_out = cleaned(self.facts), cleaned(self.left_out)
-        for entry in self.entries:
-            entry.errors, entry.notes = cleaned(entry.errors), cleaned(entry.notes)
-
-    def ranked(self) -> list[Entry]:
-        """Return the methods that have a score, the best first; of equal ones the earlier in the list of methods."""
-        sign = -1.0 if self.greater else 1.0
-        return sorted((e for e in self.entries if e.score is not None), key=lambda e: sign * (e.score or 0.0))
-
-    def best(self, *families: str) -> Entry | None:
-        """Return the best method of some families (of all without any)."""
-        return next((e for e in self.ranked() if not families or e.family in families), None)
-
-    @property
-    def reference(self) -> Entry | None:
-        """Independent learning: the best of the methods that learn every task alone."""
-        return self.best(INDEPENDENT) or self.best(TRIVIAL)
-
-    def gains(self, entry: Entry, other: Entry) -> list[float | None]:
-        """Return how much better a method is than another, task by task; None where one of them is undefined."""
-        splits = sorted(set(entry.tasks) & set(other.tasks))
-        sign = 1.0 if self.greater else -1.0
-        pairs = zip(entry.task_means(splits), other.task_means(splits), strict=True)
-        return [None if a is None or b is None else sign * (a - b) for a, b in pairs]
-
-    def test(self, entry: Entry, other: Entry) -> tuple[PairedTest, str] | None:
-        """Test one method against another: signed ranks over tasks, with few tasks the corrected t over splits."""
-        gains = [gain for gain in self.gains(entry, other) if gain is not None]
-        if len(gains) >= MIN_TASKS:
-            return paired_test(gains, [0.0] * len(gains)), "tasks"
-        splits = sorted(set(entry.scores) & set(other.scores))
-        if len(splits) < 2:
-            return None
-        first, second = [entry.scores[s] for s in splits], [other.scores[s] for s in splits]
-        return paired_test(first, second, "corrected_t", test_over_train=self.test_over_train), "splits"
-
-    def against_reference(self) -> dict[str, Versus]:
-        """Return every method against independent learning; p-values also adjusted by Holm's method."""
-        base = self.reference
-        if base is None:
-            return {}
-        others = [e for e in self.ranked() if e is not base]
-        tests = {e.label: self.test(e, base) for e in others}
-        raw = [float("nan") if t is None or t[0].pvalue is None else t[0].pvalue for t in tests.values()]
-        found = {}
-        for entry, pvalue, adjusted in zip(others, raw, holm(raw), strict=True):
-            gains = [gain for gain in self.gains(entry, base) if gain is not None]
-            test = tests[entry.label]
-            found[entry.label] = Versus(
-                wins=sum(gain > 0 for gain in gains),
-                ties=sum(gain == 0 for gain in gains),
-                losses=sum(gain < 0 for gain in gains),
-                gain=mean(gains) if gains else float("nan"),
-                pvalue=None if math.isnan(pvalue) else pvalue,
-                adjusted=None if math.isnan(pvalue) else float(adjusted),
-                unit="" if test is None else test[1],
-            )
-        return found
-
-    def average_ranks(self) -> dict[str, float]:
-        """Return average ranks over splits of the methods that have a score wherever any method has one."""
-        splits = sorted({s for e in self.entries for s in e.scores})
-        whole = [e for e in self.ranked() if all(not math.isnan(e.scores.get(s, math.nan)) for s in splits)]
-        if not whole:
-            return {}
-        table = [[e.scores[s] for e in whole] for s in splits]
-        ranks = average_ranks(table, greater_is_better=self.greater)
-        return {e.label: float(rank) for e, rank in zip(whole, ranks, strict=True)}
-
-    def hurt(self, entry: Entry) -> list[tuple[str, float, bool]]:
-        """Return the tasks that a method makes worse than independent learning does, the worst first.
-
-        Each with its loss and whether it is worse in every split (of at least two).
-        """
-        base = self.reference
-        if base is None:
-            return []
-        sign = 1.0 if self.greater else -1.0
-        splits = sorted(set(entry.tasks) & set(base.tasks))
-        found = []
-        for t, gain in enumerate(self.gains(entry, base)):
-            if gain is not None and gain < 0:
-                pairs = [(entry.tasks[s][t], base.tasks[s][t]) for s in splits]
-                always = [sign * (a - b) < 0 for a, b in pairs if a is not None and b is not None]
-                found.append((self.tasks[t], -gain, len(always) > 1 and all(always)))
-        return sorted(found, key=lambda item: -item[1])
 
 
 def verdict(board: Board) -> str:
     """Say in one sentence whether multi-task learning helped, and which tasks it hurt."""
     joint, base = board.best(MULTITASK), board.reference
     if joint is None or base is None:
-        return "No multi-task method finished, so nothing can be said about multi-task learning here."
+        return _no_verdict(board)
     versus = board.against_reference()[joint.label]
     numbers = (
         f"{joint.label} has {board.metric} {show(joint.score, 'score')} against {show(base.score, 'score')} of "
         f"{base.label}, better on {versus.wins} of {versus.wins + versus.ties + versus.losses} tasks"
         f"{_evidence(versus)}"
     )
-    better = versus.gain > 0
-    sure = versus.adjusted is not None and versus.adjusted <= LEVEL
-    rival = next(e for e in board.ranked() if e.family != MULTITASK)
-    beaten = board.ranked()[0].family == MULTITASK
-    if better and sure and beaten:
+    sure = versus.adjusted is not None and versus.adjusted <= LEVEL and not _tied(joint, base)
+    better, worse = sure and versus.gain > 0, sure and versus.gain < 0
+    rival = next(e for e in board.judged() if e.family != MULTITASK)
+    beaten = board.judged()[0].family == MULTITASK or _tied(joint, rival)
+    if better and beaten:
         text = f"Multi-task learning helped: {numbers}."
-    elif better and sure:
+    elif better:
         text = (
             f"Multi-task learning helped against independent learning ({numbers}), but {rival.label} "
             f"({show(rival.score, 'score')}) does better without it."
         )
-    elif sure:
+    elif worse:
         text = f"Multi-task learning hurt: {numbers}."
     elif beaten:
         text = f"Multi-task learning made no clear difference: {numbers}."
@@ -235,7 +47,29 @@ def verdict(board: Board) -> str:
             f"Multi-task learning made no clear difference ({numbers}), and {rival.label} "
             f"({show(rival.score, 'score')}) does better without it."
         )
-    return text + _hurt_text(board, joint, base)
+    return text + _hurt_text(board, joint, base) + _reduced_text(board)
+
+
+def _no_verdict(board: Board) -> str:
+    """Say why there is no verdict: a side has no method, or only a part of the grids of its methods was searched."""
+    found = {e.family for e in board.ranked()}
+    if MULTITASK not in found:
+        return "No multi-task method finished, so nothing can be said about multi-task learning here."
+    if not board.reduced():
+        return "No method that learns every task alone finished, so nothing can be said about multi-task learning here."
+    side = "multi-task method" if board.best(MULTITASK) is None else "method that learns every task alone"
+    return (
+        f"No verdict on multi-task learning: no {side} was searched over its whole grid within the budget. "
+        f"A larger budget, or fewer methods, would give one.{_reduced_text(board)}"
+    )
+
+
+def _reduced_text(board: Board) -> str:
+    """Name the methods that the verdict leaves out."""
+    names = [e.label for e in board.reduced()]
+    if not names:
+        return ""
+    return f" Not part of the verdict, as the budget reduced their search: {', '.join(names)}."
 
 
 def _evidence(versus: Versus) -> str:
@@ -272,14 +106,19 @@ def leaderboard_grid(board: Board) -> Grid:
         Column("p", "small"),
         Column("p (Holm)", "small"),
     ]
+    if board.reduced():
+        columns.append(Column("searched"))
     grid = Grid(columns)
-    versus, ranks = board.against_reference(), board.average_ranks()
+    versus, ranks, base = board.against_reference(), board.average_ranks(), board.reference
+    places: dict[str, int] = {}
     for place, entry in enumerate(board.ranked(), start=1):
+        above = board.ranked()[place - 2] if place > 1 else None
+        places[entry.label] = places[above.label] if above and equal_scores(above.score, entry.score) else place
         found = versus.get(entry.label)
-        wins = "reference" if found is None else f"{found.wins}-{found.ties}-{found.losses}"
+        wins = "reference" if entry is base else f"{found.wins}-{found.ties}-{found.losses}" if found else None
         grid.rows.append(
             [
-                place,
+                places[entry.label],
                 entry.label,
                 entry.family,
                 entry.score,
@@ -289,11 +128,13 @@ def leaderboard_grid(board: Board) -> Grid:
                 wins,
                 found and found.pvalue,
                 found and found.adjusted,
+                entry.searched or "all",
             ]
         )
     for entry in board.entries:
         if entry.score is None:
-            grid.rows.append([None, entry.label, entry.family, *[None] * 4, "failed", None, None])
+            grid.rows.append([None, entry.label, entry.family, *[None] * 4, "failed", None, None, None])
+    grid.rows = [row[: len(columns)] for row in grid.rows]
     return grid
 
 
@@ -318,6 +159,11 @@ def sections(board: Board) -> list[Section]:
         f"losses: tasks against {base.label if base else 'nothing'}, the best of the independent methods; p: paired "
         f"test of the same (signed ranks over tasks, with fewer than {MIN_TASKS} tasks the corrected t over splits)."
     )
+    if board.reduced():
+        explanation += (
+            " Searched: the part of its grid that the budget left a method. Where it is not all, the score may be too "
+            "poor: such a method is neither tested nor part of the verdict."
+        )
     search = Grid([Column("method"), Column("chosen"), Column("notes")])
     for entry in board.entries:
         chosen = "; ".join(dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c))
@@ -363,6 +209,7 @@ def json_text(board: Board) -> str:
                 "scores": entry.scores,
                 "tasks": entry.tasks,
                 "chosen": entry.chosen,
+                "searched": entry.searched or "all",
                 "notes": entry.notes,
                 "errors": entry.errors,
             }
@@ -393,5 +240,6 @@ def _deviation(entry: Entry) -> float | None:
     return std(value for value in entry.scores.values() if not math.isnan(value))
 
 
-def _is_number(value: float | None) -> bool:
-    return value is not None and not math.isnan(value)
+def _tied(entry: Entry, other: Entry) -> bool:
+    """Whether the scores of two methods read the same, so that neither is called better."""
+    return show(entry.score, "score") == show(other.score, "score")

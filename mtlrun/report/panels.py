@@ -9,6 +9,8 @@ from typing import Any
 
 #: Bytes of the name of a file, its ending left out.
 LONGEST_NAME = 200
+#: Where they lie in the folder of a run.
+FIGURES = "figures"
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""From a spec to records: the one way of reproduce, train and compare."""
+"""One way from an experiment to its records."""

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +42,83 @@ def test_clean_all_deletes_runs_only(mtlrun, two_runs, tmp_path):
     assert mtlrun("clean", "--yes").exit_code == 0
     assert [p.name for p in (tmp_path / OUTPUT).iterdir()] == ["notes.txt"]
     assert mtlrun("clean", "--yes").stdout == "nothing to delete\n"
+
+
+def files_below(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("place", ["proj", "proj/a/b/c", "proj/made/table1/full"])
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"schema": 1}', "a run of another program"])
+def test_clean_leaves_folders_of_others_alone(mtlrun, tmp_path, place, content):
+    """A file run.json does not make the folder of a run."""
+    (tmp_path / place / "cells").mkdir(parents=True)
+    (tmp_path / place / "run.json").write_text(content)
+    (tmp_path / place / "thesis.tex").write_text("mine")
+    before = files_below(tmp_path / "proj")
+    result = mtlrun("clean", "-o", "proj", "--yes")
+    assert (result.exit_code, result.stdout) == (0, "nothing to delete\n")
+    assert files_below(tmp_path / "proj") == before
+
+
+def test_clean_leaves_a_run_that_was_put_elsewhere(mtlrun, two_runs, tmp_path):
+    (two_runs / "demo").rename(two_runs / "kept")
+    before = files_below(two_runs / "kept")
+    assert mtlrun("clean", "--yes").exit_code == 0
+    assert not (two_runs / "full").exists()
+    assert files_below(two_runs / "kept") == before
+
+
+def test_clean_deletes_only_what_mtlrun_wrote(mtlrun, two_runs, tmp_path):
+    run, elsewhere = two_runs / "full", tmp_path / "elsewhere.json"
+    mine = ["thesis.tex", "cells/notes.json", "figures/drawing.svg", "more/run.json", ".hidden"]
+    for name in mine:
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text("mine")
+    elsewhere.write_text("mine")
+    (run / "cells" / f"{'a' * 64}.json").symlink_to(elsewhere)
+    (run / f".{socket.gethostname()}-1-abc.tmp").write_text("left by a process that was killed")
+    (run / "cells" / f"{'b' * 64}.lock").write_text("left half-written")
+    result = mtlrun("clean", "table.yaml", "--profile", "full", "--yes")
+    assert result.exit_code == 0, result.stderr
+    assert "full is kept" in result.stderr
+    assert files_below(run) == dict.fromkeys([*mine, f"cells/{'a' * 64}.json"], b"mine")
+    assert elsewhere.read_text() == "mine"
+
+
+@pytest.mark.parametrize("host", [socket.gethostname(), "elsewhere"])
+def test_clean_deletes_nothing_while_a_process_computes(mtlrun, two_runs, host):
+    """Neither here nor, as nothing is known about its processes, on another host."""
+    lock = two_runs / "full" / "cells" / f"{'a' * 64}.lock"
+    lock.write_text(json.dumps({"pid": os.getpid(), "host": host, "started": ""}))
+    before = files_below(two_runs)
+    result = mtlrun("clean", "--yes")
+    assert result.exit_code == 2
+    assert lock.name in result.stderr
+    assert files_below(two_runs) == before
+
+
+def test_a_run_that_is_being_computed_survives_clean(shell, write_experiment, tmp_path, environment):
+    write_experiment("Slow")
+    command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", "--only", "method=Slow"]
+    run = tmp_path / OUTPUT / "made" / "table1" / "full"
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as process:
+        while not (tmp_path / "begun").exists() and process.poll() is None:
+            time.sleep(0.02)
+        refused = shell("clean", "--yes")
+        process.terminate()
+    assert refused.returncode == 2, refused.stderr
+    assert f"process {process.pid} on" in refused.stderr
+    assert (run / "run.json").exists()
+
+
+def test_clean_takes_over_what_a_killed_process_left(mtlrun, two_runs):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    lock = two_runs / "full" / "cells" / f"{'a' * 64}.lock"
+    lock.write_text(json.dumps({"pid": gone.pid, "host": socket.gethostname(), "started": "1"}))
+    assert mtlrun("clean", "--yes").exit_code == 0
+    assert not two_runs.exists()
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", 2), ("y\n", 0)])

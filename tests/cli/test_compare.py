@@ -259,6 +259,27 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path):
     )
 
 
+def test_a_budget_that_reduces_a_search_marks_it_everywhere(mtlrun, grades, tmp_path, monkeypatch):
+    seconds = {"JointFeatureMTL": 2.0}
+    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda found, *_: seconds.get(found.label, 0.01))
+    monkeypatch.setattr("mtlrun.experiments.compare_run.MAX_SPLITS", 1)
+    options = ("--methods", "JointFeatureMTL,GraphMTL", "--splits", "1", "--budget", "0.25", "-q")
+    result = mtlrun("compare", "grades.csv", *RAGGED, *options)
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "results/runs/compare/grades"
+    report = json.loads((folder / "leaderboard.json").read_text())
+    searched = {m["method"]: m["searched"] for m in report["methods"]}
+    assert {name for name, part in searched.items() if part != "all"} == {"JointFeatureMTL"}
+    mark = searched["JointFeatureMTL"]
+    assert mark in next(line for line in result.stdout.splitlines() if "JointFeatureMTL" in line)
+    for name in ("leaderboard.md", "leaderboard.html"):
+        assert mark in (folder / name).read_text()
+    table = pd.read_csv(folder / "leaderboard.csv").set_index("method")
+    assert table["searched"].to_dict() == searched
+    assert report["verdict"].endswith("JointFeatureMTL.")
+    assert "GraphMTL has " in report["verdict"]
+
+
 def test_a_budget_that_is_too_small_says_what_could_be_run(mtlrun, grades):
     result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
     assert result.exit_code == 2

@@ -56,10 +56,10 @@ PROTOCOL = Protocol({"kind": "random", "train": 0.7}, 2, 3, "rmse", 0)
 def test_what_the_deadline_leaves_no_time_for_is_named(data):
     (mean,) = trivial(data)
     dear = Candidate("Dear", MULTITASK, "own_methods:Broken")
-    plan = Plan([mean, dear], 3, {"TaskMean": 0.1, "Dear": 1e6}, shrunk={"TaskMean": "a smaller grid"})
+    plan = Plan([mean, dear], 3, {"TaskMean": 0.1, "Dear": 1e6}, shrunk={"TaskMean": "1 of 5 combinations"})
     entries = {e.label: e for e in run_plan(plan, data, PROTOCOL, jobs=1, deadline=time.monotonic() + 1e5)}
     assert list(entries["TaskMean"].scores) == [0]
-    assert entries["TaskMean"].notes == ["a smaller grid"]
+    assert entries["TaskMean"].searched == "1 of 5 combinations"
     assert entries["Dear"].scores == {}
     assert plan.left_out == ["Dear, split 1: no time was left", "1 of 2 splits: the budget was spent"]
 

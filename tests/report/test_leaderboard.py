@@ -1,10 +1,18 @@
 """Verdicts and tables of comparisons, from scores made by hand."""
 
+import dataclasses
+import json
 import math
 
 import pytest
 
-from mtlrun.report.leaderboard import INDEPENDENT, MULTITASK, TRIVIAL, Board, Entry, leaderboard_grid, verdict
+from mtlrun.report.board import INDEPENDENT, MULTITASK, TRIVIAL, Board, Entry
+from mtlrun.report.leaderboard import (
+    json_text,
+    leaderboard_grid,
+    markdown,
+    verdict,
+)
 
 
 def entry(label, family, *splits):
@@ -51,6 +59,64 @@ def test_the_verdict_on_a_loss_names_the_tasks():
     text = verdict(board(ALONE, moved("Joint", 0.5)))
     assert "better on 0 of 12 tasks (p = 0.00049, paired over tasks, Holm)" in text
     assert text.endswith(" It hurt 12 tasks, in every split: t11, t10, t9, t8, t7, t6, t5, t4 and 4 more.")
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-5])
+def test_a_tie_is_no_loss(noise):
+    alone = entry("Alone", INDEPENDENT, [1.0, 1.0], [1.0, 1.0])
+    joint = entry("Joint", MULTITASK, [1.0, 1.0 - noise], [1.0, 1.0 - noise])
+    made = board(alone, joint, greater=True)
+    assert "made no clear difference: Joint has rmse 1.0000 against 1.0000 of Alone" in verdict(made)
+    assert "does better without it" not in verdict(made)
+
+
+def test_rounding_errors_are_ties():
+    alone = entry("Alone", INDEPENDENT, [1.0, 0.3], [1.0, 0.3])
+    joint = entry("Joint", MULTITASK, [1.0, 0.1 + 0.2], [1.0, 0.1 + 0.2])
+    made = board(alone, joint)
+    assert vars(made.against_reference()["Joint"])["ties"] == 2
+    assert made.hurt(joint) == []
+    assert [row[0] for row in leaderboard_grid(made).rows] == [1, 1]
+
+
+def test_a_baseline_that_reads_better_still_is_better():
+    made = board(ALONE, moved("Joint", -0.5), moved("Pooled", -0.6, family="pooled"))
+    assert "but Pooled (" in verdict(made)
+
+
+def reduced(made):
+    return dataclasses.replace(made, searched="1 of 5 combinations")
+
+
+def test_a_reduced_search_is_marked_and_takes_no_part_in_the_verdict():
+    made = board(ALONE, moved("Joint", 0.5), reduced(moved("Dear", 2.0)), reduced(moved("Best", -3.0)))
+    grid = leaderboard_grid(made)
+    assert grid.columns[-1].name == "searched"
+    marks = {row[1]: row[-1] for row in grid.rows}
+    assert marks == {"Best": "1 of 5 combinations", "Alone": "all", "Joint": "all", "Dear": "1 of 5 combinations"}
+    assert next(row for row in grid.rows if row[1] == "Best")[7:10] == [None, None, None]
+    assert verdict(made).startswith("Multi-task learning hurt: Joint ")
+    assert verdict(made).endswith("Best, Dear.")
+    alone = verdict(board(ALONE, moved("Joint", 0.5)))
+    assert verdict(made).startswith(alone), "the methods with a reduced search change the verdict"
+    content = json.loads(json_text(made))
+    assert {m["method"]: m["searched"] for m in content["methods"]} == marks
+    assert "1 of 5 combinations" in markdown(made)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        board(ALONE, reduced(moved("Joint", -0.5))),
+        board(reduced(ALONE), moved("Joint", -0.5), moved("Mean", 3.0, family=TRIVIAL)),
+    ],
+)
+def test_no_verdict_where_a_side_has_reduced_searches_alone(made):
+    text = verdict(made)
+    assert text.startswith("No verdict on multi-task learning")
+    assert made.reduced()[0].label in text
+    assert "reference" not in [row[7] for row in leaderboard_grid(made).rows if row[1] == made.reduced()[0].label]
+    assert json.loads(json_text(made))["verdict"] == text
 
 
 def test_methods_that_failed_come_last_without_a_rank():

@@ -1,0 +1,115 @@
+"""Values of parameters in files: each is checked by the rule of its class before anything is computed."""
+
+import pytest
+
+from mtlrun.estimators.registry import METHODS, load_class
+from mtlrun.experiments.rules import rules_of
+
+TRAIN = """\
+schema: 1
+kind: train
+id: train/small
+dataset: {id: simulated-rmtl, n: 60, d: 5, m: 3}
+method:
+  estimator: JointFeatureMTLClassifier
+  grid: {alpha: [0.1, 1]}
+selection: {folds: 2}
+split: {kind: random, train: 0.5}
+metrics: [auc]
+"""
+EVALUATE = """\
+schema: 1
+id: mine/small
+title: Small
+grids: {strengths: [0.1, 1]}
+datasets: [{id: simulated-rmtl, n: 60, d: 5, m: 3}]
+methods:
+  - {label: Alone, estimator: IndependentRidge, grid: {alpha: strengths}}
+  - {label: Also, estimator: PooledRidge, grid: {alpha: strengths}}
+  - label: Joint
+    estimator: DivideAndConquerRMTLClassifier
+    params: {base: {estimator: RobustMTLClassifier, params: {lam: 0.5}}}
+    grid: {base__beta: [1, 2], n_blocks: [1, 2]}
+    select_with: {projection: first}
+selection: {folds: 2}
+split: {kind: random, train: 0.5, trials: 1}
+metrics: [auc]
+"""
+CASES = {
+    "grid": (TRAIN, "[0.1, 1]", "[-1, ten]", ("a.yaml:7:18: alpha must be", "a.yaml:7:22: alpha must be")),
+    "bool": (TRAIN, "[0.1, 1]", "[true]", ("a.yaml:7:18: alpha must be",)),
+    "misspelt": (
+        TRAIN.replace("alpha: [0.1, 1]", "loss: [logistic]"),
+        "[logistic]",
+        "[logistc]",
+        ("a.yaml:7:17: loss must be", "did you mean 'logistic'"),
+    ),
+    "named grid": (EVALUATE, "[0.1, 1]", "[0.1, -1]", ("a.yaml:4:26: alpha must be",)),
+    "inner parameter": (EVALUATE, "lam: 0.5", "lam: -0.5", ("a.yaml:11:67: lam must be",)),
+    "inner grid": (EVALUATE, "[1, 2], n_blocks", "[1, 0], n_blocks", ("a.yaml:12:28: base__beta must be",)),
+    "whole numbers": (EVALUATE, "n_blocks: [1, 2]", "n_blocks: [1, 0.5]", ("a.yaml:12:46: n_blocks must be",)),
+    "select_with": (EVALUATE, "projection: first", "projection: last", ("a.yaml:13:31: projection must be",)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_wrong_value_is_told_at_its_place_by_every_command(mtlrun, tmp_path, case):
+    text, old, new, told = CASES[case]
+    runs = "train" if text.startswith(TRAIN[:22]) else "reproduce"
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    result = mtlrun("validate", "a.yaml")
+    assert result.exit_code == 0, result.output
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    for command in ("validate", runs):
+        result = mtlrun(command, "a.yaml")
+        assert result.exit_code == 2, (command, result.output)
+        for part in told:
+            assert result.stderr.count(part) == 1, (command, result.stderr)
+        assert "Traceback" not in result.output
+    assert not (tmp_path / "results").exists()
+
+
+def test_overrides_and_the_axis_of_a_sweep_are_checked(mtlrun, tmp_path):
+    (tmp_path / "a.yaml").write_text(TRAIN)
+    result = mtlrun("train", "a.yaml", "--set", "method.grid.alpha=[-1]")
+    assert result.exit_code == 2
+    assert "--set method.grid.alpha=[-1]: alpha must be" in result.stderr
+    sweep = EVALUATE.replace(
+        "schema: 1\n", "schema: 1\nkind: sweep\nsweep: {name: blocks, params: n_blocks, values: [1, 0]}\n"
+    )
+    (tmp_path / "a.yaml").write_text(sweep.replace(", n_blocks: [1, 2]", ""))
+    result = mtlrun("validate", "a.yaml")
+    assert result.exit_code == 2
+    assert "a.yaml:3:53: n_blocks must be" in result.stderr
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rules_of_the_sources_are_those_of_the_class(name):
+    found = {key: rule.text for key, rule in rules_of(METHODS[name].class_path).items()}
+    true = {key: rule.text for key, rule in load_class(name)._rules.items()}
+    assert found == {key: true[key] for key in found}
+    assert {key for key in METHODS[name].default_grid if "__" not in key} <= set(found)
+
+
+def test_rules_of_a_class_of_the_user_may_be_anything(mtlrun, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_rules.py").write_text(
+        "from mtlrun.estimators.catalogue import JointFeatureMTL\n"
+        "from mtlrun.estimators.params import real\n\n"
+        "def made():\n    return real(0)\n\n"
+        "class Mine(JointFeatureMTL):\n"
+        '    _rules = {**JointFeatureMTL._rules, "alpha": real(0, 1), "tol": made(), **{}}\n\n'
+        'class Odd(JointFeatureMTL):\n    _rules = dict([("alpha", real(0, 1))])\n\n'
+        'class Worse(JointFeatureMTL):\n    _rules = {**_rules, **Worse._rules, "alpha": real("a", "b")}\n'
+    )
+    for name, ok in (("Mine", False), ("Odd", True), ("Worse", True)):
+        text = TRAIN.replace("JointFeatureMTLClassifier", f"own_rules:{name}").replace("[auc]", "[mse]")
+        (tmp_path / "a.yaml").write_text(
+            text.replace("[0.1, 1]", "[2, nonsense]").replace("simulated-rmtl, n: 60, d: 5, m: 3", "school")
+        )
+        result = mtlrun("validate", "a.yaml")
+        assert ("a.yaml:7:18: alpha must be a float in [0, 1)" in result.stderr) == (not ok), result.output
+        assert "internal" not in result.output
+        assert "Traceback" not in result.output
