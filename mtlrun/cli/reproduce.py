@@ -14,10 +14,10 @@ from mtlrun.cli.report import ALL
 from mtlrun.core.errors import UserError
 
 if TYPE_CHECKING:
-    from mtlrun.runs.run import RunSummary
     from mtlrun.experiments.load import Experiment
-    from mtlrun.runs.plan import Plan
     from mtlrun.report.build import Report
+    from mtlrun.runs.plan import Plan
+    from mtlrun.runs.run import RunSummary
 
 #: Profile of `mtlrun reproduce all` when none is named.
 DEFAULT_PROFILE = "quick"
@@ -137,8 +137,8 @@ def compute(
     UserError
         If the run folder cannot be written.
     """
+    from mtlrun.runs.progress import make_progress
     from mtlrun.runs.run import run
-    from mtlrun.experiments.progress import make_progress
 
     try:
         return run(

@@ -15,8 +15,8 @@ from mtlrun.core.errors import UserError
 if TYPE_CHECKING:
     from mtlrun.experiments.everything import Everything
     from mtlrun.experiments.load import Experiment
-    from mtlrun.runs.plan import Plan
     from mtlrun.report.overview import Overview
+    from mtlrun.runs.plan import Plan
 
 
 @dataclass

@@ -62,8 +62,8 @@ def _table(plan: Plan, states: Sequence[State]) -> None:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for name in ("dataset", "method"):
         table.add_column(name, no_wrap=True)
-    for state in shown:
-        table.add_column(state, justify="right")
+    for name in shown:
+        table.add_column(name, justify="right")
     for (dataset, method), count in counts.items():
         table.add_row(dataset, method, *(str(count[state]) if count[state] else "" for state in shown))
     output().print(table)

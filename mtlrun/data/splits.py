@@ -58,7 +58,7 @@ def split_rows(
     elif dataset.task_id is None:
         fit, test = random_split(dataset.n_samples, train or 0.0, seed)
     else:
-        splitter = TaskShuffleSplit(1, train_size=train, random_state=seed)
+        splitter = TaskShuffleSplit(1, train_size=train or 0.0, random_state=seed)
         fit, test = next(iter(splitter.split(dataset.X, groups=dataset.task_id)))
     if validation is None:
         return fit, np.array([], dtype=int), test

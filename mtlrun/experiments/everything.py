@@ -11,10 +11,10 @@ from pathlib import Path
 from mtlrun.core.errors import ConfigError, UserError
 from mtlrun.experiments.catalogue import Entry, catalogue
 from mtlrun.experiments.load import Experiment, load_experiment
+from mtlrun.experiments.trainspec import KIND as TRAIN
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.runs.run import todo
-from mtlrun.experiments.trainspec import KIND as TRAIN
 
 #: Key of `--only` that chooses artefacts, beside those that choose cells.
 ARTEFACT = "artefact"
@@ -106,7 +106,9 @@ def gather(
 
 def in_order(plans: Sequence[Plan]) -> list[Plan]:
     """Return plans paper by paper, those first whose cells others have as well, of them the largest first."""
-    keys = {made.experiment.id: {key for row in made.rows for key in (row.cell.key, *_folds(row.cell))} for made in plans}
+    keys = {
+        made.experiment.id: {key for row in made.rows for key in (row.cell.key, *_folds(row.cell))} for made in plans
+    }
     count = Counter(key for own in keys.values() for key in own)
 
     def place(made: Plan) -> tuple[str, int, int, str]:
@@ -122,9 +124,7 @@ def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int,
     seen: set[str] = set()
     found: list[tuple[int, int, int]] = []
     for made in plans:
-        cells, folds = (
-            [cell.key for cell in part] for part in todo(made, made.store(), force=force)
-        )
+        cells, folds = ([cell.key for cell in part] for part in todo(made, made.store(), force=force))
         new = [sum(key not in seen for key in part) for part in (cells, folds)]
         found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
         seen.update(cells, folds)

@@ -16,12 +16,12 @@ from mtlrun.experiments.cells import Cell, settled
 from mtlrun.experiments.machine import TimingLock
 from mtlrun.experiments.plan import Plan, rerun_reasons, survey
 from mtlrun.experiments.pool import Outcome, Pool
-from mtlrun.experiments.progress import Progress, Silent
-from mtlrun.provenance import append_run
 from mtlrun.experiments.runfile import other_settings, settings_text, write_plan
 from mtlrun.experiments.siblings import copy_cells, find_siblings
 from mtlrun.experiments.store import Stamp, Store
 from mtlrun.experiments.work import EVALUATIONS, MEASUREMENTS, SELECTIONS, Phase, Work, note, without_selection
+from mtlrun.provenance import append_run
+from mtlrun.runs.progress import Progress, Silent
 
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5

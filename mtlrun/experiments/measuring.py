@@ -15,8 +15,8 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.experiments.featuresteps import with_all_rows
 from mtlrun.experiments.measures.measurement import Measurement
 from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.provenance import host_facts
 from mtlrun.experiments.trial import NOT_CONVERGED_MARK, load_data, noted_warnings
+from mtlrun.provenance import host_facts
 
 
 def take(inputs: Mapping[str, Any], data_dir: str | None, serial: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -140,7 +140,9 @@ def cost_section(run: Run) -> Section:
             f"{len(cells)} cells: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
         )
     if searches:
-        section.lines.append(f"{len(run.selections)} parameter search{'es' * (len(run.selections) != 1)}: {significant(searches)} s.")
+        section.lines.append(
+            f"{len(run.selections)} parameter search{'es' * (len(run.selections) != 1)}: {significant(searches)} s."
+        )
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:
         count = f"{len(walls)} invocation{'s' * (len(walls) > 1)}"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import DataError
-from mtlrun.record import CELLS, MEASURE, PACKED, TIMEOUT, Record, Records
 from mtlrun.core.visible import cleaned
+from mtlrun.record import MEASURE, PACKED, TIMEOUT, Record, Records
 from mtlrun.report.checks import as_list
 
 RUN_FILE = "run.json"

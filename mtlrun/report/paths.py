@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mtlrun.record import Record, candidates
 from mtlrun.report.comparison import greater_is_better
@@ -31,10 +32,7 @@ def path_figures(run: Run, parameter: str | None = None) -> list[Figure]:
     for dataset in run.datasets:
         searches = {m: _searches(run, dataset, m) for m in run.methods}
         names = dict.fromkeys(
-            name
-            for group in searches.values()
-            for record in group
-            for name in record.selection.get("grid") or {}
+            name for group in searches.values() for record in group for name in record.selection.get("grid") or {}
         )
         panels = [_panel(run, name, searches) for name in names if parameter in (None, name)]
         panels = [panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)]
@@ -62,7 +60,7 @@ def _curve(method: str, place: int, name: str, searches: Sequence[Record], bette
     for record in searches:
         found: dict[float, float] = {}
         for params, score in zip(candidates(record.selection["grid"]), record.selection["means"], strict=True):
-            value = params.get(name)
+            value: Any = params.get(name)
             if are_numbers([value]) and score is not None:
                 known = found.get(value, score)
                 found[value] = max(known, score) if better else min(known, score)

@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.core.records import sha256_json
 from mtlrun.data.dataset import Dataset
-from mtlrun.evaluation import Part, Scores
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.estimators.registry import build
+from mtlrun.evaluation import Part, Scores
 from mtlrun.provenance import host_facts
 from mtlrun.record import NOT_CONVERGED, OK, Record, candidates
 from mtlrun.runs.cell import Cell, Features, Timing, with_params

@@ -245,7 +245,8 @@ class _CellMaker:
 
     def fit(self, method: MethodSpec, trial: int) -> Cell:
         """Return the cell that fits, times and scores."""
-        spec, timing, place = self.experiment.spec, self.experiment.spec.timing, self.place
+        spec, place = self.experiment.spec, self.place
+        timing = spec.timing and Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup)
         assert place.split is not None  # only measures have none
         kfold = place.split.kind == "kfold"  # the trials are the folds of one partition
         split = place.split.model_dump(exclude={"trials"})
@@ -258,7 +259,7 @@ class _CellMaker:
                 tuple(place.metrics),
                 spec.average,
                 tuple(sorted(set(spec.keep))),
-                timing and Timing(timing.repeats, timing.threads, timing.warmup),
+                timing,
             ),
             self._features(),
             self._search(method, trial),
@@ -439,24 +440,24 @@ def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, int], tupl
     cells = _read_run(folder).get("cells")
     found = {}
     for entry in cells if isinstance(cells, list) else ():
-        key, was = (entry.get(name) for name in ("key", "was")) if isinstance(entry, dict) else (None, None)
-        if _is_key(key):
-            was = was if _is_key(was) else None
+        key, was = (_key(entry, "key"), _key(entry, "was")) if isinstance(entry, dict) else (None, None)
+        if key is not None:
             if was is not None and not store.has(key):
                 key = was  # planned and never computed: what was there before is still what there is
-            found[entry.get("dataset"), entry.get("method"), entry.get("trial", 0)] = (key, was)
+            place = str(entry.get("dataset")), str(entry.get("method")), int(entry.get("trial") or 0)
+            found[place] = (key, was)
     return found
 
 
-def _is_key(text: Any) -> bool:
-    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
+def _key(entry: Mapping[str, Any], name: str) -> str | None:
+    text = entry.get(name)
+    return text if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef") else None
 
 
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
     return {name: version(name) for name in NUMERICAL_PACKAGES}
-
 
 
 def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:

@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from mtlrun.core.errors import DataError
 from mtlrun.core.records import canonical_json
 from mtlrun.experiments.machine import TimingLock
 from mtlrun.experiments.pool import Outcome, Pool
-from mtlrun.experiments.progress import Progress, Silent
-from mtlrun.record import DONE, FAILED, FIT, FOLD, MEASURE, OK, TIMEOUT, Record
+from mtlrun.record import DONE, FAILED, FOLD, MEASURE, OK, TIMEOUT, Record
 from mtlrun.runs.cell import Cell, DatasetRef
 from mtlrun.runs.plan import Plan, described, other_settings, rerun_reasons, settings_text, survey, write_plan
+from mtlrun.runs.progress import Progress, Silent
 from mtlrun.runs.selection import choose
 from mtlrun.runs.store import Stamp, Store, settled
 

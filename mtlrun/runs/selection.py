@@ -20,7 +20,10 @@ def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def choose(
-    grid: Mapping[str, Sequence[Any]], metric: str, greater_is_better: bool, folds: Sequence[tuple[str, Mapping[str, Any]]]
+    grid: Mapping[str, Sequence[Any]],
+    metric: str,
+    greater_is_better: bool,
+    folds: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> dict[str, Any]:
     """Choose the best candidate of a search.
 

@@ -125,8 +125,9 @@ class Store(Records):
         """
         path = self.run_folder / PROVENANCE
         with self.locks.mutex():  # another process may add its entry at the same time
-            runs = [run for run in _runs(path) if (run.get("started"), run.get("pid")) != (entry["started"], entry["pid"])]
-            text = json.dumps(jsonable({"schema": 1, "runs": [*runs, entry]}), indent=1, sort_keys=True)
+            mine = entry["started"], entry["pid"]
+            others = [run for run in _runs(path) if (run.get("started"), run.get("pid")) != mine]
+            text = json.dumps(jsonable({"schema": 1, "runs": [*others, entry]}), indent=1, sort_keys=True)
             write_atomic(path, text + "\n")
 
 
@@ -146,7 +147,8 @@ def _npz(arrays: Mapping[str, Any]) -> bytes:
     import numpy as np
 
     content = io.BytesIO()
-    np.savez_compressed(content, **{name: np.asarray(values, dtype=np.float32) for name, values in arrays.items()})
+    kept: dict[str, Any] = {name: np.asarray(values, dtype=np.float32) for name, values in arrays.items()}
+    np.savez_compressed(content, **kept)
     return content.getvalue()
 
 

@@ -11,7 +11,7 @@ from mtlrun.core.records import CellRecord
 from mtlrun.experiments.execute import run
 from mtlrun.experiments.load import load_experiment
 from mtlrun.experiments.plan import plan
-from mtlrun.experiments.progress import Plain
+from mtlrun.runs.progress import Plain
 
 FAILING = """\
   - {label: broken, estimator: "lab.models:Broken"}
@@ -25,7 +25,7 @@ import sys
 from mtlrun.experiments.execute import run
 from mtlrun.experiments.load import load_experiment
 from mtlrun.experiments.plan import plan
-from mtlrun.experiments.progress import Plain
+from mtlrun.runs.progress import Plain
 
 if __name__ == "__main__":
     summary = run(plan(load_experiment("tiny.yaml"), output="runs"), jobs=int(sys.argv[1]), progress=Plain(sys.stdout))

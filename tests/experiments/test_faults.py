@@ -17,7 +17,7 @@ from mtlrun.experiments.execute import run
 from mtlrun.experiments.locks import Locks, Owner
 from mtlrun.experiments.machine import TimingLock
 from mtlrun.experiments.plan import plan
-from mtlrun.experiments.progress import Plain
+from mtlrun.runs.progress import Plain
 from mtlrun.experiments.store import Store
 from mtlrun.experiments.work import new_record
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from mtlrun.experiments.progress import Live, Plain, Silent, cell_line, make_progress
+from mtlrun.runs.progress import Live, Plain, Silent, cell_line, make_progress
 
 
 class Terminal(io.StringIO):

@@ -12,7 +12,7 @@ from mtlrun.cli.status import copies
 from mtlrun.core.records import FAILED
 from mtlrun.experiments.execute import _Runner, run
 from mtlrun.experiments.locks import Owner, _start_of
-from mtlrun.experiments.progress import Plain, Silent
+from mtlrun.runs.progress import Plain, Silent
 from mtlrun.experiments.selection import fit_fold
 from mtlrun.experiments.siblings import find_siblings
 from mtlrun.experiments.store import Store

@@ -20,8 +20,8 @@ from mtlrun.core.kernels import Kernel, make_kernels
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import paper_partition
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
-from mtlrun.experiments.measures.measurement import Curve, Measurement
 from mtlrun.evaluation import Part
+from mtlrun.experiments.measures.measurement import Curve, Measurement
 from mtlrun.solvers.couplings import Apart, Coupling, Pairs
 from mtlrun.solvers.pairwise import Flows
 from mtlrun.solvers.svms import GramStore, SvmPoint, SvmTasks
