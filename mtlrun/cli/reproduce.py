@@ -12,6 +12,7 @@ from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL
 from mtlrun.core.errors import UserError
+from mtlrun.core.records import writing
 
 if TYPE_CHECKING:
     from mtlrun.experiments.execute import RunSummary
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Profile of `mtlrun reproduce all` when none is named.
 DEFAULT_PROFILE = "quick"
+#: What to do when the run folder cannot be written.
+NO_ROOM = "Make room, or choose another folder with --output; finished cells are kept."
 
 
 def reproduce(
@@ -141,7 +144,7 @@ def compute(
     from mtlrun.experiments.execute import run
     from mtlrun.experiments.progress import make_progress
 
-    try:
+    with writing(made.folder, NO_ROOM):
         return run(
             made,
             jobs=jobs,
@@ -151,13 +154,6 @@ def compute(
             fail_fast=fail_fast,
             progress=make_progress(quiet=quiet),
         )
-    except OSError as error:
-        raise _cannot_write(made.folder, error) from error
-
-
-def _cannot_write(folder: Path, error: OSError) -> UserError:
-    remedy = "Make room, or choose another folder with --output; finished cells are kept."
-    return UserError(f"cannot write to {folder}: {error.strerror or error}", remedy)
 
 
 def conclude(folder: Path, summary: RunSummary, form: str | None, check: bool) -> int:
@@ -173,10 +169,8 @@ def conclude(folder: Path, summary: RunSummary, form: str | None, check: bool) -
     from mtlrun.report.writers import write_report
 
     made: Report = build_report(folder)
-    try:
+    with writing(folder, NO_ROOM):
         write_report(made, folder)
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
     print_report(made, form, folder)
     if summary.interrupted:
         say(f"interrupted; finished cells are kept, {summary.n_left} are left: run the same command again", error=True)
