@@ -71,7 +71,7 @@ class Record:
     counts : dict of str to int
         ``n_tasks, n_train, n_test, one_class_train, undefined_<metric>`` ...
     seconds : dict
-        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds), ``total``, and what the method reports.
+        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds), ``total``, and the method's own.
     solver : dict
         ``n_iter, converged, gap, objective, message`` as far as known.
     environment : dict
@@ -211,7 +211,7 @@ class Records:
             return f"{key}.npy" in archive.namelist()
 
     def scores(self, key: str) -> Any | None:
-        """Return the test scores of a cell, (n_test,) or (n_test, n_tasks); None when it keeps none or they are damaged."""
+        """Return the test scores of a cell, (n_test,) or (n_test, n_tasks); None when there are none."""
         import numpy as np
 
         places = [(self.cells / f"{key}.npz", "scores")]

@@ -1,7 +1,9 @@
 """What holds for all tests."""
 
+import shutil
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
@@ -21,3 +23,23 @@ def own_timing_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         yield
+
+
+@pytest.fixture(scope="session")
+def works() -> Callable[..., bool]:
+    """Say whether a command is there and succeeds."""
+
+    def run(*command: str) -> bool:
+        found = shutil.which(command[0]) is not None
+        return found and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def own_mounts(works: Callable[..., bool]) -> list[str]:
+    """Return what has to stand before a command so that it may mount, seen by nobody else."""
+    for command in (["unshare", "-m"], ["unshare", "-Urm"]):
+        if works(*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"):
+            return command
+    pytest.skip("no mount namespaces here: no disk can be made that is full")

@@ -197,10 +197,8 @@ def _write(text: str, path: Path, force: bool) -> None:
         return
     if path.exists() and not force:
         raise UserError(f"{path} exists", "Say --force to overwrite it, or --output FILE.")
-    from mtlrun.core.records import write_atomic
+    from mtlrun.core.records import write_atomic, writing
 
-    try:
+    with writing(path, "Name another place by --output FILE."):
         write_atomic(path, text)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
     say(f"written: {path}")

@@ -11,7 +11,6 @@ from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import run_folder
-from mtlrun.core.errors import UserError
 
 
 def plot(
@@ -30,11 +29,10 @@ def plot(
     debug: options.Debug = False,
 ) -> None:
     """Draw a figure of a run from its cells: several data sets make several files, with their names in them."""
+    from mtlrun.core.records import writing
     from mtlrun.report.plots import plot as draw
 
-    try:
+    with writing(out, "Choose another --out."):
         paths = draw(run_folder(target, profile, output_dir), kind, out, dataset=dataset, parameter=parameter)
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror or error}", "Choose another --out.") from error
     for path in paths:
         say(str(path))

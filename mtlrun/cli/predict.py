@@ -164,12 +164,9 @@ def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
     if str(output) == "-":
         sys.stdout.write(text)
         return
-    from mtlrun.core.records import write_atomic
+    from mtlrun.core.records import write_atomic, writing
 
-    try:
+    with writing(output, "Make room, or name another place by --output FILE, or - for the terminal."):
         write_atomic(output, text)
-    except OSError as error:
-        remedy = "Name another place by --output FILE, or - for the terminal."
-        raise UserError(f"{output}: cannot be written: {error.strerror}", remedy) from None
     if not quiet:
         say(f"{n_rows} rows predicted, written: {output}")

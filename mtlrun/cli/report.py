@@ -164,8 +164,7 @@ def _merge(folder: Path, other: Path) -> None:
 
 def writing(place: Path, write: Callable[[], object]) -> None:
     """Do something that writes files; what the disk refuses is told with a remedy."""
-    try:
+    from mtlrun.core.records import writing as disk
+
+    with disk(place, "Print it instead: --format md (or json, csv, tex), or give another --out."):
         write()
-    except OSError as error:
-        message = f"cannot write into {place}: {error.strerror or error}"
-        raise UserError(message, "Print it instead: --format md (or json, csv, tex), or give another --out.") from error

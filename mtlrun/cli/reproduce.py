@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL
 from mtlrun.core.errors import UserError
+from mtlrun.core.records import writing
 
 if TYPE_CHECKING:
     from mtlrun.experiments.load import Experiment
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Profile of `mtlrun reproduce all` when none is named.
 DEFAULT_PROFILE = "quick"
+#: What to do when the run folder cannot be written.
+NO_ROOM = "Make room, or choose another folder with --output; finished cells are kept."
 
 
 def reproduce(
@@ -140,7 +142,7 @@ def compute(
     from mtlrun.runs.progress import make_progress
     from mtlrun.runs.run import run
 
-    try:
+    with writing(made.folder, NO_ROOM):
         return run(
             made,
             jobs=jobs,
@@ -150,13 +152,6 @@ def compute(
             fail_fast=fail_fast,
             progress=make_progress(quiet=quiet),
         )
-    except OSError as error:
-        raise _cannot_write(made.folder, error) from error
-
-
-def _cannot_write(folder: Path, error: OSError) -> UserError:
-    remedy = "Make room, or choose another folder with --output; finished cells are kept."
-    return UserError(f"cannot write to {folder}: {error.strerror or error}", remedy)
 
 
 def conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> int:
@@ -173,11 +168,9 @@ def conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> 
 
     folder = plan.folder
     made: Report = build_report(folder)
-    try:
+    with writing(folder, NO_ROOM):
         write_report(made, folder)
         plan.store().pack(row.cell.key for row in plan.rows)
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
     print_report(made, form, folder)
     if summary.interrupted:
         say(f"interrupted; finished cells are kept, {summary.n_left} are left: run the same command again", error=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -9,9 +10,12 @@ import math
 import os
 import socket
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from mtlrun.core.errors import UserError
 
 #: Since 2 a file carries a digest of its content; one of schema 1 is believed without.
 SCHEMA = 2
@@ -201,6 +205,32 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def writing(place: Path | str, remedy: str) -> Iterator[None]:
+    """Say what the disk refuses while results are written; errors of files that are read are told by their readers.
+
+    Parameters
+    ----------
+    place : Path or str
+        The file or folder that is written.
+    remedy : str
+
+    Raises
+    ------
+    UserError
+        Names the place and the reason, in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(place, error, remedy) from error
+
+
+def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
+    """Return what `writing` raises."""
+    return UserError(f"cannot write {place}: {error.strerror or error}", remedy)
 
 
 def writer_of(temporary: Path) -> tuple[str, int] | None:

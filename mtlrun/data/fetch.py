@@ -11,10 +11,11 @@ from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 from mtlrun.core.errors import DataError
+from mtlrun.core.records import unwritable
 from mtlrun.core.visible import hidden
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.data.files import DataFile, data_directory, digest, find_file, verify_file
-from mtlrun.data.intake import add_file, recognise, store
+from mtlrun.data.intake import WRITABLE, add_file, recognise, store
 
 #: Called with the name of the file, the bytes so far, and all bytes (None = not known).
 Report = Callable[[str, int, int | None], None]
@@ -61,8 +62,9 @@ def fetch_dataset(
     Raises
     ------
     DataError
-        If no address gives the right content (says which file to put where), a file that is there already is wrong, or
-        the data directory cannot be written.
+        If no address gives the right content (says which file to put where), or a file that is there already is wrong.
+    UserError
+        If the data directory cannot be written.
     """
     if url is not None:
         _check_address(url, loopback=True)
@@ -102,6 +104,8 @@ def fetch_file(
     ------
     DataError
         If every address fails; lists why, and says what to do without a network.
+    UserError
+        If the data directory cannot be written.
     """
     failures = []
     for url in urls:
@@ -153,6 +157,8 @@ def download(
     ------
     DataError
         Names the address and what went wrong; the piece that came stays in `part` unless it is useless.
+    UserError
+        If `part` cannot be written.
     """
     import pooch
     import requests
@@ -177,7 +183,7 @@ def download(
         _drop_if_empty(part)
         raise DataError(f"{url}: {_reason(error, status)}") from None
     except OSError as error:
-        raise DataError(f"{part}: cannot write: {error.strerror or error}", "Choose another --data-dir.") from None
+        raise unwritable(part, error, WRITABLE) from None
     except DataError:
         part.unlink()
         raise

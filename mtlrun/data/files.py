@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import hashlib
 import io
@@ -13,7 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -70,10 +71,17 @@ class DataFile:
         Raises
         ------
         DataError
-            If the container is damaged, also while it is being read.
+            If the container is damaged, also while it is being read, or the content does not fit into memory. Other
+            errors of the caller, who may write somewhere at the same time, are not about this file and pass.
         """
-        with reading(self.path), open_content(self.path, self.container, self.member) as stream:
-            yield stream
+        with ExitStack() as stack:
+            with reading(self.path):
+                stream = stack.enter_context(open_content(self.path, self.container, self.member))
+            try:
+                yield io.BufferedReader(_Watched(stream, self.path), _CHUNK >> 2)
+            except MemoryError:
+                with reading(self.path):
+                    raise
 
     def read_bytes(self) -> bytes:
         """Return the whole decompressed content."""
@@ -297,17 +305,28 @@ def _refuse_expansion(expanded: int, size: int, name: str) -> None:
         )
 
 
-class _Bounded(io.RawIOBase):
-    """Decompressed content that ends with an error where it grows out of proportion to its container."""
+class _Wrapped(io.RawIOBase):
+    """A stream of the content of a file."""
 
     def __init__(self, inner: IO[bytes], path: Path) -> None:
-        self.inner, self.path, self.size = inner, path, path.stat().st_size
+        self.inner, self.path = inner, path
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
+
+    def tell(self) -> int:
+        return self.inner.tell()
+
+
+class _Bounded(_Wrapped):
+    """Decompressed content that ends with an error where it grows out of proportion to its container."""
+
+    def __init__(self, inner: IO[bytes], path: Path) -> None:
+        super().__init__(inner, path)
+        self.size = path.stat().st_size
 
     def readinto(self, buffer: Any) -> int:
         with _surprises():
@@ -321,8 +340,19 @@ class _Bounded(io.RawIOBase):
             _refuse_expansion(offset, self.size, str(self.path))
         return self.inner.seek(offset, whence)
 
-    def tell(self) -> int:
-        return self.inner.tell()
+
+class _Watched(_Wrapped):
+    """Content whose errors name its file."""
+
+    def readinto(self, buffer: Any) -> int:
+        with reading(self.path):
+            data = self.inner.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with reading(self.path):
+            return self.inner.seek(offset, whence)
 
 
 def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
@@ -331,8 +361,13 @@ def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the operating system and the decompressors raise about `path` into a DataError with a remedy."""
-    remedy = "Delete it and fetch it again, or put a good copy in its place."
+    """Turn what the operating system and the decompressors raise about `path` into a DataError with a remedy.
+
+    Nothing may be written inside: an error of writing would be told as one of this file.
+    """
+    remedy = (
+        "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
+    )
     try:
         yield
     except IsADirectoryError:
@@ -349,7 +384,10 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: the content does not fit into memory", remedy) from None
     except EOFError:
         raise DataError(f"{path}: the file is truncated (the compressed data end too early)", remedy) from None
-    except (*_DAMAGE, OSError) as error:  # bz2 says "Invalid data stream" with a bare OSError
+    except (*_DAMAGE, OSError) as error:
+        # bz2 tells of damage by an OSError without a number, zipfile by a place in front of the file.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the disk on which it lies.") from None
         raise DataError(f"{path}: the file is damaged ({error})", remedy) from None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from mtlrun.core.errors import DataError
+from mtlrun.core.records import writing
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.data.files import (
     MEMBERS,
@@ -26,6 +27,9 @@ from mtlrun.data.files import (
     refuse_bomb,
     verify_file,
 )
+
+#: What to do when the data directory cannot be written.
+WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."
 
 
 def add_file(
@@ -50,7 +54,9 @@ def add_file(
     Raises
     ------
     DataError
-        If the card has no files, the file cannot be read, its content is none of the card's, or it cannot be stored.
+        If the card has no files, the file cannot be read, or its content is none of the card's.
+    UserError
+        If it cannot be stored.
     """
     path = Path(path).expanduser()
     if not card.files:
@@ -108,18 +114,15 @@ def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | No
     Raises
     ------
     DataError
-        If the place cannot be written, or the copy turns out wrong.
+        If the copy turns out wrong.
+    UserError
+        If the place cannot be written.
     """
     folder = data_directory(data_dir) / card.folder
     container = found.container if found.container in spec.containers else spec.containers[0]
     target = folder / (spec.name + SUFFIXES[container])
-    try:
+    with writing(target, WRITABLE):
         _copy(found, container, target)
-    except OSError as error:
-        raise DataError(
-            f"{target}: cannot write the file: {error.strerror or error}",
-            "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA).",
-        ) from None
     return verify_file(card, spec, data_dir)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.experiments.methods import complete, has_parameter, with_params
-from mtlrun.experiments.schema import PUBLISHED, DatasetSpec, ExperimentSpec, Features, Method, Split, Sweep
+from mtlrun.experiments.schema import PUBLISHED, DatasetSpec, ExperimentSpec, FeatureStep, Method, Split, Sweep
 from mtlrun.report.text import show
 
 
@@ -28,7 +28,7 @@ class Setting:
     trials : int
         Splits, or repeats of a measurement.
     metrics : list of str
-    features : {"none", "standardize", "max-abs"}
+    features : FeatureStep
         Step that is learned on the training rows (on all rows, for measurements).
     methods : tuple of Method
     axis : dict
@@ -41,7 +41,7 @@ class Setting:
     split: Split | None
     trials: int
     metrics: list[str]
-    features: Features
+    features: FeatureStep
     methods: tuple[Method, ...]
     axis: dict[str, Any]
 

@@ -12,7 +12,6 @@ from mtlrun.core.errors import ConfigError, UserError
 from mtlrun.experiments.catalogue import Entry, catalogue
 from mtlrun.experiments.load import Experiment, load_experiment
 from mtlrun.experiments.trainspec import KIND as TRAIN
-from mtlrun.runs.cell import Cell
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.runs.run import todo
 
@@ -106,9 +105,7 @@ def gather(
 
 def in_order(plans: Sequence[Plan]) -> list[Plan]:
     """Return plans paper by paper, those first whose cells others have as well, of them the largest first."""
-    keys = {
-        made.experiment.id: {key for row in made.rows for key in (row.cell.key, *_folds(row.cell))} for made in plans
-    }
+    keys = {made.experiment.id: set(made.names) for made in plans}
     count = Counter(key for own in keys.values() for key in own)
 
     def place(made: Plan) -> tuple[str, int, int, str]:
@@ -129,10 +126,6 @@ def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int,
         found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
         seen.update(cells, folds)
     return found
-
-
-def _folds(cell: Cell) -> tuple[str, ...]:
-    return tuple(fold.key for fold in cell.folds)
 
 
 def _load(

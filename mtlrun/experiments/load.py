@@ -250,6 +250,8 @@ def _plain(spec: ExperimentSpec) -> dict[str, Any]:
     config = {name: value for name, value in config.items() if value is not None}
     config["seed"] = spec.seed
     config["methods"] = [_plain_method(spec, method) for method in spec.methods]
+    if "features" in config:
+        config["features"] = spec.features.plain
     if not spec.measures:
         config["average"] = spec.average
     config["datasets"] = [

@@ -48,7 +48,6 @@ def experiment_id(value: str) -> str:
 Values = Annotated[list[Any], AfterValidator(_distinct)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
-Features = Literal["standardize", "max-abs", "none"]
 
 
 class Paper(Base):
@@ -95,6 +94,41 @@ class Split(Base):
         return self
 
 
+class FeatureStep(Base):
+    """What is done to X first, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
+    scaled), `max-abs` (divide by the largest absolute value), `table` (fill gaps, standardise numbers, a 0/1 column per
+    word; see `mtlrun.features.table`); DNA strings: `one-hot` (a 0/1 column per position and
+    base), `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
+
+    kind: Literal["none", "standardize", "max-abs", "table", "one-hot", "weighted-degree"] = "none"
+    degree: Annotated[int, Field(ge=1, le=31)] | None = None
+    normalize: bool | None = None
+    hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _options_of_kind(self) -> FeatureStep:
+        given = [n for n in ("degree", "normalize", "hash_bits") if getattr(self, n) is not None]
+        if given and self.kind != "weighted-degree":
+            raise ValueError(f"{self.kind} has no {', '.join(given)}")
+        return self
+
+    @property
+    def plain(self) -> Any:
+        """The step as a file has it: its kind alone, or a mapping."""
+        given = self.model_dump(exclude_none=True)
+        return given if len(given) > 1 else self.kind
+
+    @property
+    def strings(self) -> bool:
+        """Whether it takes strings of letters."""
+        return self.kind in ("one-hot", "weighted-degree")
+
+
 class DatasetSpec(BaseModel):
     """A data set: its id, or a mapping with options of its reader; `label` tells two of the same id apart, `split`,
     `metrics` and `features` are used here instead of those of the experiment."""
@@ -104,7 +138,7 @@ class DatasetSpec(BaseModel):
     label: str = ""
     split: Split | None = None
     metrics: Annotated[list[str], AfterValidator(_distinct)] | None = None
-    features: Features | None = None
+    features: FeatureStep | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -124,7 +158,8 @@ class DatasetSpec(BaseModel):
     @property
     def own(self) -> dict[str, Any]:
         """What is used instead of the fields of the experiment, as plain data."""
-        return self.model_dump(include={"split", "metrics", "features"}, exclude_none=True)
+        own = self.model_dump(include={"split", "metrics"}, exclude_none=True)
+        return {**own, **({} if self.features is None else {"features": self.features.plain})}
 
 
 class Selection(Base):
@@ -262,7 +297,7 @@ class ExperimentSpec(Base):
     repeats: Count = 1
     metrics: Annotated[list[str], Field(min_length=1)]
     average: Literal["task", "sample"] = "task"
-    features: Features = "none"
+    features: FeatureStep = FeatureStep()
     keep: list[Literal["predictions"]] = []
     seed: Annotated[int, Field(ge=0)] = 0
     selection: Selection | None = None

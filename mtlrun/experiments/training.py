@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import get_tags
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
-from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.pertask import takes_task_id
@@ -80,7 +80,7 @@ def train(
     DataError
         If the data are missing or damaged.
     UserError
-        If the folder holds a model of another configuration.
+        If the folder holds a model of another configuration, or cannot be written.
     """
     spec = training.spec
     folder = output / training.id
@@ -88,7 +88,8 @@ def train(
     dataset = load_dataset(spec.dataset.id, data_dir=data_dir, **spec.dataset.options)
     _check_features(spec, dataset)
     trained = fit_training(training, dataset, say=say)
-    save_training(trained, folder)
+    with writing(folder, "Make room, or choose another folder with --output."):
+        save_training(trained, folder)
     return Outcome(folder, trained.result)
 
 
@@ -374,7 +375,15 @@ def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
 
 
 def save_training(trained: Trained, folder: Path) -> None:
-    """Write all files, the model last: an interrupted run leaves no model beside the results of another one."""
+    """Write all files, the model last: an interrupted run leaves no model beside the results of another one.
+
+    Raises
+    ------
+    UserError
+        If the model cannot be stored without pickle.
+    OSError
+        If the folder cannot be written.
+    """
     (folder / FACTS).unlink(missing_ok=True)
     for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
         write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")

@@ -18,6 +18,7 @@ from mtlrun.experiments.layers import Layers, Origin
 from mtlrun.experiments.schema import (
     Base,
     DatasetSpec,
+    FeatureStep,
     Selection,
     Split,
     Values,
@@ -41,35 +42,6 @@ class TrainMethod(Base):
     @classmethod
     def _from_text(cls, value: Any) -> Any:
         return {"estimator": value} if isinstance(value, str) else value
-
-
-class FeatureStep(Base):
-    """What is done to X first, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
-    scaled), `max-abs` (divide by the largest absolute value), `table` (fill gaps, standardise numbers, a 0/1 column per
-    word; see `mtlrun.features.table`); DNA strings: `one-hot` (a 0/1 column per position and
-    base), `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
-
-    kind: Literal["standardize", "max-abs", "table", "one-hot", "weighted-degree"]
-    degree: Annotated[int, Field(ge=1, le=31)] | None = None
-    normalize: bool | None = None
-    hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _options_of_kind(self) -> FeatureStep:
-        given = [n for n in ("degree", "normalize", "hash_bits") if getattr(self, n) is not None]
-        if given and self.kind != "weighted-degree":
-            raise ValueError(f"{self.kind} has no {', '.join(given)}")
-        return self
-
-    @property
-    def strings(self) -> bool:
-        """Whether it takes strings of letters."""
-        return self.kind in ("one-hot", "weighted-degree")
 
 
 class TrainSpec(Base):

@@ -1,6 +1,6 @@
 """What a fit does: split, features, choice of parameters, fit, score, time.
 
-`fit_cell` computes a fit, `score_candidates` one fold of the search before it. Neither knows experiment files or folders.
+`fit_cell` computes a fit, `score_candidates` one fold of the search before it; neither knows experiment files.
 """
 
 from __future__ import annotations

@@ -309,7 +309,8 @@ class _CellMaker:
         return DatasetRef(dataset.id, dataset.options, self.fingerprint)
 
     def _features(self) -> Features | None:
-        return None if self.place.features == "none" else Features(self.place.features)
+        step = self.place.features
+        return None if step.kind == "none" else Features(**step.model_dump())
 
     def _code(self, method: Method) -> dict[str, str]:
         classes = tuple(class_paths({"estimator": method.estimator, "params": method.params}))

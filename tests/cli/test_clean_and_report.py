@@ -169,7 +169,7 @@ def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_pat
     (tmp_path / "file").write_text("")
     refused = mtlrun("report", "all", "--format", "md", "--out", "file/summary.md")
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("error: cannot write into file/summary.md: "), refused.stderr
+    assert "file/summary.md: " in refused.stderr
     assert "Print it instead: --format md" in refused.stderr
 
 

@@ -104,7 +104,7 @@ def test_errors_end_with_2(trained, tmp_path):
         (["predict", MODEL, "digits"], "data set digits has 64 features, the model 5"),
         (["predict", STRINGS, "new.fa"], "say --task NAME"),
         (["predict", STRINGS, "other.csv"], "other.csv: unknown task of the model in row 1: 'horse'"),
-        (["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"], "cannot be written"),
+        (["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"], "cannot write narrow.csv/x.csv"),
     ]
     for args, text in cases:
         result = trained(*args)

@@ -204,7 +204,7 @@ def test_truncated_gzip(own_set):
     text = own_set.error("csv", {"t.csv.gz": packed}, {"target": "y"}, task_type="regression")
     assert text == (
         "t.csv.gz: the file is truncated (the compressed data end too early)\n"
-        "Delete it and fetch it again, or put a good copy in its place."
+        "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
     )
 
 

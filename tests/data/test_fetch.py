@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, UserError
 from mtlrun.data.cards import Card, FileSpec, Source, Url
 from mtlrun.data.fetch import download, fetch_dataset, fetch_file, missing_files
 
@@ -337,5 +337,5 @@ def test_interruption_by_the_user_leaves_no_half_file(tmp_path: Path, server: Se
 
 def test_unwritable_directory(tmp_path: Path, server: Server) -> None:
     (tmp_path / "f").write_text("in the way")
-    text = failure(tmp_path, server.url("/x", serve(CONTENT)))
-    assert "cannot write" in text
+    with pytest.raises(UserError, match=r"(?s)cannot write .*--data-dir"):
+        fetch(tmp_path, server.url("/x", serve(CONTENT)))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, UserError
 from mtlrun.data import files
 from mtlrun.data.cards import Archive, Card, FileSpec, Source
 from mtlrun.data.files import DataFile, data_directory, verify_file, verify_files
@@ -112,7 +112,7 @@ def test_flipped_byte_shows_both_hashes(tmp_path: Path) -> None:
     )
 
 
-AGAIN = "\nDelete it and fetch it again, or put a good copy in its place."
+AGAIN = "\nPut a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_add_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("in the way")
     given = tmp_path / "a.txt"
     given.write_bytes(CONTENT)
-    with pytest.raises(DataError, match="cannot write the file"):
+    with pytest.raises(UserError, match="cannot write"):
         add_file(make_card(), given, tmp_path)
 
 
@@ -287,6 +287,6 @@ def test_a_failed_copy_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     given = tmp_path / "a.txt"
     given.write_bytes(CONTENT)
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match="No space left on device"):
+    with pytest.raises(UserError, match="No space left on device"):
         add_file(make_card(), given, tmp_path)
     assert list((tmp_path / "f").iterdir()) == []

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -70,11 +69,8 @@ print(json.dumps({"first": first, "second": start(), "table": (folder / "table.c
 """
 
 
-def works(*command):
-    return shutil.which(command[0]) and subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def without_privileges():
+@pytest.fixture
+def without_privileges(works):
     """Return what has to stand before a command so that permissions count for it."""
     if os.geteuid():
         return []
@@ -84,31 +80,24 @@ def without_privileges():
     return drop
 
 
-def own_mounts():
-    """Return what has to stand before a command so that it may mount, seen by nobody else."""
-    for command in (["unshare", "-m"], ["unshare", "-Urm"]):
-        if works(*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"):
-            return command
-    pytest.skip("no mount namespaces here: no disk can be made that is full")
-
-
 FAULTS = {
-    "disk full": ("No space left on device", own_mounts),
-    "file too large": ("File too large", list),
-    "read-only": ("Permission denied", without_privileges),
-    "permission lost": ("Permission denied", without_privileges),
+    "disk full": ("No space left on device", "own_mounts"),
+    "file too large": ("File too large", None),
+    "read-only": ("Permission denied", "without_privileges"),
+    "permission lost": ("Permission denied", "without_privileges"),
 }
 
 
 @pytest.mark.skipif(os.name != "posix", reason="faults of POSIX systems")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(lab, fault):
-    message, prefix = FAULTS[fault]
+def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(lab, fault, request):
+    message, needed = FAULTS[fault]
+    prefix = request.getfixturevalue(needed) if needed else []
     lab.write(lab.tiny.replace("trials: 2", "trials: 4"))
     script = lab.root / "script.py"
     script.write_text(SCRIPT)
     paths = os.pathsep.join([str(lab.root), *(p for p in sys.path if p)])
-    command = [*prefix(), sys.executable, str(script), fault, str(lab.root / "disk")]
+    command = [*prefix, sys.executable, str(script), fault, str(lab.root / "disk")]
     environment = {**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"}
     done = subprocess.run(command, cwd=lab.root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,164 @@
+"""A disk that is full is named, with the place and a remedy; files that are read are not blamed for it."""
+
+import hashlib
+import http.server
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+CARD = """\
+id: mine
+title: My set
+task_type: regression
+design: ragged
+reader: {{name: table, options: {{data: t.csv, target: y, task: task}}}}
+folder: full
+files: [{{name: t.csv, sha256: {sha}, bytes: {size}}}]
+licence: free
+citation: nobody
+"""
+TRAIN = """\
+schema: 1
+kind: train
+id: train/wide
+dataset: {id: simulated-rmtl, n: 60, d: 3000, m: 10}
+method: IndependentRidge
+split: {kind: random, train: 0.5}
+metrics: [auc]
+"""
+NO_SPACE = "No space left on device"
+
+
+@pytest.fixture
+def on_full_disk(tmp_path, environment, own_mounts):
+    """Run a command with a disk of `size` kB mounted at `full`; return how it went and what lies on the disk."""
+    (tmp_path / "full").mkdir()
+
+    def run(size, *words):
+        script = f'mount -t tmpfs -o size={size}k tmpfs full && "$@"; code=$?; find full -type f; exit $code'
+        command = [*own_mounts, "sh", "-c", script, "sh", sys.executable, "-m", "mtlrun", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return done, [line for line in done.stdout.splitlines() if line.startswith("full/")]
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of 1 MB, most of it in a column that is no feature."""
+    rng = np.random.default_rng(0)
+    rows = 400
+    frame = pd.DataFrame({"task": np.arange(rows) % 4, "x": rng.normal(size=rows), "y": rng.normal(size=rows)})
+    frame["note"] = [f"{k} " * 600 for k in range(rows)]
+    path = tmp_path / "grades.csv"
+    frame.to_csv(path, index=False)
+    content = path.read_bytes()
+    (tmp_path / "cards").mkdir()
+    card = CARD.format(sha=hashlib.sha256(content).hexdigest(), size=len(content))
+    (tmp_path / "cards" / "mine.yaml").write_text(card)
+    return path
+
+
+@pytest.fixture
+def address(table, monkeypatch):
+    """Address of a server of the table on this machine."""
+    content = table.read_bytes()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *words):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/t.csv"
+        server.shutdown()
+
+
+def assert_told(done, place, remedy):
+    assert done.returncode == 2, done.stderr
+    line, rest = done.stderr[done.stderr.index("error:") :].split("\n", 1)
+    assert place in line
+    assert NO_SPACE in line
+    assert "grades.csv" not in line
+    assert remedy in rest
+    assert "Traceback" not in done.stderr
+
+
+def test_compare(on_full_disk, table):
+    before = table.read_bytes()
+    words = ("--target", "y", "--task-column", "task", "--drop", "note")
+    fast = ("--methods", "JointFeatureMTL", "--splits", "1", "-q")
+    done, _ = on_full_disk(600, "compare", "grades.csv", *words, *fast, "-o", "full")
+    assert_told(done, "full/compare/grades", "folder")
+    assert table.read_bytes() == before
+
+
+def test_train(on_full_disk, tmp_path):
+    (tmp_path / "wide.yaml").write_text(TRAIN)
+    done, files = on_full_disk(200, "train", "wide.yaml", "-q", "-o", "full")
+    assert_told(done, "full/train/wide", "--output")
+    assert not [name for name in files if name.endswith((".tmp", "model.json"))]
+
+
+def test_predict(on_full_disk, shell, tmp_path):
+    (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
+    assert shell("train", "wide.yaml", "-q").returncode == 0
+    rows = np.random.default_rng(0).normal(size=(5000, 3))
+    np.savetxt(tmp_path / "new.csv", rows, delimiter=",")
+    done, files = on_full_disk(200, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv")
+    assert_told(done, "full/out.csv", "--output")
+    assert not files
+
+
+def test_data_add(on_full_disk, table):
+    done, files = on_full_disk(400, "data", "add", "mine", "grades.csv", "--data-dir", ".")
+    assert_told(done, "full/t.csv", "--data-dir")
+    assert not files
+
+
+def test_data_fetch(on_full_disk, table, address):
+    done, files = on_full_disk(400, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
+    assert_told(done, "full/", "--data-dir")
+    assert "full/t.csv" not in files
+
+
+def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
+    """The download fits, what is made of it does not."""
+    done, files = on_full_disk(1600, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
+    assert_told(done, "full/t.csv", "--data-dir")
+    assert not files
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read is made with /proc")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "grades.csv", "--target", "y", "--task-column", "task"),
+        ("data", "add", "mine", "grades.csv", "--data-dir", "."),
+        ("predict", "results/runs/train/wide", "grades.csv"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_file_that_cannot_be_read_is_named_and_not_to_be_deleted(mtlrun, table, tmp_path, words):
+    """The other way round: an error of the disk from which is read."""
+    if words[0] == "predict":
+        (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
+        assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
+    table.unlink()
+    table.symlink_to("/proc/self/mem")
+    result = mtlrun(*words)
+    assert result.exit_code == 2
+    assert "grades.csv" in result.stderr
+    assert "Input/output error" in result.stderr
+    assert "elete" not in result.stderr
+    assert table.is_symlink()
