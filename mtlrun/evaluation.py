@@ -50,19 +50,23 @@ class Part:
     one_class : ndarray of bool, shape (n_tasks,)
         Tasks whose training labels are all the same; False throughout for regression.
     variance : ndarray of shape (n_tasks,)
-        Of all rows of every task, training and test; NaN where labels are no numbers.
+        Of all rows of every task, training and test; NaN where labels are not numbers.
+    test_rows : ndarray of int
+        Of the test part, in the data set.
     """
 
     train: Dataset
     test: Dataset
     one_class: np.ndarray
     variance: np.ndarray
+    test_rows: np.ndarray
 
     @classmethod
     def of(cls, dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Part:
         """Take rows of a data set."""
         part = dataset.subset(train)
-        return cls(part, dataset.subset(test), _one_class(part), _variances(dataset, np.union1d(train, test)))
+        rows = np.union1d(train, test)
+        return cls(part, dataset.subset(test), _one_class(part), _variances(dataset, rows), test)
 
     def fit(self, estimator: Any) -> Any:
         """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""

@@ -27,19 +27,28 @@ def clean(
     Only what mtlrun wrote is deleted: a folder in which other files lie stays, with them.
     """
     from mtlrun.cli.ask import confirm
-    from mtlrun.experiments.removal import refuse_busy
+    from mtlrun.runs.clean import cells_of, delete_runs, refuse_busy
 
     folders = _runs(_below(target, output_dir), profile)
     if not folders:
         say("nothing to delete")
         return
+    refuse_busy(output_dir)
     for folder in folders:
-        refuse_busy(folder)
-        say(f"{folder}: {len(list((folder / 'cells').glob('*.json')))} cells")
+        n = cells_of(folder, output_dir)
+        say(f"{folder}: {n} cell{'s' * (n != 1)}")
     runs = f"{len(folders)} run{'s' * (len(folders) > 1)}"
     confirm(f"Delete {runs}?", yes=yes, doing="deleted")
+    try:
+        kept = delete_runs(folders, output_dir)
+    except OSError as error:
+        message = f"cannot delete {error.filename or output_dir}: {error.strerror or error}"
+        raise UserError(message, "Change the permissions and run the same command again.") from error
     for folder in folders:
-        _delete(folder, output_dir)
+        if folder in kept:
+            say(f"{folder} is kept: it holds files that mtlrun did not write", error=True)
+        else:
+            _drop_empty_parents(folder, output_dir)
     say(f"deleted {runs}")
 
 
@@ -58,7 +67,7 @@ def _below(target: str | None, output_dir: Path) -> list[Path]:
 
 def _runs(folders: list[Path], profile: str | None) -> list[Path]:
     """Return those that are folders of runs; the others are left alone, with the reason."""
-    from mtlrun.experiments.removal import why_no_run
+    from mtlrun.runs.clean import why_no_run
 
     runs = []
     for folder in folders:
@@ -69,20 +78,6 @@ def _runs(folders: list[Path], profile: str | None) -> list[Path]:
         else:
             say(f"left alone: {why}", error=True)
     return runs
-
-
-def _delete(folder: Path, output_dir: Path) -> None:
-    from mtlrun.experiments.removal import delete_run
-
-    try:
-        gone = delete_run(folder)
-    except OSError as error:
-        message = f"cannot delete {error.filename or folder}: {error.strerror or error}"
-        raise UserError(message, "Change the permissions and run the same command again.") from error
-    if gone:
-        _drop_empty_parents(folder, output_dir)
-    else:
-        say(f"{folder} is kept: it holds files that mtlrun did not write", error=True)
 
 
 def _drop_empty_parents(folder: Path, stop: Path) -> None:

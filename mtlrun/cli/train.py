@@ -28,6 +28,7 @@ def train(
     overrides: options.Overrides = None,
     seed: options.Seed = None,
     data_dir: options.DataDir = None,
+    jobs: options.Jobs = 1,
     force: Force = False,
     yes: options.Yes = False,
     output_dir: options.Output = OUTPUT_DEFAULT,
@@ -40,13 +41,13 @@ def train(
 
     training = load_training(config, overrides=overrides or (), seed=seed, data_dir=data_dir)
     ensure_data(training, data_dir, yes=yes)
-    from mtlrun.experiments.training import train as fit
+    from mtlrun.runs.progress import make_progress
+    from mtlrun.runs.train import train as fit
 
-    def progress(text: str) -> None:
-        if not quiet:
-            say(text, error=True)
-
-    outcome = fit(training, output=output_dir, data_dir=data_dir, force=force, say=progress)
+    progress = make_progress(quiet=quiet)
+    outcome = fit(training, output=output_dir, data_dir=data_dir, jobs=jobs, force=force, progress=progress)
+    if outcome.up_to_date:
+        say("up to date: the model is the one that this file makes")
     for line in summary(outcome.result):
         say(line)
     say(f"written: {outcome.folder}")

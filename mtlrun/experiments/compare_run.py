@@ -12,10 +12,10 @@ import numpy as np
 
 from mtlrun.core.errors import ConfigError, DataError, shorten
 from mtlrun.core.records import OK
+from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import GROUP, TIME
 from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
-from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec

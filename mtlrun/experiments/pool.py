@@ -205,10 +205,8 @@ def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 
 def _import_all() -> None:
-    import mtlrun.experiments.evaluate
-    import mtlrun.experiments.measuring
-    import mtlrun.experiments.selection
-    import mtlrun.experiments.training  # noqa: F401
+    import mtlrun.runs.fit
+    import mtlrun.runs.measure  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
 from mtlrun.core.records import jsonable, write_atomic, writing
+from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.pertask import takes_task_id
@@ -21,7 +22,6 @@ from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
 from mtlrun.experiments.featuresteps import with_features
 from mtlrun.experiments.folders import check_folder
-from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.methods import complete, resolved, with_params
 from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv

@@ -18,12 +18,14 @@ from mtlrun.experiments.layers import Layers, Origin
 from mtlrun.experiments.schema import (
     Base,
     DatasetSpec,
+    ExperimentSpec,
     FeatureStep,
     Selection,
     Split,
     Values,
     experiment_id,
 )
+from mtlrun.experiments.spec import FULL, Experiment
 
 KIND = "train"
 #: Keys that an override may not touch.
@@ -108,6 +110,22 @@ class Training:
     def id(self) -> str:
         """``<paper>/<artefact>``, where results go below the output folder."""
         return self.spec.id
+
+
+def experiment_of(training: Training) -> Experiment:
+    """Return a training file as an experiment of one data set, one method and one split: what is planned and run."""
+    config = training.config
+    method = config["method"]
+    data = {
+        **{name: config[name] for name in ("id", "split", "metrics", "average", "seed")},
+        **{name: config[name] for name in ("features", "selection") if name in config},
+        "schema": 1,
+        "title": training.spec.title or training.id,
+        "datasets": [config["dataset"]],
+        "methods": [{"label": method["estimator"], **method}],
+    }
+    spec = ExperimentSpec.model_validate(data)
+    return Experiment(spec, config, FULL, (FULL,), (), {}, training.source, ())
 
 
 def load_training(

@@ -18,6 +18,7 @@ from sklearn.model_selection import GroupKFold
 
 from mtlrun.core.errors import DataError, MtlrunError
 from mtlrun.core.metrics import Metric, average, get_metric, labels_from_scores
+from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.data.makers import paper_partition
@@ -30,7 +31,6 @@ from mtlrun.data.splitters import (
     random_split,
     time_folds,
 )
-from mtlrun.experiments.keys import derive_seed
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "average_precision")

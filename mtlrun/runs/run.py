@@ -110,9 +110,15 @@ def run(
     OSError
         If the folders cannot be written.
     """
-    pool = Pool(jobs, backend, scheduler, plan.limit)
-    runner = Runner(plan, plan.store(), pool, progress or Silent(), force, fail_fast)
-    return runner.run()
+    return Runner.of(
+        plan,
+        jobs=jobs,
+        backend=backend,
+        scheduler=scheduler,
+        force=force,
+        fail_fast=fail_fast,
+        progress=progress,
+    ).run()
 
 
 def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:
@@ -151,13 +157,18 @@ def _loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> 
 def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
     """Return the cells of the table and the folds of searches to compute, every key once."""
 
-    def is_open(cell: Cell) -> bool:
-        record = None if force else store.load(cell.key)
-        return record is None or not settled(record, plan.limit)
+    cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
+    return cells, _missing((fold for cell in cells for fold in cell.folds), store, plan.limit, force)
 
-    cells = {row.cell.key: row.cell for row in plan.wanted if is_open(row.cell)}
-    folds = {fold.key: fold for cell in cells.values() for fold in cell.folds if is_open(fold)}
-    return list(cells.values()), list(folds.values())
+
+def _missing(cells: Iterable[Cell], store: Store, limit: float | None, force: bool) -> list[Cell]:
+    """Return the cells that have to be computed, every key once."""
+
+    def done(key: str) -> bool:
+        record = store.load(key)
+        return record is not None and settled(record, limit)
+
+    return [cell for key, cell in {cell.key: cell for cell in cells}.items() if force or not done(key)]
 
 
 class _Stop(Exception):
@@ -184,6 +195,33 @@ class Runner:
         self.before = self.store.stamps()
         self.timing = TimingLock(self.progress.message)
         self.choices: dict[str, dict[str, Any]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        *,
+        jobs: int = 1,
+        backend: str | None = None,
+        scheduler: str | None = None,
+        force: bool = False,
+        fail_fast: bool = False,
+        progress: Progress | None = None,
+    ) -> Runner:
+        """Return the runner of a plan; parameters and errors are those of `run`."""
+        pool = Pool(jobs, backend, scheduler, plan.limit)
+        return cls(plan, plan.store(), pool, progress or Silent(), force, fail_fast)
+
+    @contextlib.contextmanager
+    def working(self, total: int) -> Iterator[None]:
+        """Show progress on so many cells, and let go of all locks at the end."""
+        try:
+            self.progress.start(total)
+            yield
+        finally:
+            self.timing.release()
+            self.store.locks.release_all()
+            self.progress.stop()
 
     def run(self) -> RunSummary:
         """Do everything; see `run`."""
@@ -230,25 +268,41 @@ class Runner:
     def _work(self, cells: list[Cell], folds: list[Cell]) -> bool:
         """Compute the cells; return whether Ctrl-C ended the work."""
         entry = self._provenance()
-        try:
-            self.progress.start(len(folds) + len(cells))
-            self.store.append_provenance(entry)
-            self._compute(folds, self.pool)
-            ready = self._with_choice(cells)
-            self._compute([cell for cell in ready if not cell.timed], self.pool)
-            self._compute([cell for cell in ready if cell.timed], Pool(seconds=self.plan.limit))
-        except KeyboardInterrupt:
-            return True
-        except _Stop:
-            self._fail_with_search(cells)
-            return False
-        finally:
-            self.timing.release()
-            self.store.locks.release_all()
-            self.progress.stop()
-            if self.computed:
-                self.store.append_provenance({**entry, **_end(self.computed)})
+        with self.working(len(folds) + len(cells)):
+            try:
+                self.store.append_provenance(entry)
+                lost = {record.key for record in self.search(cells)}
+                ready = [cell for cell in cells if cell.key not in lost]
+                self._compute([cell for cell in ready if not cell.timed], self.pool)
+                self._compute([cell for cell in ready if cell.timed], Pool(seconds=self.plan.limit))
+            except KeyboardInterrupt:
+                return True
+            except _Stop:
+                self._fail_with_search(cells)
+            finally:
+                if self.computed:
+                    self.store.append_provenance({**entry, **_end(self.computed)})
         return False
+
+    def search(self, cells: list[Cell]) -> list[Record]:
+        """Compute the folds that are missing and choose the parameters of cells (`choices`).
+
+        Returns
+        -------
+        list of Record
+            Of the cells that cannot be computed, because their search failed.
+        """
+        self._compute(
+            _missing((fold for cell in cells for fold in cell.folds), self.store, self.plan.limit, self.force),
+            self.pool,
+        )
+        return self._choose_all(cells)
+
+    def finish_fit(self, cell: Cell, record: Record) -> Record:
+        """Add its search to the record of a fit that was computed in this process, write it and return it."""
+        record = self._complete(cell, record, self.pool)
+        self.store.save(record)
+        return record
 
     def _compute(self, cells: list[Cell], pool: Pool) -> None:
         """Compute cells; those that other processes hold are waited for."""
@@ -324,6 +378,10 @@ class Runner:
             record, scores = outcome.value
             if scores is not None:  # written before the record: a finished cell has them
                 record.result["predictions"] = self.store.save_scores(cell.key, scores)
+        return self._complete(cell, record, pool)
+
+    def _complete(self, cell: Cell, record: Record, pool: Pool) -> Record:
+        """Add to a record what the runner knows: whether it was computed alone, and the search before it."""
         if cell.family != FOLD:
             alone = pool.serial and not self.store.locks.others()
             record.environment["serial"] = alone and not (cell.timed and self._disturbed(cell))
@@ -347,16 +405,16 @@ class Runner:
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
 
-    def _with_choice(self, cells: list[Cell]) -> list[Cell]:
+    def _choose_all(self, cells: list[Cell]) -> list[Record]:
         """Choose the parameters of cells from their folds; cells whose search failed become failed records."""
-        ready = []
+        lost = []
         for cell in cells:
             failed = self._choose(cell)
-            if failed is None:
-                ready.append(cell)
-            elif self._claim(cell, []):
-                self._finish(cell, failed)
-        return ready
+            if failed is not None:
+                lost.append(failed)
+                if self._claim(cell, []):
+                    self._finish(cell, failed)
+        return lost
 
     def _choose(self, cell: Cell) -> Record | None:
         """Note the choice of a cell; return its record when there is none."""
@@ -382,7 +440,7 @@ class Runner:
         """Make the failed search that ended the work a row of the table: its cells have failed with it."""
         failed = {key for key, status in self.computed.items() if status not in DONE}
         self.fail_fast = False
-        self._with_choice([cell for cell in cells if failed & {fold.key for fold in cell.folds}])
+        self._choose_all([cell for cell in cells if failed & {fold.key for fold in cell.folds}])
 
     def _name(self, cell: Cell) -> str:
         return self.plan.names.get(cell.key, cell.key[:16])

@@ -1,0 +1,277 @@
+"""``mtlrun train``: choose parameters inside the training rows, fit, score the test rows, save what came out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from mtlrun.core.errors import ConfigError, DataError, UserError
+from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
+from mtlrun.estimators.pertask import PerTask, takes_task_id
+from mtlrun.estimators.registry import build
+from mtlrun.evaluation import Part
+from mtlrun.experiments.folders import check_folder
+from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
+from mtlrun.experiments.predictions import predictions_table, to_csv
+from mtlrun.experiments.trainspec import Training, experiment_of
+from mtlrun.record import Record
+from mtlrun.runs.cell import Cell, with_params
+from mtlrun.runs.fit import Fitted, fit_cell, with_features
+from mtlrun.runs.plan import plan
+from mtlrun.runs.progress import Progress, Silent
+from mtlrun.runs.run import Runner
+
+METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training did.
+
+    Attributes
+    ----------
+    folder : Path
+        With ``model.skops``, ``model.json``, ``coefficients.npz`` (linear models), ``metrics.json``,
+        ``predictions.csv`` (of the test rows) and ``config.json``.
+    result : dict
+        Content of ``metrics.json``: ``params, metrics, per_task, counts, seconds, solver, selection`` ...
+    up_to_date : bool
+        Whether the model was there already.
+    """
+
+    folder: Path
+    result: dict[str, Any]
+    up_to_date: bool = False
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, what `metrics.json` says of it, and the predictions of the test rows as CSV."""
+
+    model: Model
+    result: dict[str, Any]
+    predictions: str
+
+
+def train(
+    training: Training,
+    *,
+    output: Path,
+    data_dir: Path | None = None,
+    jobs: int = 1,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Train, evaluate and save a model.
+
+    Searches and the fit on the training rows are cells of ``<output>/cells``: a training that was stopped goes on where
+    it was, and an experiment or a comparison with the same cell shares its number.
+
+    Parameters
+    ----------
+    training : Training
+    output : Path
+        The results lie in ``<output>/<id>``.
+    data_dir : Path, optional
+    jobs : int, default 1
+        Processes for the search.
+    force : bool
+        Compute everything again, and replace a model of another configuration in that folder.
+    progress : Progress, optional
+        Default: silent.
+
+    Raises
+    ------
+    ConfigError
+        If the method cannot be made or fitted as the file says, or the features do not go with the data.
+    DataError
+        If the data are missing or damaged.
+    UserError
+        If the folder holds a model of another configuration.
+    """
+    folder = output / training.id
+    progress = progress or Silent()
+    _check_folder(folder, training, force)
+    made = plan(experiment_of(training), data_dir=data_dir, output=output)
+    cell = made.rows[0].cell
+    if not force and (result := _up_to_date(folder, training, cell)) is not None:
+        return Outcome(folder, result, up_to_date=True)
+    dataset = load_dataset(training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options)
+    check_training(training, dataset)
+    trained = fit_training(training, cell, dataset, Runner.of(made, jobs=jobs, force=force, progress=progress))
+    save_training(trained, folder)
+    return Outcome(folder, trained.result)
+
+
+def fit_training(training: Training, cell: Cell, dataset: Dataset, runner: Runner) -> Trained:
+    """Train and evaluate the model of a cell on a data set that is at hand; see `train`.
+
+    Raises
+    ------
+    ConfigError
+        If the method cannot be fitted as the file says, or no candidate of its grid has a score.
+    """
+    spec, say = training.spec, runner.progress.message
+    with runner.working(len(cell.folds)):
+        lost = runner.search([cell])
+    if lost:
+        raise ConfigError(f"{training.source}: {spec.method.estimator}: {lost[0].error}")
+    choice = runner.choices.get(cell.key, {})
+    chosen = choice.get("chosen") or {}
+    say(f"fitting {spec.method.estimator}" + "".join(f" {name}={value}" for name, value in chosen.items()))
+    try:
+        fitted = fit_cell(cell, dataset, chosen)
+        record = runner.finish_fit(cell, fitted.record)
+        say(
+            f"{spec.dataset.name}: {dataset.n_samples} rows ({fitted.part.train.n_samples} for training, "
+            f"{fitted.part.test.n_samples} for test), {dataset.n_features} features, {dataset.n_tasks} tasks"
+        )
+        predictions = _test_predictions(cell, dataset, fitted)
+        model, step = fitted.model, fitted.step
+        if spec.refit:
+            say("fitting again on all rows")
+            rows = np.arange(dataset.n_samples)
+            whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
+            params = with_params(cell.method.params, chosen)
+            model = whole.fit(build({"estimator": cell.method.estimator, "params": params}))
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
+    result = _result(training, record)
+    return Trained(Model(model, step, _facts(training, cell, dataset, model, result)), result, predictions)
+
+
+def check_training(training: Training, dataset: Dataset) -> None:
+    """Refuse features that do not go with the data, and estimators that cannot take its classes.
+
+    Raises
+    ------
+    ConfigError
+        Names the remedy.
+    """
+    spec, features, method = training.spec, training.spec.features, training.spec.method
+    kind = None if features is None or features.kind == "none" else features.kind
+    gaps = dataset.X.dtype.kind == "f" and bool(np.isnan(getattr(dataset.X, "data", dataset.X)).any())
+    if (dataset.categories or gaps) and kind != "table":
+        raise ConfigError(f"{spec.id}: {dataset.id} has words or empty cells", "Add the line: features: table")
+    if kind is None and dataset.strings and ":" not in method.estimator and "features" not in method.params:
+        raise ConfigError(f"{spec.id}: {dataset.id} holds strings of letters", "Add the line: features: one-hot")
+    if kind is not None and features is not None and dataset.strings != features.strings:
+        what = "strings of letters" if dataset.strings else "numbers"
+        raise ConfigError(f"{spec.id}: features: {kind} does not go with {dataset.id}, which holds {what}")
+    if dataset.task_type == "multiclass":
+        estimator = build({"estimator": method.estimator, "params": method.params})
+        if takes_task_id(estimator) or not is_classifier(estimator):
+            raise ConfigError(
+                f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, {method.estimator} takes tasks of two",
+                f"Make tasks of the classes: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
+            )
+
+
+def save_training(trained: Trained, folder: Path) -> None:
+    """Write all files, the model last: an interrupted run leaves no model beside the results of another one."""
+    (folder / FACTS).unlink(missing_ok=True)
+    for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
+        write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / PREDICTIONS, trained.predictions)
+    save_model(folder, trained.model)
+
+
+def _check_folder(folder: Path, training: Training, force: bool) -> None:
+    check_folder(folder)
+    if force or not (folder / FACTS).exists():
+        return
+    try:
+        before = read_facts(folder).get("config")
+    except DataError as error:
+        raise UserError(f"{error.message}", "Say --force to replace it.") from None
+    if before != jsonable(training.config):
+        raise UserError(
+            f"{folder} holds a model of another configuration",
+            "Say --force to replace it, choose another --output, or give this one another id.",
+        )
+
+
+def _up_to_date(folder: Path, training: Training, cell: Cell) -> dict[str, Any] | None:
+    """Return the results in a folder, None unless they are those of the cell and all files are there."""
+    try:
+        facts = read_facts(folder)
+        result = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    except (DataError, OSError, ValueError):
+        return None
+    same = facts.get("cell") == cell.key and facts.get("refit") == training.spec.refit
+    whole = all((folder / name).is_file() for name in (PREDICTIONS, CONFIG, *facts["files"]))
+    return result if same and whole and isinstance(result, dict) else None
+
+
+def _result(training: Training, record: Record) -> dict[str, Any]:
+    """Return the content of `metrics.json`."""
+    names = ("status", "params", "metrics", "per_task", "counts", "seconds", "solver", "environment", "log")
+    known = asdict(record)
+    head = {"schema": SCHEMA, "id": training.id, "dataset": training.spec.dataset.name}
+    more = {"selection": record.selection, "refit": training.spec.refit, "cell": record.key}
+    return {**head, "method": training.spec.method.estimator, **{name: known[name] for name in names}, **more}
+
+
+def _facts(
+    training: Training, cell: Cell, dataset: Dataset, estimator: Any, result: Mapping[str, Any]
+) -> dict[str, Any]:
+    features = training.spec.features
+    design = "ragged" if dataset.task_id is not None else "shared" if dataset.y.ndim == 2 else "single"
+    return {
+        "name": training.id,
+        "cell": cell.key,
+        "refit": training.spec.refit,
+        "task_type": dataset.task_type,
+        "design": design,
+        "tasks": dataset.tasks,
+        "input": {
+            "n_features": dataset.n_features,
+            "names": dataset.features,
+            "strings": dataset.strings,
+            "categories": dataset.categories,
+            "task_column": dataset.options.get("task"),
+            "table": features is not None and features.kind == "table",
+        },
+        "estimator": {
+            "name": training.spec.method.estimator,
+            "class": cell.method.estimator,
+            "per_task": isinstance(estimator, PerTask),
+            "params": result["params"],
+        },
+        "dataset": {
+            "id": dataset.id,
+            "options": training.spec.dataset.options,
+            "fingerprint": dataset.fingerprint,
+            "simulated": dataset.simulated,
+        },
+        "metrics": result["metrics"],
+        "config": training.config,
+    }
+
+
+def _test_predictions(cell: Cell, dataset: Dataset, fitted: Fitted) -> str:
+    """Return the predictions of the test rows as CSV; those of a shared design are scores, without the targets."""
+    test, flat = fitted.part.test, fitted.part.test.y.ndim == 1
+    labels = None
+    if flat and test.task_type != "regression":
+        labels = predict_labels(fitted.model, test.X, test.task_id)
+    return to_csv(
+        predictions_table(
+            fitted.scores,
+            task_type=test.task_type,
+            tasks=test.tasks,
+            rows=fitted.part.test_rows,
+            task_id=test.task_id,
+            labels=labels,
+            targets=test.y if flat else None,
+        )
+    )
