@@ -82,6 +82,7 @@ def _runs(folders: list[Path], profile: str | None) -> list[Path]:
 
 def _drop_empty_parents(folder: Path, stop: Path) -> None:
     for parent in folder.parents:
-        if parent in (stop, *stop.parents) or any(parent.iterdir()):
+        if parent in (stop, *stop.parents) or (parent.exists() and any(parent.iterdir())):
             return
-        parent.rmdir()
+        if parent.exists():
+            parent.rmdir()

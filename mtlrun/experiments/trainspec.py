@@ -116,7 +116,7 @@ def experiment_of(training: Training) -> Experiment:
     """Return a training file as an experiment of one data set, one method and one split: what is planned and run."""
     config = training.config
     method = config["method"]
-    data = {
+    data: dict[str, Any] = {
         **{name: config[name] for name in ("id", "split", "metrics", "average", "seed")},
         **{name: config[name] for name in ("features", "selection") if name in config},
         "schema": 1,

@@ -150,9 +150,14 @@ def cost_section(run: Run) -> Section:
     return section
 
 
-def computing_seconds(run: Run) -> float:
-    """Return the seconds that cells and parameter searches took; a search that several methods share counts once."""
-    return math.fsum(map(_total_seconds, (run.cells[key] for key in sorted(run.cells)))) + _search_seconds(run)
+def computing_seconds(*runs: Run) -> float:
+    """Return the seconds that cells and parameter searches took; what several methods or runs share counts once."""
+    spent: dict[str, float] = {}
+    for run in runs:
+        spent |= {key: _total_seconds(record) for key, record in run.cells.items()}
+        for key, record in run.selections.items():
+            spent[f"search {key}"] = float(record.selection.get("seconds") or 0)
+    return math.fsum(spent[key] for key in sorted(spent))
 
 
 def _search_seconds(run: Run) -> float:

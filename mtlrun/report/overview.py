@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mtlrun.core.errors import DataError
+from mtlrun.report.account import computing_seconds
 from mtlrun.report.build import Report, build_report
 from mtlrun.report.checks import NOT_TESTABLE, VERDICTS
 from mtlrun.report.claims import ClaimVerdict
@@ -326,7 +326,7 @@ def _cells_text(entries: Sequence[Entry]) -> str:
 
 
 def _seconds(entries: Sequence[Entry]) -> float:
-    return math.fsum(entry.report.seconds for entry in entries)
+    return computing_seconds(*(entry.report.run for entry in entries))
 
 
 def _decisive(

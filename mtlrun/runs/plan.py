@@ -246,7 +246,7 @@ class _CellMaker:
     def fit(self, method: MethodSpec, trial: int) -> Cell:
         """Return the cell that fits, times and scores."""
         spec, place = self.experiment.spec, self.place
-        timing = spec.timing and Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup)
+        timing = Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup) if spec.timing else None
         assert place.split is not None  # only measures have none
         kfold = place.split.kind == "kfold"  # the trials are the folds of one partition
         split = place.split.model_dump(exclude={"trials"})

@@ -76,20 +76,20 @@ def test_clean_deletes_only_what_mtlrun_wrote(mtlrun, two_runs, tmp_path):
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).write_text("mine")
     elsewhere.write_text("mine")
-    (run / "cells" / f"{'a' * 64}.json").symlink_to(elsewhere)
+    (run / "cells.jsonl.gz").unlink()
+    (run / "cells.jsonl.gz").symlink_to(elsewhere)
     (run / f".{socket.gethostname()}-1-abc.tmp").write_text("left by a process that was killed")
-    (run / "cells" / f"{'b' * 64}.lock").write_text("left half-written")
     result = mtlrun("clean", "table.yaml", "--profile", "full", "--yes")
     assert result.exit_code == 0, result.stderr
     assert "full is kept" in result.stderr
-    assert files_below(run) == dict.fromkeys([*mine, f"cells/{'a' * 64}.json"], b"mine")
+    assert files_below(run) == dict.fromkeys([*mine, "cells.jsonl.gz"], b"mine")
     assert elsewhere.read_text() == "mine"
 
 
 @pytest.mark.parametrize("host", [socket.gethostname(), "elsewhere"])
 def test_clean_deletes_nothing_while_a_process_computes(mtlrun, two_runs, host):
     """Neither here nor, as nothing is known about its processes, on another host."""
-    lock = two_runs / "full" / "cells" / f"{'a' * 64}.lock"
+    lock = two_runs.parents[1] / "cells" / f"{'a' * 64}.lock"
     lock.write_text(json.dumps({"pid": os.getpid(), "host": host, "started": ""}))
     before = files_below(two_runs)
     result = mtlrun("clean", "--yes")
@@ -115,7 +115,7 @@ def test_a_run_that_is_being_computed_survives_clean(shell, write_experiment, tm
 def test_clean_takes_over_what_a_killed_process_left(mtlrun, two_runs):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    lock = two_runs / "full" / "cells" / f"{'a' * 64}.lock"
+    lock = two_runs.parents[1] / "cells" / f"{'a' * 64}.lock"
     lock.write_text(json.dumps({"pid": gone.pid, "host": socket.gethostname(), "started": "1"}))
     assert mtlrun("clean", "--yes").exit_code == 0
     assert not two_runs.exists()

@@ -46,7 +46,7 @@ def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
     assert result.stdout.splitlines()[-1] == f"report: {RUN / 'report.md'}"
     assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {"Ridge": "ok", "Pooled": "ok"}
     made = {path.name for path in (tmp_path / RUN).iterdir()}
-    assert {"cells", "run.json", "table.csv", "table.md", "report.md", "report.json", "report.tex"} <= made
+    assert {"cells.jsonl.gz", "run.json", "table.csv", "table.md", "report.md", "report.json", "report.tex"} <= made
 
 
 def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
@@ -65,10 +65,10 @@ def test_a_method_that_raises_is_a_row(mtlrun, write_experiment, tmp_path):
 def test_failed_cells_are_tried_again_and_finished_ones_are_not(mtlrun, write_experiment, tmp_path):
     write_experiment("Broken")
     mtlrun("reproduce", "table.yaml")
-    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / RUN / "cells").glob("*.json")}
+    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "results" / "runs" / "cells").glob("*.json")}
     result = mtlrun("reproduce", "table.yaml")
     assert "rerun simulated-rmtl/Broken/2 trials: failed: ValueError: broken on purpose" in result.stderr
-    after = {p.name: p.stat().st_mtime_ns for p in (tmp_path / RUN / "cells").glob("*.json")}
+    after = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "results" / "runs" / "cells").glob("*.json")}
     assert sum(before[name] != after[name] for name in before) == 2
 
 
@@ -110,7 +110,7 @@ def test_dry_run_computes_nothing(mtlrun, write_experiment, tmp_path):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == "4 of 4 cells and 0 searches to compute; nothing was run"
+    assert result.stdout.splitlines()[-1] == "4 of 4 cells to compute; nothing was run"
     assert not (tmp_path / "results").exists()
     mtlrun("reproduce", "table.yaml")
     assert mtlrun("reproduce", "table.yaml", "-n").stdout == "all 4 cells up to date\n"
@@ -123,7 +123,7 @@ def test_only_a_part_then_the_rest(mtlrun, write_experiment, tmp_path):
     assert "PARTIAL RUN: 2 of 4 cells done, 2 not computed yet." in result.stdout
     assert rows_of(tmp_path)["Pooled"]["status"] == "missing"
     result = mtlrun("reproduce", "table.yaml")
-    assert "2 cells to compute, 2 up to date" in result.stderr
+    assert "2 of 4 cells to compute" in result.stderr
     assert rows_of(tmp_path)["Pooled"]["status"] == "ok"
 
 

@@ -82,7 +82,7 @@ def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
     pages = {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in ("md", "html")}
     again = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     assert "all 4 cells up to date" in again.stderr
-    assert "alpha/raises: 1 cells to compute, 2 up to date" in again.stderr
+    assert "alpha/raises: 1 of 3 cells to compute" in again.stderr
     assert again.exit_code == first.exit_code
     assert {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in pages} == pages
 
@@ -102,18 +102,18 @@ def test_exit_codes_are_those_of_one_experiment(mtlrun, papers, tmp_path):
 
 
 def test_a_mistake_of_ours_in_one_artefact_is_not_the_end(mtlrun, papers, tmp_path, monkeypatch):
-    from mtlrun.experiments import execute
+    from mtlrun.runs import run as runs
 
     papers("alpha/bad")
     papers("beta/good")
-    genuine = execute.run
+    genuine = runs.run
 
     def run(plan, **options):
         if plan.experiment.id == "alpha/bad":
             raise RuntimeError("no one expected this")
         return genuine(plan, **options)
 
-    monkeypatch.setattr(execute, "run", run)
+    monkeypatch.setattr(runs, "run", run)
     result = mtlrun("reproduce", "all", "--profile", "demo")
     assert result.exit_code == 1
     assert summary(tmp_path)["left_out"] == {"alpha/bad": "RuntimeError: no one expected this"}
@@ -149,16 +149,16 @@ def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
     assert lines["beta/lacks"].endswith("left out: to download first: enron.")
     assert lines["beta/other"].endswith("left out: no profile 'demo'; it has quick, full")
     assert "configs/beta/wrong.yaml:1:1: missing key" in lines["beta/wrong"]
-    assert result.stdout.splitlines()[-1].startswith("2 artefacts: 5 of 7 cells and 0 searches to compute")
+    assert result.stdout.splitlines()[-1].startswith("2 artefacts: 5 of 7 cells and 0 folds to compute")
     assert not (tmp_path / RUNS).exists()
 
 
 def test_debug_shows_where_a_mistake_of_ours_happened(mtlrun, papers, monkeypatch):
-    from mtlrun.experiments import execute
+    from mtlrun.runs import run as runs
 
     papers("alpha/bad")
     papers("beta/never")
-    monkeypatch.setattr(execute, "run", lambda plan, **options: {}["no one expected this"])
+    monkeypatch.setattr(runs, "run", lambda plan, **options: {}["no one expected this"])
     result = mtlrun("reproduce", "all", "--profile", "demo", "--debug")
     assert isinstance(result.exception, KeyError)
     assert "beta/never" not in result.output
@@ -203,14 +203,16 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     assert to_compute(plans) == [(6, 0, 0), (0, 0, 4), (2, 0, 0)]
     dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
     assert dry.exit_code == 0
-    assert "alpha/first   demo  0 of 4 cells; 4 copied from artefacts above" in dry.stdout
-    assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 searches to compute; nothing was run"
+    assert "alpha/first   demo  0 of 4 cells; 4 shared with artefacts above" in dry.stdout
+    assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 folds to compute; nothing was run"
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")
-    assert "4 cells copied from alpha/second" in done.stderr
-    runs = {run["id"]: run["seconds"] for run in summary(tmp_path)["runs"]}
-    assert runs["alpha/first"] == 0
-    assert runs["alpha/second"] > 0
+    assert "all 4 cells up to date" in done.stderr
+    made = summary(tmp_path)
+    runs = {run["id"]: run["seconds"] for run in made["runs"]}
+    assert 0 < runs["alpha/first"] < runs["alpha/second"]
+    total = sum(paper["seconds"] for paper in made["papers"])
+    assert total == pytest.approx(runs["alpha/second"] + runs["alpha/alone"])  # shared cells count once
 
 
 def test_interrupt_keeps_everything(papers, tmp_path, environment):
@@ -267,7 +269,7 @@ def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path):
 def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
     claim = "{id: c1, text: All hold, checks: [{kind: value, quantity: mse, of: [Ridge, Pooled], at_least: 0}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
-    mtlrun("reproduce", "all", "--profile", "demo", "--only", "method=Ridge")
+    mtlrun("reproduce", "all", "--profile", "demo", "--only", "method=Ridge", "--seed", "1")
     mtlrun("reproduce", "all", "--profile", "full")
     made = json.loads(mtlrun("report", "all", "--format", "json").stdout)
     assert made["summary"][0] == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.plan import plan
+from mtlrun.runs.plan import plan
 
 LAB = '''
 """Estimators whose behaviour the tests decide."""

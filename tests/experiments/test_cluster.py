@@ -15,11 +15,11 @@ from mtlrun.core.errors import ConfigError
 from mtlrun.core.records import FAILED, OK
 from mtlrun.data import load_dataset
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.plan import plan
+from mtlrun.runs.plan import plan
 from mtlrun.experiments.pool import Pool
-from mtlrun.experiments.store import Store
+from mtlrun.runs.store import Store
 
 distributed = pytest.importorskip("distributed")
 

@@ -7,7 +7,7 @@ from joblib import Parallel, delayed
 from mtlrun.core.records import CellRecord
 from mtlrun.data import load_dataset
 from mtlrun.estimators.registry import build
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 
 METHODS = {
     "ridge": "  - {label: ridge, estimator: IndependentRidge, grid: {alpha: [0.1, 10]}}\n",

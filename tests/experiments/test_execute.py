@@ -8,9 +8,9 @@ import time
 import pytest
 
 from mtlrun.core.records import CellRecord
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.plan import plan
+from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 
 FAILING = """\
@@ -22,9 +22,9 @@ FAILING = """\
 
 RUN = """
 import sys
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.plan import plan
+from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 
 if __name__ == "__main__":

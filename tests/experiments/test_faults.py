@@ -12,12 +12,12 @@ import time
 import pytest
 
 from mtlrun.core.records import FAILED, CellRecord, write_atomic
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 from mtlrun.experiments.locks import Locks, Owner
 from mtlrun.experiments.machine import TimingLock
-from mtlrun.experiments.plan import plan
+from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
-from mtlrun.experiments.store import Store
+from mtlrun.runs.store import Store
 from mtlrun.experiments.work import new_record
 
 RUN = "lab/tiny/full"

@@ -6,7 +6,7 @@ import pytest
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.load import load_dataset
 from mtlrun.experiments.featuresteps import cell_part
-from mtlrun.experiments.store import Store
+from mtlrun.runs.store import Store
 from mtlrun.experiments.trial import split_three
 from mtlrun.report.build import build_report
 

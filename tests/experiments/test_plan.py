@@ -5,9 +5,9 @@ import json
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments.execute import run
+from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.plan import plan, rerun_reasons
+from mtlrun.runs.plan import plan, rerun_reasons
 
 SHARED = """\
   - label: same search

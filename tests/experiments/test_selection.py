@@ -5,7 +5,7 @@ import pytest
 
 from mtlrun.data.load import load_dataset
 from mtlrun.experiments.selection import candidates, combine, fit_fold, search_part
-from mtlrun.experiments.trial import Part
+from mtlrun.evaluation import Part
 
 
 def inputs_of(lab, method, grid, **search):

@@ -10,12 +10,12 @@ import pytest
 
 from mtlrun.cli.status import copies
 from mtlrun.core.records import FAILED
-from mtlrun.experiments.execute import _Runner, run
+from mtlrun.runs.run import _Runner, run
 from mtlrun.experiments.locks import Owner, _start_of
 from mtlrun.runs.progress import Plain, Silent
 from mtlrun.experiments.selection import fit_fold
 from mtlrun.experiments.siblings import find_siblings
-from mtlrun.experiments.store import Store
+from mtlrun.runs.store import Store
 from mtlrun.experiments.work import new_record
 from mtlrun.report.build import build_report
 

@@ -7,7 +7,7 @@ import pytest
 from mtlrun.core.errors import DataError
 from mtlrun.report.build import build_report
 from mtlrun.report.html import html_report
-from mtlrun.report.merge import merge
+from mtlrun.runs.merge import merge
 from mtlrun.report.overview import read_overview
 from mtlrun.report.site import write_overview, write_page
 from mtlrun.report.text import Column, Grid, csv_grid
