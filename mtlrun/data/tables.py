@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from mtlrun.core.columns import column_names, take_column
 from mtlrun.core.errors import DataError, suggest
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import WHOLE, number_name
@@ -123,14 +124,22 @@ def read_table_file(file: DataFile, suffix: str, like: Table | None = None) -> T
 
 
 def table_of_frame(frame: Any, name: str = "data frame") -> Table:
-    """Return a pandas DataFrame (or what its constructor takes) as a table.
+    """Return a data frame (pandas, polars, pyarrow, or what pandas makes one of) as a table.
 
     Raises
     ------
     DataError
-        If it is empty, or two columns have the same name.
+        If it is no table, empty, or two columns have the same name.
     """
-    frame = pd.DataFrame(frame).reset_index(drop=True)
+    names = column_names(frame)
+    try:
+        if names is not None and not isinstance(frame, pd.DataFrame):
+            frame = pd.DataFrame({j: take_column(frame, j)[0] for j in range(len(names))}).set_axis(names, axis=1)
+        frame = pd.DataFrame(frame).reset_index(drop=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name}: cannot be read as a table ({error})", "Pass a pandas or polars DataFrame, or the path of a file."
+        ) from None
     frame.columns = [str(c) for c in frame.columns]
     if frame.empty:
         raise DataError(f"{name}: no rows")

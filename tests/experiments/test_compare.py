@@ -402,3 +402,23 @@ def test_examples_run(name, capsys):
     path = Path(__file__).resolve().parents[2] / "examples" / f"{name}.py"
     result = runpy.run_path(str(path))["main"]()
     assert result.verdict in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["polars", "pyarrow"])
+def test_frames_of_other_packages_keep_their_names(package):
+    other = pytest.importorskip(package, reason=f"{package} is not installed")
+    table = schools(n_tasks=4)
+    columns = table.to_dict("list")
+    frame = other.DataFrame(columns) if package == "polars" else other.table(columns)
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2}
+    result, expected = mtlrun.compare(frame, **options), mtlrun.compare(table, **options)
+    pd.testing.assert_frame_equal(result.tasks, expected.tasks)
+    assert list(result.tasks.index) == sorted(set(table["school"]))
+    pd.testing.assert_frame_equal(result.coefficients, expected.coefficients)
+
+
+@pytest.mark.parametrize("data", [7, object()])
+def test_what_is_no_table_is_refused(data):
+    with pytest.raises(DataError) as caught:
+        mtlrun.compare(data, target="y", task="t")
+    assert "DataFrame" in str(caught.value.remedy)
