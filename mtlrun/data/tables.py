@@ -16,7 +16,7 @@ from scipy import sparse
 
 from mtlrun.core.columns import column_names, take_column
 from mtlrun.core.errors import DataError, suggest
-from mtlrun.data.files import DataFile
+from mtlrun.data.files import DataFile, Snapshot
 from mtlrun.data.readers import WHOLE, number_name
 from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.readers.csv import EXACT, MISSING, csv_rows, decode, header_of, unequal_rows
@@ -55,6 +55,8 @@ class Table:
         Column of tasks that the format itself has.
     where : callable
         ``where(column, row)`` says where a cell is, for messages.
+    source : Snapshot or None
+        The file as it was read; None for a data frame.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Table:
     default_targets: list[str] = field(default_factory=list)
     default_task: str | None = None
     where: Callable[[int], str] = field(default=lambda row: f"row {row + 1}")
+    source: Snapshot | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -80,7 +83,6 @@ def data_file(path: Path) -> tuple[DataFile, str]:
         If there is no such file.
     """
     container = CONTAINERS.get(path.suffix.lower(), "plain")
-    suffix = Path(path.stem).suffix.lower() if container != "plain" else path.suffix.lower()
     if not path.is_file():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         if path.is_dir():
@@ -90,7 +92,12 @@ def data_file(path: Path) -> tuple[DataFile, str]:
             f"Did you mean {near[0]!r}?" if near else "Check the path; a relative one starts at the current folder."
         )
         raise DataError(f"{path}: no such file", remedy)
-    return DataFile(path.name, path, container), suffix
+    return DataFile(path.name, path, container), suffix_of(path)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that tells the format of a file, without those of compression."""
+    return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
 
 
 def read_user_table(path: Path, *, like: Table | None = None) -> Table:
@@ -113,7 +120,8 @@ def read_user_table(path: Path, *, like: Table | None = None) -> Table:
         If the file is absent, damaged, empty, of another format or not in UTF-8; with line and column where known.
     """
     file, suffix = data_file(path)
-    return read_table_file(file, suffix, like)
+    source = Snapshot.of(file)
+    return replace(read_table_file(source, suffix, like), source=source)
 
 
 def read_table_file(file: DataFile, suffix: str, like: Table | None = None) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from mtlrun.core.visible import visible
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
-from mtlrun.data.tables import Table, data_file
+from mtlrun.data.tables import Table, data_file, suffix_of
 from mtlrun.experiments.locks import alone
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.predictions import to_csv
@@ -191,18 +191,15 @@ class Comparison:
 
     def _save_data(self, folder: Path) -> None:
         """Store the table beside a card that says what its columns are."""
-        options: dict[str, Any] = {"data": self._store(self.table, folder, "rows")}
+        files = [self._store(self.table, folder, "rows")]
+        options: dict[str, Any] = {"data": files[0]["name"]}
         if self.more is not None:
-            options["test"] = self._store(self.more, folder, "test")
-        names = list(options.values())
+            files.append(self._store(self.more, folder, "test"))
+            options["test"] = files[1]["name"]
         standard = asdict(Roles())
         for key, value in asdict(self.roles).items():
             if value != standard[key]:
                 options[key] = list(value) if isinstance(value, tuple) else value
-        files = []
-        for name in names:
-            sha256, size = digest(data_file(folder / self.dataset.id / name)[0])
-            files.append({"name": name, "sha256": sha256, "bytes": size})
         card = {
             "schema": 1,
             "id": self.dataset.id,
@@ -218,21 +215,24 @@ class Comparison:
         text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
         write_atomic(folder / "cards" / f"{self.dataset.id}.yaml", text)
 
-    def _store(self, table: Table, folder: Path, part: str) -> str:
-        """Copy or unpack the file of a table into the folder, or write a frame as csv; return its name there."""
-        home = folder / self.dataset.id
-        home.mkdir(parents=True, exist_ok=True)
-        origin = Path(table.name)
-        if not origin.is_file():
-            write_atomic(home / f"{part}.csv", table.frame.to_csv(index=False))
-            return f"{part}.csv"
-        file, suffix = data_file(origin)
-        place = home / f"{part}{suffix}"
-        if place.exists() and place.samefile(origin):
-            return place.name
-        with file.open() as source, place.open("wb") as sink:
-            shutil.copyfileobj(source, sink)
-        return place.name
+    def _store(self, table: Table, folder: Path, part: str) -> dict[str, Any]:
+        """Write a table into the folder, a file as it was read and a frame as csv; return its entry in the card."""
+        home, source = folder / self.dataset.id, table.source
+        if source is None:
+            content = table.frame.to_csv(index=False).encode()
+            write_atomic(home / f"{part}.csv", content)
+            return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
+        place = home / f"{part}{suffix_of(source.path)}"
+        if place.exists() and source.path.exists() and place.samefile(source.path):
+            if digest(data_file(place)[0]) == (source.sha256, source.size):
+                return _entry(place.name, source.sha256, source.size)
+            place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
+        write_atomic(place, source.read_bytes())
+        return _entry(place.name, source.sha256, source.size)
+
+
+def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
+    return {"name": name, "sha256": sha256, "bytes": size}
 
 
 def _axes(height: float) -> Any:
