@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mtlrun.core.errors import DataError, UserError
+from mtlrun.core.errors import DataError
+from mtlrun.core.records import writing
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 
 _CHUNK = 1 << 20
@@ -138,11 +139,8 @@ class Snapshot(DataFile):
         with file.open() as stream:
             while piece := stream.read(_CHUNK):
                 sha.update(piece)
-                try:
+                with writing(tempfile.gettempdir(), "Make room there, or name another folder in TMPDIR."):
                     content.write(piece)
-                except OSError as error:
-                    text = f"{tempfile.gettempdir()}: {file.path} cannot be copied there: {error.strerror or error}"
-                    raise UserError(text, "Make room, or name another folder in TMPDIR.") from None
         return cls(file.name, file.path, file.container, file.member, sha.hexdigest(), content.tell(), content)
 
     @contextmanager

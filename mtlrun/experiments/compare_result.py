@@ -10,14 +10,15 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import UserError, shorten
-from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.errors import shorten
+from mtlrun.core.publish import publish
+from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.visible import visible
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file, suffix_of
-from mtlrun.experiments.locks import alone
+from mtlrun.experiments.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.predictions import to_csv
 from mtlrun.experiments.training import Trained, save_training
@@ -156,27 +157,21 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        page = self.page()  # takes seconds: an interrupt meets all files old or, most likely, all new
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with alone(folder):  # of two comparisons that end at once, all files are of the later one
-                self._write(folder, page)
-        except OSError as error:
-            raise UserError(
-                f"{folder}: cannot be written: {error.strerror or error}", "Choose another folder."
-            ) from None
+        gone = [COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        with writing(folder, "Make room, or choose another folder."), publish(folder, gone) as new:
+            self._write(new, folder)
         return folder
 
-    def _write(self, folder: Path, page: str) -> None:
+    def _write(self, folder: Path, home: Path) -> None:
+        """Write all files into a folder; in `home` they will lie."""
         write_atomic(folder / "leaderboard.md", markdown(self.board))
-        write_atomic(folder / "leaderboard.html", page)
+        write_atomic(folder / "leaderboard.html", self.page())
         write_atomic(folder / "leaderboard.json", json_text(self.board))
         write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
-        (folder / COEFFICIENTS).unlink(missing_ok=True)
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
-        self._save_data(folder / DATA)
+        self._save_data(folder / DATA, home / DATA)
         write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
 
@@ -189,12 +184,12 @@ class Comparison:
         )
         return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
 
-    def _save_data(self, folder: Path) -> None:
+    def _save_data(self, folder: Path, home: Path) -> None:
         """Store the table beside a card that says what its columns are."""
-        files = [self._store(self.table, folder, "rows")]
+        files = [self._store(self.table, folder, home, "rows")]
         options: dict[str, Any] = {"data": files[0]["name"]}
         if self.more is not None:
-            files.append(self._store(self.more, folder, "test"))
+            files.append(self._store(self.more, folder, home, "test"))
             options["test"] = files[1]["name"]
         standard = asdict(Roles())
         for key, value in asdict(self.roles).items():
@@ -215,19 +210,19 @@ class Comparison:
         text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
         write_atomic(folder / "cards" / f"{self.dataset.id}.yaml", text)
 
-    def _store(self, table: Table, folder: Path, part: str) -> dict[str, Any]:
+    def _store(self, table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
         """Write a table into the folder, a file as it was read and a frame as csv; return its entry in the card."""
-        home, source = folder / self.dataset.id, table.source
+        folder, home, source = folder / self.dataset.id, home / self.dataset.id, table.source
         if source is None:
             content = table.frame.to_csv(index=False).encode()
-            write_atomic(home / f"{part}.csv", content)
+            write_atomic(folder / f"{part}.csv", content)
             return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
         place = home / f"{part}{suffix_of(source.path)}"
         if place.exists() and source.path.exists() and place.samefile(source.path):
             if digest(data_file(place)[0]) == (source.sha256, source.size):
                 return _entry(place.name, source.sha256, source.size)
             place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
-        write_atomic(place, source.read_bytes())
+        write_atomic(folder / place.name, source.read_bytes())
         return _entry(place.name, source.sha256, source.size)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from mtlrun import __version__
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.metrics import labels_from_scores
+from mtlrun.core.publish import finish
 from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
 from mtlrun.core.visible import cleaned
 from mtlrun.estimators.registry import METHODS
@@ -202,7 +204,7 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     UserError
         If the archive holds a type that is not trusted.
     """
-    folder = path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path
+    folder = finished(path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path)
     facts = read_facts(folder)
     file = folder / ARCHIVE
     try:
@@ -230,6 +232,23 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
             f"Train the model again, or install the packages named in {FACTS}.",
         ) from error
     return Model(content["estimator"], content["step"], facts)
+
+
+def finished(folder: Path) -> Path:
+    """Return the folder of a model, after what was decided to be written there or into the comparison around it.
+
+    Raises
+    ------
+    DataError
+        If that is not complete and cannot be completed.
+    """
+    for place in (Path(os.path.abspath(folder)).parent, folder):
+        try:
+            finish(place)
+        except OSError as error:
+            text = f"{place}: the last results here are not complete, as a process was killed ({error.strerror})"
+            raise DataError(text, "Make the folder writable for a moment: the next command completes them.") from None
+    return folder
 
 
 def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import TEMPORARY, CellRecord, jsonable, sealed, unsealed, write_atomic, writer_of
-from mtlrun.experiments.locks import Locks, running
+from mtlrun.core.processes import tidy
+from mtlrun.core.records import TEMPORARY, CellRecord, jsonable, sealed, unsealed, write_atomic
+from mtlrun.experiments.locks import Locks
 
 CELLS = "cells"
 Names = tuple[str, str, str, int]
@@ -87,10 +88,7 @@ class Store:
             Keys whose locks stay, because they will be taken over.
         """
         with contextlib.suppress(OSError):  # a finished run may lie where nothing can be written
-            for path in self.folder.rglob(f".*{TEMPORARY}"):
-                writer = writer_of(path)
-                if writer is not None and not running(*writer):
-                    path.unlink(missing_ok=True)
+            tidy(self.folder.rglob(f".*{TEMPORARY}"))
             for name in self._left("*.lock") - set(keep):
                 self.locks.drop_dead(name)
             for key in self._left("*.parts"):

@@ -13,6 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import get_tags
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
+from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
@@ -23,7 +24,7 @@ from mtlrun.experiments.featuresteps import with_features
 from mtlrun.experiments.folders import check_folder
 from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.methods import complete, resolved, with_params
-from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
+from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
 from mtlrun.experiments.trainspec import Training, TrainSpec
@@ -310,6 +311,7 @@ def _gaps(X: Any) -> bool:
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:
     check_folder(folder)
+    finished(folder)
     if force or not (folder / FACTS).exists():
         return
     try:
@@ -375,7 +377,7 @@ def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
 
 
 def save_training(trained: Trained, folder: Path) -> None:
-    """Write all files, the model last: an interrupted run leaves no model beside the results of another one.
+    """Write all files into a folder, in place of those of an earlier training: all of them or none.
 
     Raises
     ------
@@ -384,8 +386,8 @@ def save_training(trained: Trained, folder: Path) -> None:
     OSError
         If the folder cannot be written.
     """
-    (folder / FACTS).unlink(missing_ok=True)
-    for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
-        write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
-    write_atomic(folder / PREDICTIONS, trained.predictions)
-    save_model(folder, trained.model)
+    with publish(folder, obsolete=[COEFFICIENTS]) as new:
+        for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
+            write_atomic(new / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(new / PREDICTIONS, trained.predictions)
+        save_model(new, trained.model)
