@@ -26,6 +26,35 @@ def takes_task_id(estimator: Any) -> bool:
     return "task_id" in inspect.signature(estimator.fit).parameters
 
 
+def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
+    """Return an estimator that can be fitted to these targets: itself, or a `PerTask` of it.
+
+    An estimator is wrapped if its ``fit`` takes no `task_id`, there are several tasks, and it cannot take them at once:
+    with task ids, with missing targets, or if its tags declare a classifier or a regressor of one output. A 2-D `y`
+    without gaps is handed as it is to a regressor of several outputs, and to a class that declares nothing.
+
+    Parameters
+    ----------
+    estimator : estimator with scikit-learn's interface
+    y : array of shape (n_samples,) or (n_samples, n_tasks)
+    task_id : array of shape (n_samples,), optional
+    """
+    y = np.asarray(y)
+    if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
+        return estimator
+    together = y.ndim == 2 and not np.isnan(y).any() and not _declares_one_output(estimator)
+    return estimator if together else PerTask(estimator)
+
+
+def _declares_one_output(estimator: Any) -> bool:
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return False
+    tags = get_tags(estimator)
+    # scikit-learn's classifiers of several outputs have no scores in one array, which metrics need.
+    several = tags.estimator_type == "regressor" and tags.target_tags.multi_output
+    return tags.estimator_type in ("classifier", "regressor") and not several
+
+
 class PerTask(BaseEstimator):
     """Fits a clone of a scikit-learn estimator for every task, on the rows of that task.
 

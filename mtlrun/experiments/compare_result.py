@@ -57,7 +57,7 @@ class Comparison:
         Where the data set came from.
     coefficients : DataFrame or None
         A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
-        multi-task one (`coefficients_of`).
+        multi-task one (`coefficients_of`). A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
     coefficients_of : str
     """
 

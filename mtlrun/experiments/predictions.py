@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,8 @@ def predictions_table(
     DataFrame
         Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], score, label,
         [probability]``; a task of code -1 is called ``unknown``.
-        Shared: ``row`` and one column per task with its score. Multi-class: ``row, [target], label``.
+        Shared: ``row`` and one column per task with its score; a task named ``row`` is called ``row (2)``.
+        Multi-class: ``row, [target], label``.
     """
     table: dict[str, Any] = {"row": np.arange(len(scores)) if rows is None else rows}
     names = np.asarray(tasks, dtype=object)
@@ -57,7 +58,7 @@ def predictions_table(
         table["label"] = names[np.asarray(labels, dtype=int)]
         return pd.DataFrame(table)
     if scores.ndim == 2:
-        columns = pd.DataFrame(scores, columns=names)
+        columns = pd.DataFrame(scores, columns=distinct(tasks, table))
         return pd.concat([pd.DataFrame(table), columns], axis=1)
     if task_id is not None:
         table["task"] = np.append(names, "unknown")[task_id]
@@ -71,6 +72,21 @@ def predictions_table(
         if probabilities is not None:
             table["probability"] = probabilities
     return pd.DataFrame(table)
+
+
+def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
+    """Return names that differ from each other and from those that are taken: ``age (2)`` for a second ``age``."""
+    wanted = [str(name) for name in names]
+    used, given = set(taken), {*wanted}
+    found = []
+    for name in wanted:
+        new, count = name, 1
+        while new in used or (count > 1 and new in given):
+            count += 1
+            new = f"{name} ({count})"
+        used.add(new)
+        found.append(new)
+    return found
 
 
 def to_csv(table: pd.DataFrame) -> str:

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
-from sklearn.utils import get_tags
+from sklearn.base import is_classifier
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
 from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.pertask import takes_task_id
+from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
 from mtlrun.experiments.featuresteps import with_features
@@ -30,8 +29,6 @@ from mtlrun.experiments.selection import combine, search_part
 from mtlrun.experiments.trainspec import Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
 
-PER_TASK = "mtlrun.estimators.pertask:PerTask"
-PREFIX = "estimator__"
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
 SCHEMA = 1
 
@@ -129,7 +126,9 @@ def fit_training(training: Training, dataset: Dataset, *, say: Callable[[str], N
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
     result = {"schema": SCHEMA, "id": training.id, "dataset": spec.dataset.name, "method": spec.method.estimator}
     result |= {**fitted.fields, "selection": fitted.selection, "refit": spec.refit}
-    return Trained(Model(estimator, step, _facts(training, dataset, fitted.method, result)), result, predictions)
+    return Trained(
+        Model(estimator, step, _facts(training, dataset, fitted.method, estimator, result)), result, predictions
+    )
 
 
 @dataclass(frozen=True)
@@ -143,11 +142,11 @@ class FittedSplit:
     step : fitted transformer or None
     estimator : fitted estimator
     fields : dict
-        Metrics, seconds and solver facts, as of an evaluation cell; `params` as the file names them.
+        Metrics, seconds and solver facts, as of an evaluation cell.
     selection : dict
         What the search found, {} without a grid.
     chosen : dict
-        Parameters found, as the estimator names them.
+        Parameters found.
     method : _Method
     """
 
@@ -193,21 +192,18 @@ def fit_split(
     method = _Method.of(spec, dataset)
     found = _select(spec, method, dataset.subset(rows[0]), trial, say)
     chosen = found.get("chosen", {})
-    shown = _outer_names(found) if method.wrapped else found
-    say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in shown.get("chosen", {}).items()))
+    say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in chosen.items()))
     estimator, fields = measure(method.inputs(spec, threads), part, chosen, True)
-    fields["params"] = method.outer(fields["params"])
-    return FittedSplit(part, step, estimator, fields, shown, chosen, method)
+    return FittedSplit(part, step, estimator, fields, found, chosen, method)
 
 
 @dataclass(frozen=True)
 class _Method:
-    """The estimator of a training file as a resolved specification, wrapped per task where it knows none."""
+    """The estimator of a training file as a resolved specification, for the fit and for the search."""
 
     spec: Mapping[str, Any]
     select: Mapping[str, Any]
     grid: Mapping[str, list[Any]]
-    wrapped: bool
 
     @classmethod
     def of(cls, spec: TrainSpec, dataset: Dataset) -> _Method:
@@ -224,10 +220,7 @@ class _Method:
                 f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, {method.estimator} takes tasks of two",
                 f"Make tasks of the classes: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
             )
-        if not _needs_wrapping(estimator, dataset):
-            return cls(plain, select, method.grid, False)
-        grid = {f"{PREFIX}{name}": values for name, values in method.grid.items()}
-        return cls(_wrap(plain), _wrap(select), grid, True)
+        return cls(plain, select, method.grid)
 
     def inputs(self, spec: TrainSpec, threads: int | None) -> dict[str, Any]:
         """Return the inputs of an evaluation; None leaves BLAS threads as they are."""
@@ -237,32 +230,6 @@ class _Method:
     def with_params(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the specification with the chosen parameters."""
         return {**self.spec, "params": with_params(self.spec["params"], chosen)}
-
-    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters as the training file names them."""
-        return dict(params["estimator"]["params"] if self.wrapped else params)
-
-
-def _outer_names(value: Any) -> Any:
-    """Return a record with the parameters called as in the training file."""
-    if isinstance(value, dict):
-        return {key.removeprefix(PREFIX): _outer_names(item) for key, item in value.items()}
-    return [_outer_names(item) for item in value] if isinstance(value, list) else value
-
-
-def _wrap(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {"estimator": PER_TASK, "params": {"estimator": spec}}
-
-
-def _needs_wrapping(estimator: Any, dataset: Dataset) -> bool:
-    """Whether an estimator is to be fitted task by task.
-
-    Those that take `task_id` are not, nor is a regressor for several outputs on a shared design without gaps.
-    """
-    if takes_task_id(estimator) or (dataset.task_id is None and dataset.y.ndim == 1):
-        return False
-    several = is_regressor(estimator) and get_tags(estimator).target_tags.multi_output
-    return not (several and dataset.shared and not np.isnan(dataset.y).any())
 
 
 def _select(
@@ -325,9 +292,10 @@ def _check_folder(folder: Path, training: Training, force: bool) -> None:
         )
 
 
-def _facts(training: Training, dataset: Dataset, method: _Method, result: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(
+    training: Training, dataset: Dataset, method: _Method, estimator: Any, result: Mapping[str, Any]
+) -> dict[str, Any]:
     design = "ragged" if dataset.task_id is not None else "shared" if dataset.y.ndim == 2 else "single"
-    inner = method.spec["params"]["estimator"] if method.wrapped else method.spec
     return {
         "name": training.id,
         "task_type": dataset.task_type,
@@ -343,8 +311,8 @@ def _facts(training: Training, dataset: Dataset, method: _Method, result: Mappin
         },
         "estimator": {
             "name": training.spec.method.estimator,
-            "class": inner["estimator"],
-            "per_task": method.wrapped,
+            "class": method.spec["estimator"],
+            "per_task": isinstance(estimator, PerTask),
             "params": result["params"],
         },
         "dataset": {
