@@ -84,13 +84,10 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     """
     container = CONTAINERS.get(path.suffix.lower(), "plain")
     if not path.is_file():
-        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         if path.is_dir():
             raise DataError(f"{path}: is a folder", "Name a file.")
-        near = suggest(path.name, beside)
-        remedy = (
-            f"Did you mean {near[0]!r}?" if near else "Check the path; a relative one starts at the current folder."
-        )
+        near = _similar_file(path)
+        remedy = f"Did you mean {near!r}?" if near else "Check the path; a relative one starts at the current folder."
         raise DataError(f"{path}: no such file", remedy)
     return DataFile(path.name, path, container), suffix_of(path)
 
@@ -98,6 +95,21 @@ def data_file(path: Path) -> tuple[DataFile, str]:
 def suffix_of(path: Path) -> str:
     """Return the suffix that tells the format of a file, without those of compression."""
     return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
+
+
+def _similar_file(path: Path) -> str | None:
+    """Return the file beside a path that is called most like it; a suffix in common makes no likeness."""
+    try:
+        beside = [other.name for other in path.parent.iterdir() if other.is_file()]
+    except OSError:
+        return None
+    stems = suggest(_stem(path.name), {_stem(name) for name in beside}, 1)
+    near = suggest(path.name, [name for name in beside if _stem(name) in stems], 1)
+    return near[0] if near else None
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def read_user_table(path: Path, *, like: Table | None = None) -> Table:

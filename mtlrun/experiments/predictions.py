@@ -21,6 +21,7 @@ def predictions_table(
     labels: np.ndarray | None = None,
     targets: np.ndarray | None = None,
     probabilities: np.ndarray | None = None,
+    with_scores: bool = True,
 ) -> pd.DataFrame:
     """Return predictions as a table.
 
@@ -39,15 +40,19 @@ def predictions_table(
         Of the shape of the scores; class numbers, shape (n,), in a multi-class set.
     targets : ndarray, optional
         True values of shape (n,).
-    probabilities : ndarray of shape (n,), optional
-        Of +1, ragged data.
+    probabilities : ndarray, optional
+        Of +1, in the shape of the scores.
+    with_scores : bool, default True
+        Whether there are scores beside labels.
 
     Returns
     -------
     DataFrame
-        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], score, label,
+        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], [score], label,
         [probability]``; a task of code -1 is called ``unknown``.
-        Shared: ``row`` and one column per task with its score; a task named ``row`` is called ``row (2)``.
+        Shared: ``row`` and one column per task with its prediction (regression) or label, then, with labels, one
+        column ``<task>:score`` and, with probabilities, one column ``<task>:probability`` per task. A task that is
+        called like a column before it gets a number: ``row (2)``.
         Multi-class: ``row, [target], label``.
     """
     table: dict[str, Any] = {"row": np.arange(len(scores)) if rows is None else rows}
@@ -58,8 +63,15 @@ def predictions_table(
         table["label"] = names[np.asarray(labels, dtype=int)]
         return pd.DataFrame(table)
     if scores.ndim == 2:
-        columns = pd.DataFrame(scores, columns=distinct(tasks, table))
-        return pd.concat([pd.DataFrame(table), columns], axis=1)
+        found = {"": scores if task_type == "regression" else np.asarray(labels, dtype=int)}
+        if task_type != "regression" and with_scores:
+            found[":score"] = scores
+        if probabilities is not None:
+            found[":probability"] = probabilities
+        columns = distinct([f"{task}{kind}" for kind in found for task in tasks], table)
+        parts = np.split(np.array(columns, dtype=object), len(found))
+        frames = [pd.DataFrame(values, columns=part) for values, part in zip(found.values(), parts, strict=True)]
+        return pd.concat([pd.DataFrame(table), *frames], axis=1)
     if task_id is not None:
         table["task"] = np.append(names, "unknown")[task_id]
     if targets is not None:
@@ -67,7 +79,8 @@ def predictions_table(
     if task_type == "regression":
         table["prediction"] = scores
     else:
-        table["score"] = scores
+        if with_scores:
+            table["score"] = scores
         table["label"] = np.asarray(labels, dtype=int)
         if probabilities is not None:
             table["probability"] = probabilities

@@ -327,10 +327,10 @@ def _facts(
 
 
 def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
-    """Return the predictions of the test rows as CSV; those of a shared design are scores, without the targets."""
+    """Return the predictions of the test rows as CSV; those of a shared design without the targets."""
     test, flat = part.test, part.test.y.ndim == 1
     scores = part.predict(estimator)
-    labels = predict_labels(estimator, test.X, test.task_id) if flat and test.task_type != "regression" else None
+    labels = predict_labels(estimator, test.X, test.task_id) if test.task_type != "regression" else None
     return to_csv(
         predictions_table(
             scores,

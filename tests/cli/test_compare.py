@@ -1,6 +1,7 @@
 """``mtlrun compare``: results of a small table, and what is said about tables and options that cannot be compared."""
 
 import html
+import io
 import json
 
 import numpy as np
@@ -129,7 +130,10 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     assert "JointFeatureMTLClassifier" in result.stdout
     predicted = mtlrun("predict", "results/runs/compare/set/model", "set.arff", "--proba", "-o", "-", "-q")
     assert predicted.exit_code == 0, predicted.output
-    chances = np.array([line.split(",")[1:] for line in predicted.stdout.splitlines()[1:]], dtype=float)
+    table = pd.read_csv(io.StringIO(predicted.stdout))
+    assert list(table.columns) == ["row", "A", "B", "A:score", "B:score", "A:probability", "B:probability"]
+    chances = table[["A:probability", "B:probability"]].to_numpy()
+    assert (np.where(chances > 0.5, 1, -1) == table[["A", "B"]]).mean(axis=None) > 0.9
     assert ((chances > 0) & (chances < 1)).all()
     assert ((chances > 0.5) == Y).mean() > 0.6
 
