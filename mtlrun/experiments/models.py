@@ -12,7 +12,7 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +29,7 @@ from mtlrun.core.publish import finish
 from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
 from mtlrun.core.visible import cleaned
 from mtlrun.estimators.registry import METHODS
+from mtlrun.experiments.modelsize import refuse_large
 
 SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
@@ -212,15 +213,17 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     _check_files(folder, facts["files"])
-    allowed = sorted(TRUSTED | CONTAINERS | {name.replace(":", ".") for name in trust})
+    known = {name.replace(":", ".") for name in trust}
     try:
-        content = skops.io.loads(archive, trusted=allowed)
+        refuse_large(archive, str(file))
+        content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
+    except DataError:
+        raise
     except UntrustedTypesFoundException:
-        unknown = sorted(set(skops.io.get_untrusted_types(data=archive)) - set(allowed))
-        options = " ".join(f"--trust {name}" for name in unknown)
+        unknown = _unknown_types(archive, known)
         raise UserError(
             f"{file}: holds types that mtlrun does not know: {', '.join(unknown)}",
-            f"Loading them runs their code. If you trust where the file comes from: {options}",
+            f"Loading them runs their code. If you trust where the file comes from: {_options(unknown)}",
         ) from None
     except (ImportError, AttributeError) as error:
         raise DataError(
@@ -232,6 +235,20 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
             f"Train the model again, or install the packages named in {FACTS}.",
         ) from error
     return Model(content["estimator"], content["step"], facts)
+
+
+def trust_options(folder: Path) -> str:
+    """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
+    return _options(_unknown_types((folder / ARCHIVE).read_bytes()))
+
+
+def _options(types: Iterable[str]) -> str:
+    return " ".join(f"--trust {name}" for name in types)
+
+
+def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
+    """Return the types in an archive that are only loaded when they are trusted by name."""
+    return sorted(set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known)
 
 
 def finished(folder: Path) -> Path:

@@ -242,6 +242,23 @@ BAD = {
 }
 
 
+def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
+    """The types that it must be told to trust are in it."""
+    rng = np.random.default_rng(0)
+    hours, age = rng.normal(size=(2, 240))
+    frame = pd.DataFrame({"school": np.arange(240) % 3, "hours": hours, "age": age, "grade": np.sign(hours * age)})
+    frame.to_csv(tmp_path / "grades.csv", index=False)
+    forest = "sklearn.ensemble:RandomForestRegressor"
+    words = ("--target", "grade", "--task-column", "school", "--methods", forest, "--splits", "1", "-q")
+    result = mtlrun("compare", "grades.csv", *words)
+    assert result.exit_code == 0, result.output
+    assert "RandomForest" in (tmp_path / "results/runs/compare/grades/chosen.yaml").read_text(), result.output
+    (line,) = [line for line in result.stdout.splitlines() if "mtlrun predict" in line]
+    command = line[line.index("mtlrun predict") :].replace("FILE", "grades.csv").split()
+    predicted = mtlrun(*command[1:], "-o", "-", "-q")
+    assert predicted.exit_code == 0, predicted.output
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named_with_its_remedy(mtlrun, tmp_path, case):
     content, arguments, expected = BAD[case]
