@@ -1,9 +1,12 @@
 """What holds for all tests."""
 
+import itertools
+import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import settings
@@ -43,3 +46,43 @@ def own_mounts(works: Callable[..., bool]) -> list[str]:
         if works(*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"):
             return command
     pytest.skip("no mount namespaces here: no disk can be made that is full")
+
+
+@pytest.fixture
+def killed() -> Callable[..., bool]:
+    """Call a function in a process that is killed (SIGKILL) before its n-th call of some functions of `os`.
+
+    ``killed(function, n, names)`` returns whether the process lived to see its n-th call.
+    """
+
+    def run(function: Callable[[], object], n: int, names: Sequence[str] = ("rename", "replace")) -> bool:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that a forked process lacks
+            child = os.fork()
+        if not child:
+            try:
+                _die_at(n, names)
+                function()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        status = os.waitpid(child, 0)[1]
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+        return os.WIFSIGNALED(status)
+
+    return run
+
+
+def _die_at(n: int, names: Sequence[str]) -> None:
+    calls = itertools.count(1)
+
+    def dying(call: Callable[..., object]) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            if next(calls) == n:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*args, **options)
+
+        return step
+
+    for name in names:
+        setattr(os, name, dying(getattr(os, name)))

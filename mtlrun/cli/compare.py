@@ -209,6 +209,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 def _show(result: Any, folder: Path) -> None:
     from mtlrun.cli.console import output
+    from mtlrun.experiments.models import trust_options
     from mtlrun.report.leaderboard import leaderboard_grid
 
     for line in _fitting(leaderboard_grid(result.board), output().width):
@@ -220,7 +221,8 @@ def _show(result: Any, folder: Path) -> None:
     say("")
     say(f"written: {folder}")
     say(f"  leaderboard.html .md .json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")
-    say(f"  new rows: mtlrun predict {folder / 'model'} FILE")
+    command = ["mtlrun predict", str(folder / "model"), "FILE", trust_options(folder / "model")]
+    say(f"  new rows: {' '.join(filter(None, command))}")
 
 
 def _fitting(grid: Grid, width: int) -> list[str]:

@@ -49,11 +49,11 @@ Task = Annotated[
 ]
 Labels = Annotated[
     bool,
-    typer.Option("--labels", help="Write labels (-1, +1) instead of scores for data that share one X."),
+    typer.Option("--labels", help="Write the labels (-1, +1) alone, without the scores."),
 ]
 Probabilities = Annotated[
     bool,
-    typer.Option("--proba", help="Write the probability of +1 too (instead of scores for data that share one X)."),
+    typer.Option("--proba", help="Write the probability of +1 too."),
 ]
 Trust = Annotated[
     list[str] | None,
@@ -78,24 +78,28 @@ def predict(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Predict new rows with a trained model and write the predictions as CSV."""
+    """Predict new rows with a trained model and write the predictions as CSV.
+
+    For labels: `label` and `score` (above 0 means +1) per row, or, for tasks that share one X, a column of labels per
+    task, then `TASK:score`. For numbers: `prediction`, or a column per task.
+    """
     from mtlrun.experiments.models import load_model
     from mtlrun.experiments.predictions import predictions_table, to_csv
 
     fitted = load_model(model, trust or ())
     X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
     task_type = fitted.facts["task_type"]
+    if labels and task_type == "regression":
+        raise UserError("the model predicts numbers: it has no labels", "Leave out --labels.")
     try:
         guessed = None if task_type == "regression" else fitted.labels(X, codes)
-        scores = guessed if labels and codes is None and guessed is not None else fitted.scores(X, codes)
+        scores = fitted.scores(X, codes)
         chances = fitted.probabilities(X, codes) if probabilities else None
     except ValueError as error:
         remedy = "Rows and tasks must be like those of the training, which model.json describes."
         raise UserError(f"{data}: {error}", remedy) from error
-    if chances is not None and codes is None:
-        scores = chances
     facts = {"task_type": task_type, "tasks": fitted.facts["tasks"], "task_id": codes}
-    table = predictions_table(scores, labels=guessed, probabilities=None if codes is None else chances, **facts)
+    table = predictions_table(scores, labels=guessed, probabilities=chances, with_scores=not labels, **facts)
     _write(to_csv(table), output or Path(f"{_stem(data)}-predictions.csv"), len(table), quiet)
 
 

@@ -104,7 +104,9 @@ def _say_plans(everything: Everything, force: bool) -> None:
     counts = to_compute(everything.plans, force=force)
     width = max((len(made.experiment.id) for made in everything.plans), default=0)
     for made, (cells, searches, shared) in zip(everything.plans, counts, strict=True):
-        more = f" and {searches} folds of searches" * bool(searches) + f"; {shared} shared with artefacts above" * bool(shared)
+        more = f" and {searches} folds of searches" * bool(searches) + f"; {shared} shared with artefacts above" * bool(
+            shared
+        )
         of = f"{cells} of {len(made.wanted)} cells{more}"
         say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
     for name, why in everything.left_out.items():

@@ -313,8 +313,8 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
     values = []
     for t, (y, p, w) in enumerate(_tasks(targets, predictions, **layout)):
         keep = w > 0
-        if y.dtype.kind == "f":
-            keep &= ~np.isnan(y)
+        if y.dtype.kind in "fO":
+            keep &= y == y  # NaN is not equal to itself
         y, p, w = y[keep], p[keep], w[keep]
         if p.dtype.kind == "f" and not np.isfinite(p).all():
             raise ValueError(f"predictions of task {t} are not finite: the model diverged")

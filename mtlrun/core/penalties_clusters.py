@@ -11,7 +11,7 @@ import scipy.optimize
 
 from mtlrun.core.penalties import Penalty, SquaredFrobenius
 from mtlrun.core.penalties_spectral import SpectralBox
-from mtlrun.core.spectral import small_gram
+from mtlrun.core.spectral import spectral_norm, trace_norm
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class GroupTrace(Penalty):
     is_norm: ClassVar[bool] = False
 
     def value(self, W: np.ndarray) -> float:
-        return self.alpha * sum(float(_singular_values(W[:, list(g)]).sum()) ** 2 for g in self.groups)
+        return self.alpha * sum(trace_norm(W[:, list(g)]) ** 2 for g in self.groups)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         out = np.empty_like(W)
@@ -114,7 +114,7 @@ class GroupTrace(Penalty):
     def conjugate(self, Z: np.ndarray) -> float:
         if self.alpha == 0:
             return float("inf") if np.any(Z) else 0.0
-        return sum(float(_singular_values(Z[:, list(g)]).max()) ** 2 for g in self.groups) / (4.0 * self.alpha)
+        return sum(spectral_norm(Z[:, list(g)]) ** 2 for g in self.groups) / (4.0 * self.alpha)
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,6 @@ def _split(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean over tasks, (d, 1), and the deviations from it."""
     average = W.mean(axis=1, keepdims=True)
     return average, W - average
-
-
-def _singular_values(W: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(small_gram(W)), 0.0))
 
 
 def _shrink_squared_sum(W: np.ndarray, strength: float) -> np.ndarray:

@@ -192,18 +192,17 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{socket.gethostname()}-{os.getpid()}-"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=TEMPORARY)
+    handle, made = tempfile.mkstemp(**temporary(path.parent))
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data.encode() if isinstance(data, str) else data)
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        os.chmod(made, 0o644)
+        os.replace(made, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        Path(made).unlink(missing_ok=True)
         raise
 
 
@@ -233,7 +232,12 @@ def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
     return UserError(f"cannot write {place}: {error.strerror or error}", remedy)
 
 
-def writer_of(temporary: Path) -> tuple[str, int] | None:
-    """Return host and pid of the process that made a temporary file of `write_atomic`, None for any other file."""
-    host, _, rest = temporary.name[1:].rpartition("-")[0].rpartition("-")
-    return (host, int(rest)) if host and rest.isdecimal() and temporary.name[0] == "." else None
+def temporary(folder: Path) -> dict[str, Any]:
+    """Return the arguments with which `tempfile` makes a name in a folder that tells host and pid (`writer_of`)."""
+    return {"dir": folder, "prefix": f".{socket.gethostname()}-{os.getpid()}-", "suffix": TEMPORARY}
+
+
+def writer_of(path: Path) -> tuple[str, int] | None:
+    """Return host and pid of the process that made a temporary file or folder, None for any other one."""
+    host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
+    return (host, int(rest)) if host and rest.isdecimal() and path.name[0] == "." else None

@@ -11,7 +11,12 @@ _GRAM_RATIO = 1e-5
 
 
 def small_gram(Z: np.ndarray) -> np.ndarray:
-    """Return Z'Z or ZZ', whichever is smaller."""
+    """Return Z'Z or ZZ', whichever is smaller.
+
+    Its eigenvalues are squared singular values with an error of eps * sigma_1^2: an exact zero may come out as
+    1e-16 sigma_1^2, and its root as 1e-8 sigma_1. They serve for the largest singular value and where only squares
+    count; a sum of singular values takes the SVD.
+    """
     return Z.T @ Z if Z.shape[1] <= Z.shape[0] else Z @ Z.T
 
 

@@ -11,6 +11,7 @@ import lzma
 import os
 import struct
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.core.errors import DataError
+from mtlrun.core.records import writing
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 
 _CHUNK = 1 << 20
@@ -30,6 +32,9 @@ _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.Tar
 _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
 #: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
 EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 2 << 30, 200, 2000
+
+#: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
+_IN_MEMORY = 64 << 20
 
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 
@@ -110,6 +115,39 @@ class DataFile:
         """Return ``file:line:column`` for a message."""
         place = str(self.path) if self.member is None else f"{self.path}({self.member})"
         return ":".join([place, *(str(n) for n in (line, column) if n is not None)])
+
+
+@dataclass(frozen=True)
+class Snapshot(DataFile):
+    """The decompressed content of a file as it was at one moment, whatever becomes of the file."""
+
+    content: Any = None
+
+    @classmethod
+    def of(cls, file: DataFile) -> Snapshot:
+        """Copy a file and take its digest on the way.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read.
+        UserError
+            If there is no room for the copy.
+        """
+        content = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed with the object)
+        sha = hashlib.sha256()
+        with file.open() as stream:
+            while piece := stream.read(_CHUNK):
+                sha.update(piece)
+                with writing(tempfile.gettempdir(), "Make room there, or name another folder in TMPDIR."):
+                    content.write(piece)
+        return cls(file.name, file.path, file.container, file.member, sha.hexdigest(), content.tell(), content)
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the content from its beginning, one reader at a time."""
+        self.content.seek(0)
+        yield self.content
 
 
 def data_directory(data_dir: str | Path | None = None) -> Path:

@@ -12,6 +12,7 @@ from sklearn.model_selection import BaseCrossValidator, GroupShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
+from mtlrun.core.columns import plain_values, take_column
 from mtlrun.core.errors import DataError
 
 #: Names of the row facts in `Dataset.source` that splits and fits obey.
@@ -124,7 +125,7 @@ class _TaskSplitter(BaseCrossValidator):
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         ids = groups if task_id is None else task_id
         if ids is None and self.task_column is not None:
-            ids = X[self.task_column] if isinstance(self.task_column, str) else _column(X, self.task_column)
+            ids = take_column(X, self.task_column)[0]
         if ids is None:
             return np.zeros(n, dtype=np.int64)
         ids = np.asarray(ids)
@@ -138,7 +139,7 @@ class _TaskSplitter(BaseCrossValidator):
             return np.zeros(len(tasks), dtype=np.int64)
         if y is None:
             raise ValueError("labels=True needs y")
-        y = np.asarray(y)
+        y = plain_values(np.asarray(y), "y")[0]
         if y.ndim != 1 or type_of_target(y) not in ("binary", "multiclass"):
             raise ValueError(f"labels=True needs one class label per row, not a target of kind {type_of_target(y)!r}")
         return np.unique(y, return_inverse=True)[1]
@@ -299,10 +300,3 @@ class TaskShuffleSplit(_TaskSplitter):
             return 1
         wanted = self.train_size if isinstance(self.train_size, (int, np.integer)) else int(self.train_size * size)
         return int(min(max(wanted, 1), size - 1))
-
-
-def _column(X: Any, position: int) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[:, position]
-    column = X[:, position] if hasattr(X, "shape") else np.asarray(X)[:, position]
-    return column.toarray().ravel() if hasattr(column, "toarray") else column

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from mtlrun.core.columns import column_names, take_column
 from mtlrun.core.errors import DataError, suggest
-from mtlrun.data.files import DataFile
+from mtlrun.data.files import DataFile, Snapshot
 from mtlrun.data.readers import WHOLE, number_name
 from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.readers.csv import EXACT, MISSING, csv_rows, decode, header_of, unequal_rows
@@ -54,6 +55,8 @@ class Table:
         Column of tasks that the format itself has.
     where : callable
         ``where(column, row)`` says where a cell is, for messages.
+    source : Snapshot or None
+        The file as it was read; None for a data frame.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Table:
     default_targets: list[str] = field(default_factory=list)
     default_task: str | None = None
     where: Callable[[int], str] = field(default=lambda row: f"row {row + 1}")
+    source: Snapshot | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -79,17 +83,33 @@ def data_file(path: Path) -> tuple[DataFile, str]:
         If there is no such file.
     """
     container = CONTAINERS.get(path.suffix.lower(), "plain")
-    suffix = Path(path.stem).suffix.lower() if container != "plain" else path.suffix.lower()
     if not path.is_file():
-        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         if path.is_dir():
             raise DataError(f"{path}: is a folder", "Name a file.")
-        near = suggest(path.name, beside)
-        remedy = (
-            f"Did you mean {near[0]!r}?" if near else "Check the path; a relative one starts at the current folder."
-        )
+        near = _similar_file(path)
+        remedy = f"Did you mean {near!r}?" if near else "Check the path; a relative one starts at the current folder."
         raise DataError(f"{path}: no such file", remedy)
-    return DataFile(path.name, path, container), suffix
+    return DataFile(path.name, path, container), suffix_of(path)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that tells the format of a file, without those of compression."""
+    return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
+
+
+def _similar_file(path: Path) -> str | None:
+    """Return the file beside a path that is called most like it; a suffix in common makes no likeness."""
+    try:
+        beside = [other.name for other in path.parent.iterdir() if other.is_file()]
+    except OSError:
+        return None
+    stems = suggest(_stem(path.name), {_stem(name) for name in beside}, 1)
+    near = suggest(path.name, [name for name in beside if _stem(name) in stems], 1)
+    return near[0] if near else None
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def read_user_table(path: Path, *, like: Table | None = None) -> Table:
@@ -112,7 +132,8 @@ def read_user_table(path: Path, *, like: Table | None = None) -> Table:
         If the file is absent, damaged, empty, of another format or not in UTF-8; with line and column where known.
     """
     file, suffix = data_file(path)
-    return read_table_file(file, suffix, like)
+    source = Snapshot.of(file)
+    return replace(read_table_file(source, suffix, like), source=source)
 
 
 def read_table_file(file: DataFile, suffix: str, like: Table | None = None) -> Table:
@@ -123,14 +144,22 @@ def read_table_file(file: DataFile, suffix: str, like: Table | None = None) -> T
 
 
 def table_of_frame(frame: Any, name: str = "data frame") -> Table:
-    """Return a pandas DataFrame (or what its constructor takes) as a table.
+    """Return a data frame (pandas, polars, pyarrow, or what pandas makes one of) as a table.
 
     Raises
     ------
     DataError
-        If it is empty, or two columns have the same name.
+        If it is no table, empty, or two columns have the same name.
     """
-    frame = pd.DataFrame(frame).reset_index(drop=True)
+    names = column_names(frame)
+    try:
+        if names is not None and not isinstance(frame, pd.DataFrame):
+            frame = pd.DataFrame({j: take_column(frame, j)[0] for j in range(len(names))}).set_axis(names, axis=1)
+        frame = pd.DataFrame(frame).reset_index(drop=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name}: cannot be read as a table ({error})", "Pass a pandas or polars DataFrame, or the path of a file."
+        ) from None
     frame.columns = [str(c) for c in frame.columns]
     if frame.empty:
         raise DataError(f"{name}: no rows")

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.core.columns import column_names
 from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
@@ -88,7 +89,7 @@ class BaseMTL(BaseEstimator, ABC):
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""
         check_params(self, self._rules)
-        names = list(y.columns) if hasattr(y, "columns") else None
+        names = column_names(y)
         X, ids = self._read_X(X, task_id, reset=True)
         y = self._read_y(y, X.shape[0])
         weights = check_weights(sample_weight, y.shape)

@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.estimators.pertask import for_tasks
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -23,7 +25,8 @@ class CalibratedTasks(BaseEstimator):
 
     Parameters
     ----------
-    estimator : estimator with ``fit(X, y, task_id=..., sample_weight=...)``
+    estimator : estimator
+        One whose ``fit`` takes no `task_id` is fitted to every task alone.
     folds : int, default 3
 
     Attributes
@@ -81,7 +84,7 @@ class CalibratedTasks(BaseEstimator):
     def _fitted(self, X: Any, y: Array, task_id: Any, sample_weight: Any) -> Any:
         extra = {} if task_id is None else {"task_id": task_id}
         extra |= {} if sample_weight is None else {"sample_weight": sample_weight}
-        return clone(self.estimator).fit(X, y, **extra)
+        return for_tasks(clone(self.estimator), y, task_id).fit(X, y, **extra)
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return calibrated log-odds, in the shape of the estimator's scores."""

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from mtlrun.core.columns import drop_column, plain_values, take_column
 from mtlrun.estimators.magnitude import check_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -35,9 +36,9 @@ def split_task_column(X: Any, task_column: int | str | None) -> tuple[Any, Array
 
     Parameters
     ----------
-    X : DataFrame, ndarray, sparse matrix or nested list
+    X : data frame (pandas, polars), ndarray, sparse matrix or nested list
     task_column : int, str or None
-        Position (negative ones count from the end) or, for a DataFrame, name.
+        Position (negative ones count from the end) or, for a data frame, name.
 
     Returns
     -------
@@ -51,40 +52,8 @@ def split_task_column(X: Any, task_column: int | str | None) -> tuple[Any, Array
     """
     if task_column is None:
         return X, None
-    if hasattr(X, "columns") and hasattr(X, "iloc"):
-        position = _position_in_frame(X, task_column)
-        return X.iloc[:, [j for j in range(X.shape[1]) if j != position]], np.asarray(X.iloc[:, position])
-    if isinstance(task_column, str):
-        raise ValueError(f"task_column={task_column!r} is a name, but X has no column names; give its position")
-    is_sparse = sp.issparse(X)
-    if is_sparse:
-        X = sp.csc_array(X)
-    elif not hasattr(X, "shape"):
-        X = np.asarray(X, dtype=object)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, got {X.ndim}. Reshape your data.")
-    position = _checked_position(task_column, X.shape[1])
-    rest = [j for j in range(X.shape[1]) if j != position]
-    if is_sparse:
-        return sp.csr_array(X[:, rest]), X[:, [position]].toarray().ravel()
-    return X[:, rest], X[:, position]
-
-
-def _position_in_frame(X: Any, task_column: int | str) -> int:
-    names = list(X.columns)
-    if task_column in names:
-        if names.count(task_column) > 1:
-            raise ValueError(f"X has {names.count(task_column)} columns named {task_column!r}")
-        return names.index(task_column)
-    if isinstance(task_column, str):
-        raise ValueError(f"X has no column {task_column!r} (task_column); its columns are {names}")
-    return _checked_position(task_column, len(names))
-
-
-def _checked_position(position: int, n_columns: int) -> int:
-    if not -n_columns <= position < n_columns:
-        raise ValueError(f"task_column={position}, but X has only {n_columns} columns")
-    return position % n_columns
+    ids, position = take_column(X, task_column)
+    return drop_column(X, position), ids
 
 
 def check_task_id(task_id: Any, n_rows: int) -> Array:
@@ -98,14 +67,9 @@ def check_task_id(task_id: Any, n_rows: int) -> Array:
     ids = np.asarray(task_id)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise ValueError(f"task_id must have one entry per row of X ({n_rows}), got an array of shape {ids.shape}")
-    if ids.dtype.kind in "fO":
-        missing = np.array([value is None or value != value for value in ids.tolist()], dtype=bool)
-        if missing.any():
-            raise ValueError(f"task_id is missing for {missing.sum()} rows, the first is row {missing.argmax()}")
-        if ids.dtype.kind == "O" and len({isinstance(value, str) for value in ids.tolist()}) > 1:
-            raise ValueError("task_id mixes strings with other types; make all ids strings or all numbers")
-        if ids.dtype.kind == "O" and ids.size and not isinstance(ids[0], str):
-            ids = np.asarray(ids.tolist())
+    ids, missing = plain_values(ids, "task_id")
+    if missing.any():
+        raise ValueError(f"task_id is missing for {missing.sum()} rows, the first is row {missing.argmax()}")
     if ids.dtype.kind == "f" and np.array_equal(ids, np.rint(ids)):
         return ids.astype(np.int64)
     return ids
@@ -124,6 +88,8 @@ def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
     """
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if not sp.issparse(y):
+        y = plain_values(np.asarray(y), "y")[0]
     y = check_array(
         y,
         dtype=None if labels else np.float64,

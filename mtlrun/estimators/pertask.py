@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from mtlrun.core.columns import column_names, plain_values
 from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.estimators.inputs import check_task_id, check_weights, refuse_list_of_arrays, task_codes
 
@@ -116,15 +117,15 @@ class PerTask(BaseEstimator):
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         X = _indexable(X)
-        names = np.asarray(y.columns) if hasattr(y, "columns") else None
-        targets = np.asarray(y)
+        names = column_names(y)
+        targets = plain_values(np.asarray(y), "y")[0]
         check_consistent_length(X, targets)
         weights = check_weights(sample_weight, targets.shape)
         if targets.ndim == 2:
             if task_id is not None:
                 raise ValueError("task ids together with a 2-D y: a 2-D y already has one column per task")
             self._layout = "shared"
-            self.tasks_ = np.arange(targets.shape[1]) if names is None else names
+            self.tasks_ = np.arange(targets.shape[1]) if names is None else np.asarray(names)
             groups = [(np.flatnonzero(column == column), column) for column in targets.T]
         elif task_id is None:
             self._layout, self.tasks_ = "single", np.array([0])
@@ -133,7 +134,7 @@ class PerTask(BaseEstimator):
             self._layout = "ragged"
             self.tasks_, codes = np.unique(check_task_id(task_id, len(targets)), return_inverse=True)
             groups = [(np.flatnonzero(codes == t), targets) for t in range(len(self.tasks_))]
-        if X.ndim == 2:
+        if len(X.shape) == 2:
             self.n_features_in_ = X.shape[1]
         self.n_one_class_ = 0
         self.estimators_ = [self._fit_one(X, *group, _column(weights, t)) for t, group in enumerate(groups)]
@@ -149,7 +150,7 @@ class PerTask(BaseEstimator):
             self.n_one_class_ += 1
             model = DummyClassifier(strategy="most_frequent")
         extra = {} if weights is None else {"sample_weight": weights[rows]}
-        return model.fit(_take(X, rows), y[rows], **extra)
+        return model.fit(_safe_indexing(X, rows), y[rows], **extra)
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
         """Predict targets or labels: (n_samples, n_tasks) for a shared design without task ids, else (n_samples,).
@@ -172,7 +173,8 @@ class PerTask(BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
         """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
         metric = accuracy_per_task if is_classifier(self.estimator) else r2_per_task
-        return average(metric(np.asarray(y), self.predict(X, task_id=task_id), weights=sample_weight))[0]
+        targets = plain_values(np.asarray(y), "y")[0]
+        return average(metric(targets, self.predict(X, task_id=task_id), weights=sample_weight))[0]
 
     @property
     def coef_(self) -> Array:
@@ -194,7 +196,7 @@ class PerTask(BaseEstimator):
             return np.column_stack(columns) if self._layout == "shared" else columns[0]
         codes = task_codes(check_task_id(task_id, X.shape[0]), self.tasks_, "error")
         parts = [(rows, model) for t, model in enumerate(self.estimators_) if (rows := np.flatnonzero(codes == t)).size]
-        values = [np.asarray(call(model, _take(X, rows))) for rows, model in parts]
+        values = [np.asarray(call(model, _safe_indexing(X, rows))) for rows, model in parts]
         order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
         return np.concatenate(values)[order]
 
@@ -209,10 +211,6 @@ class PerTask(BaseEstimator):
 
 def _indexable(X: Any) -> Any:
     return sp.csr_matrix(X) if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-
-
-def _take(X: Any, rows: Array) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _column(weights: Array | None, t: int) -> Array | None:

@@ -37,7 +37,7 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if self.variant == "corrected":
             result = super()._fit_data(data)
-            covariance = root_covariance(result.W @ result.W.T if self._over == "features" else result.W.T @ result.W)
+            covariance = root_covariance(result.W if self._over == "features" else result.W.T)[0]
         else:
             penalty = self._penalty()
             result = solve_alternating(

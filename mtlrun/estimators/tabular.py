@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mtlrun.estimators.inputs import check_task_id, check_weights, task_codes
+from mtlrun.estimators.pertask import for_tasks, takes_task_id
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -184,9 +185,10 @@ class ScaledTargets(_Tasks):
 
     Parameters
     ----------
-    estimator : regressor of mtlrun
+    estimator : regressor
+        One whose ``fit`` takes no `task_id` is fitted to every task alone, unless it takes several outputs at once.
     warm_start : bool, default False
-        Passed on to the estimator where it has that parameter: `fit` starts from the solution before.
+        Passed on to an estimator of several tasks that has this parameter: `fit` starts from the solution before.
 
     Attributes
     ----------
@@ -213,11 +215,11 @@ class ScaledTargets(_Tasks):
         scaled = ((columns - self.center_) / self.scale_).reshape(y.shape)
         params = self.estimator.get_params(deep=False)
         fitted = getattr(self, "estimator_", None) if self.warm_start else None
-        if fitted is not None:
+        if isinstance(fitted, type(self.estimator)):
             fitted.set_params(**{name: value for name, value in params.items() if name != "warm_start"})
         else:
-            self.estimator_: Any = clone(self.estimator)
-            if self.warm_start and "warm_start" in params:
+            self.estimator_: Any = for_tasks(clone(self.estimator), y, task_id)
+            if self.warm_start and "warm_start" in params and takes_task_id(self.estimator):
                 self.estimator_.set_params(warm_start=True)
         extra = {} if task_id is None else {"task_id": task_id}
         extra |= {} if sample_weight is None else {"sample_weight": sample_weight}

@@ -34,6 +34,7 @@ from mtlrun.experiments.compare_methods import (
 from mtlrun.experiments.compare_result import Comparison
 from mtlrun.experiments.compare_run import Protocol, check_parts, make_plan, run_plan
 from mtlrun.experiments.pool import Pool
+from mtlrun.experiments.predictions import distinct
 from mtlrun.experiments.training import Trained, fit_training
 from mtlrun.experiments.trainspec import training_of
 from mtlrun.report.board import MULTITASK, Board, Entry
@@ -397,7 +398,10 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     if coef is None:
         return None
     names = model.step.get_feature_names_out(model.facts["input"]["names"])
-    tasks = [model.facts["tasks"][t] for t in np.asarray(model.estimator.tasks_, dtype=int)]
-    table = pd.DataFrame(coef, index=pd.Index(tasks, name="task"), columns=list(names))
-    table.insert(0, "intercept", model.estimator.intercept_)
-    return table
+    # An estimator of several outputs has no names of tasks: its rows are in their order.
+    order = getattr(model.estimator, "tasks_", range(len(coef)))
+    tasks = [model.facts["tasks"][t] for t in np.asarray(order, dtype=int)]
+    own = ("task", "intercept")
+    columns = [own[1], *distinct(names, own)]
+    values = np.column_stack([np.broadcast_to(model.estimator.intercept_, len(coef)), coef])
+    return pd.DataFrame(values, index=pd.Index(tasks, name=own[0]), columns=columns)

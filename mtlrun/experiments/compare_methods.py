@@ -8,7 +8,8 @@ from typing import Any
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.data.dataset import Dataset
-from mtlrun.estimators.registry import METHODS, MethodInfo
+from mtlrun.estimators.pertask import PerTask, for_tasks
+from mtlrun.estimators.registry import METHODS, MethodInfo, build
 from mtlrun.experiments.methods import class_path, parameter_names, with_params
 
 #: What a method is: the trivial answer, tasks alone, tasks as one, the task as a feature, or several tasks jointly.
@@ -142,7 +143,7 @@ def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> li
         elif ":" in name:
             short = name.partition(":")[2]
             label = name if short in found.keys() | standard.keys() | METHODS.keys() else short
-            found[label] = _wrapped(Candidate(label, MULTITASK, class_path(name)), dataset)
+            found[label] = _wrapped(Candidate(label, _family(name, dataset), class_path(name)), dataset)
         else:
             _refuse(name, standard)
     return list(found.values())
@@ -154,6 +155,23 @@ def _refuse(name: str, standard: dict[str, Candidate]) -> None:
         raise UnknownNameError("method", name, known)
     remedy = f"`mtlrun list methods` lists all; those compared by default: {', '.join(standard)}."
     raise ConfigError(f"unknown method {name!r}", remedy)
+
+
+def _family(name: str, dataset: Dataset) -> str:
+    """Return the kind of a class from outside the registry: does it see all tasks, or is it fitted to every one alone?
+
+    Raises
+    ------
+    ConfigError
+        If the class cannot be made.
+    """
+    class_path(name)  # names what is missing without importing anything
+    try:
+        estimator = build(name)
+    except TypeError as error:
+        remedy = "Give them in a training file or an experiment (method: {estimator: ..., params: ...})."
+        raise ConfigError(f"{name!r} cannot be made without parameters: {error}", remedy) from None
+    return INDEPENDENT if isinstance(for_tasks(estimator, dataset.y, dataset.task_id), PerTask) else MULTITASK
 
 
 def _twin(name: str, dataset: Dataset) -> str:

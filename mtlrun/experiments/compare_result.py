@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,15 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import UserError, shorten
-from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.errors import shorten
+from mtlrun.core.publish import publish
+from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.visible import visible
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
-from mtlrun.data.tables import Table, data_file
-from mtlrun.experiments.locks import alone
+from mtlrun.data.tables import Table, data_file, suffix_of
+from mtlrun.experiments.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.experiments.models import Model
 from mtlrun.experiments.predictions import to_csv
 from mtlrun.experiments.training import Trained, save_training
@@ -56,7 +57,7 @@ class Comparison:
         Where the data set came from.
     coefficients : DataFrame or None
         A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
-        multi-task one (`coefficients_of`).
+        multi-task one (`coefficients_of`). A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
     coefficients_of : str
     """
 
@@ -156,27 +157,21 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        page = self.page()  # takes seconds: an interrupt meets all files old or, most likely, all new
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with alone(folder):  # of two comparisons that end at once, all files are of the later one
-                self._write(folder, page)
-        except OSError as error:
-            raise UserError(
-                f"{folder}: cannot be written: {error.strerror or error}", "Choose another folder."
-            ) from None
+        gone = [COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        with writing(folder, "Make room, or choose another folder."), publish(folder, gone) as new:
+            self._write(new, folder)
         return folder
 
-    def _write(self, folder: Path, page: str) -> None:
+    def _write(self, folder: Path, home: Path) -> None:
+        """Write all files into a folder; in `home` they will lie."""
         write_atomic(folder / "leaderboard.md", markdown(self.board))
-        write_atomic(folder / "leaderboard.html", page)
+        write_atomic(folder / "leaderboard.html", self.page())
         write_atomic(folder / "leaderboard.json", json_text(self.board))
         write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
-        (folder / COEFFICIENTS).unlink(missing_ok=True)
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
-        self._save_data(folder / DATA)
+        self._save_data(folder / DATA, home / DATA)
         write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
 
@@ -189,20 +184,17 @@ class Comparison:
         )
         return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
 
-    def _save_data(self, folder: Path) -> None:
+    def _save_data(self, folder: Path, home: Path) -> None:
         """Store the table beside a card that says what its columns are."""
-        options: dict[str, Any] = {"data": self._store(self.table, folder, "rows")}
+        files = [self._store(self.table, folder, home, "rows")]
+        options: dict[str, Any] = {"data": files[0]["name"]}
         if self.more is not None:
-            options["test"] = self._store(self.more, folder, "test")
-        names = list(options.values())
+            files.append(self._store(self.more, folder, home, "test"))
+            options["test"] = files[1]["name"]
         standard = asdict(Roles())
         for key, value in asdict(self.roles).items():
             if value != standard[key]:
                 options[key] = list(value) if isinstance(value, tuple) else value
-        files = []
-        for name in names:
-            sha256, size = digest(data_file(folder / self.dataset.id / name)[0])
-            files.append({"name": name, "sha256": sha256, "bytes": size})
         card = {
             "schema": 1,
             "id": self.dataset.id,
@@ -218,21 +210,24 @@ class Comparison:
         text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
         write_atomic(folder / "cards" / f"{self.dataset.id}.yaml", text)
 
-    def _store(self, table: Table, folder: Path, part: str) -> str:
-        """Copy or unpack the file of a table into the folder, or write a frame as csv; return its name there."""
-        home = folder / self.dataset.id
-        home.mkdir(parents=True, exist_ok=True)
-        origin = Path(table.name)
-        if not origin.is_file():
-            write_atomic(home / f"{part}.csv", table.frame.to_csv(index=False))
-            return f"{part}.csv"
-        file, suffix = data_file(origin)
-        place = home / f"{part}{suffix}"
-        if place.exists() and place.samefile(origin):
-            return place.name
-        with file.open() as source, place.open("wb") as sink:
-            shutil.copyfileobj(source, sink)
-        return place.name
+    def _store(self, table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
+        """Write a table into the folder, a file as it was read and a frame as csv; return its entry in the card."""
+        folder, home, source = folder / self.dataset.id, home / self.dataset.id, table.source
+        if source is None:
+            content = table.frame.to_csv(index=False).encode()
+            write_atomic(folder / f"{part}.csv", content)
+            return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
+        place = home / f"{part}{suffix_of(source.path)}"
+        if place.exists() and source.path.exists() and place.samefile(source.path):
+            if digest(data_file(place)[0]) == (source.sha256, source.size):
+                return _entry(place.name, source.sha256, source.size)
+            place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
+        write_atomic(folder / place.name, source.read_bytes())
+        return _entry(place.name, source.sha256, source.size)
+
+
+def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
+    return {"name": name, "sha256": sha256, "bytes": size}
 
 
 def _axes(height: float) -> Any:

@@ -10,18 +10,12 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mtlrun.core.processes import alone, fcntl, running, start_of
 from mtlrun.core.records import write_atomic
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: creation of the file is still exclusive, only take-over is unguarded there
-    fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".lock"
 
@@ -37,7 +31,7 @@ class Owner:
     @classmethod
     def me(cls) -> Owner:
         """Return this process."""
-        return cls(os.getpid(), socket.gethostname(), _start_of(os.getpid()) or "")
+        return cls(os.getpid(), socket.gethostname(), start_of(os.getpid()) or "")
 
     def gone(self) -> bool:
         """Whether the process certainly does not run any more."""
@@ -138,47 +132,9 @@ class Locks:
             return None
 
 
-@contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Hold a file or folder, waiting for it; the kernel lets go of dead processes. Without `fcntl` nothing is held."""
-    if fcntl is None:
-        yield
-        return
-    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
-
-
-def running(host: str, pid: int, started: str = "") -> bool:
-    """Whether a process may run: it is on another host, or here is one of this pid, started then as far as known."""
-    if host != socket.gethostname():
-        return True
-    found = _start_of(pid)
-    return found is not None and (started == found or not started or not found)
-
-
 def _older_than(path: Path, seconds: float) -> bool:
     """Whether an unreadable lock is nobody's: older than that, or from the future because the clock was set back."""
     try:
         return abs(time.time() - path.stat().st_mtime) > seconds
     except FileNotFoundError:
         return True
-
-
-def _start_of(pid: int) -> str | None:
-    """Return when a process started, in any fixed unit, "" where nothing tells; None when there is no such process."""
-    stat = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] == "Z" else fields[19]
-    try:
-        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    except OSError:
-        return ""  # nobody can tell: it may run
-    return listed.stdout.strip() or None

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,9 +25,11 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from mtlrun import __version__
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.metrics import labels_from_scores
+from mtlrun.core.publish import finish
 from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
 from mtlrun.core.visible import cleaned
 from mtlrun.estimators.registry import METHODS
+from mtlrun.experiments.modelsize import refuse_large
 
 SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
@@ -202,7 +205,7 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     UserError
         If the archive holds a type that is not trusted.
     """
-    folder = path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path
+    folder = finished(path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path)
     facts = read_facts(folder)
     file = folder / ARCHIVE
     try:
@@ -210,15 +213,17 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     _check_files(folder, facts["files"])
-    allowed = sorted(TRUSTED | CONTAINERS | {name.replace(":", ".") for name in trust})
+    known = {name.replace(":", ".") for name in trust}
     try:
-        content = skops.io.loads(archive, trusted=allowed)
+        refuse_large(archive, str(file))
+        content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
+    except DataError:
+        raise
     except UntrustedTypesFoundException:
-        unknown = sorted(set(skops.io.get_untrusted_types(data=archive)) - set(allowed))
-        options = " ".join(f"--trust {name}" for name in unknown)
+        unknown = _unknown_types(archive, known)
         raise UserError(
             f"{file}: holds types that mtlrun does not know: {', '.join(unknown)}",
-            f"Loading them runs their code. If you trust where the file comes from: {options}",
+            f"Loading them runs their code. If you trust where the file comes from: {_options(unknown)}",
         ) from None
     except (ImportError, AttributeError) as error:
         raise DataError(
@@ -230,6 +235,37 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
             f"Train the model again, or install the packages named in {FACTS}.",
         ) from error
     return Model(content["estimator"], content["step"], facts)
+
+
+def trust_options(folder: Path) -> str:
+    """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
+    return _options(_unknown_types((folder / ARCHIVE).read_bytes()))
+
+
+def _options(types: Iterable[str]) -> str:
+    return " ".join(f"--trust {name}" for name in types)
+
+
+def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
+    """Return the types in an archive that are only loaded when they are trusted by name."""
+    return sorted(set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known)
+
+
+def finished(folder: Path) -> Path:
+    """Return the folder of a model, after what was decided to be written there or into the comparison around it.
+
+    Raises
+    ------
+    DataError
+        If that is not complete and cannot be completed.
+    """
+    for place in (Path(os.path.abspath(folder)).parent, folder):
+        try:
+            finish(place)
+        except OSError as error:
+            text = f"{place}: the last results here are not complete, as a process was killed ({error.strerror})"
+            raise DataError(text, "Make the folder writable for a moment: the next command completes them.") from None
+    return folder
 
 
 def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ def predictions_table(
     labels: np.ndarray | None = None,
     targets: np.ndarray | None = None,
     probabilities: np.ndarray | None = None,
+    with_scores: bool = True,
 ) -> pd.DataFrame:
     """Return predictions as a table.
 
@@ -39,15 +40,20 @@ def predictions_table(
         Of the shape of the scores; class numbers, shape (n,), in a multi-class set.
     targets : ndarray, optional
         True values of shape (n,).
-    probabilities : ndarray of shape (n,), optional
-        Of +1, ragged data.
+    probabilities : ndarray, optional
+        Of +1, in the shape of the scores.
+    with_scores : bool, default True
+        Whether there are scores beside labels.
 
     Returns
     -------
     DataFrame
-        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], score, label,
+        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], [score], label,
         [probability]``; a task of code -1 is called ``unknown``.
-        Shared: ``row`` and one column per task with its score. Multi-class: ``row, [target], label``.
+        Shared: ``row`` and one column per task with its prediction (regression) or label, then, with labels, one
+        column ``<task>:score`` and, with probabilities, one column ``<task>:probability`` per task. A task that is
+        called like a column before it gets a number: ``row (2)``.
+        Multi-class: ``row, [target], label``.
     """
     table: dict[str, Any] = {"row": np.arange(len(scores)) if rows is None else rows}
     names = np.asarray(tasks, dtype=object)
@@ -57,8 +63,15 @@ def predictions_table(
         table["label"] = names[np.asarray(labels, dtype=int)]
         return pd.DataFrame(table)
     if scores.ndim == 2:
-        columns = pd.DataFrame(scores, columns=names)
-        return pd.concat([pd.DataFrame(table), columns], axis=1)
+        found = {"": scores if task_type == "regression" else np.asarray(labels, dtype=int)}
+        if task_type != "regression" and with_scores:
+            found[":score"] = scores
+        if probabilities is not None:
+            found[":probability"] = probabilities
+        columns = distinct([f"{task}{kind}" for kind in found for task in tasks], table)
+        parts = np.split(np.array(columns, dtype=object), len(found))
+        frames = [pd.DataFrame(values, columns=part) for values, part in zip(found.values(), parts, strict=True)]
+        return pd.concat([pd.DataFrame(table), *frames], axis=1)
     if task_id is not None:
         table["task"] = np.append(names, "unknown")[task_id]
     if targets is not None:
@@ -66,11 +79,27 @@ def predictions_table(
     if task_type == "regression":
         table["prediction"] = scores
     else:
-        table["score"] = scores
+        if with_scores:
+            table["score"] = scores
         table["label"] = np.asarray(labels, dtype=int)
         if probabilities is not None:
             table["probability"] = probabilities
     return pd.DataFrame(table)
+
+
+def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
+    """Return names that differ from each other and from those that are taken: ``age (2)`` for a second ``age``."""
+    wanted = [str(name) for name in names]
+    used, given = set(taken), {*wanted}
+    found = []
+    for name in wanted:
+        new, count = name, 1
+        while new in used or (count > 1 and new in given):
+            count += 1
+            new = f"{name} ({count})"
+        used.add(new)
+        found.append(new)
+    return found
 
 
 def to_csv(table: pd.DataFrame) -> str:

@@ -122,12 +122,10 @@ class _Walk:
     """Visits the candidates of a grid, with a warm start from one to the next where the estimator offers it."""
 
     def __init__(self, inputs: Mapping[str, Any]) -> None:
-        from mtlrun.experiments.methods import parameter_names
-
         self.inputs = inputs
         self.spec = inputs["estimator"]
         self.candidates = candidates(inputs["grid"])
-        self.warm = "warm_start" in (parameter_names(self.spec["estimator"]) or ()) and len(self.candidates) > 1
+        self.warm = len(self.candidates) > 1 and _starts_warm(self.spec["estimator"])
         self.model: Any = None
 
     def order(self) -> list[int]:
@@ -148,11 +146,13 @@ class _Walk:
         result: dict[str, Any] = {"score": None, "undefined": None, "error": None, "not_converged": False}
         with noted_warnings() as texts:
             try:
-                model = part.fit(self._next(self.candidates[index]))
+                estimator = self._next(self.candidates[index])
+                model = part.fit(estimator)
                 scores = part.score(model, part.predict(model), [search["metric"]], self.inputs["average"])
                 found = scores[search["metric"]]
                 result["score"] = None if math.isnan(found.mean) else found.mean
                 result["undefined"] = found.undefined
+                self.warm = self.warm and model is estimator  # fitted per task, every clone starts from nothing
                 self.model = model if self.warm else None
             except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
                 result["error"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
@@ -170,6 +170,18 @@ class _Walk:
         if self.warm:
             params["warm_start"] = True
         return build({"estimator": self.spec["estimator"], "params": params})
+
+
+def _starts_warm(class_path: str) -> bool:
+    """Whether `fit` of a class can start from the solution for other parameters.
+
+    Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
+    """
+    from mtlrun.experiments.methods import parameter_names
+
+    names = parameter_names(class_path) or ()
+    grows = "n_estimators" in names or class_path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
+    return "warm_start" in names and not grows
 
 
 def _strength(name: str, value: Any) -> float:

@@ -9,28 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
-from sklearn.utils import get_tags
+from sklearn.base import is_classifier
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
+from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.pertask import takes_task_id
+from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
 from mtlrun.experiments.featuresteps import with_features
 from mtlrun.experiments.folders import check_folder
 from mtlrun.experiments.methods import complete, resolved, with_params
-from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
+from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
 from mtlrun.experiments.trainspec import Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
 
-PER_TASK = "mtlrun.estimators.pertask:PerTask"
-PREFIX = "estimator__"
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
 SCHEMA = 1
 
@@ -128,7 +126,9 @@ def fit_training(training: Training, dataset: Dataset, *, say: Callable[[str], N
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
     result = {"schema": SCHEMA, "id": training.id, "dataset": spec.dataset.name, "method": spec.method.estimator}
     result |= {**fitted.fields, "selection": fitted.selection, "refit": spec.refit}
-    return Trained(Model(estimator, step, _facts(training, dataset, fitted.method, result)), result, predictions)
+    return Trained(
+        Model(estimator, step, _facts(training, dataset, fitted.method, estimator, result)), result, predictions
+    )
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,11 @@ class FittedSplit:
     step : fitted transformer or None
     estimator : fitted estimator
     fields : dict
-        Metrics, seconds and solver facts, as of an evaluation cell; `params` as the file names them.
+        Metrics, seconds and solver facts, as of an evaluation cell.
     selection : dict
         What the search found, {} without a grid.
     chosen : dict
-        Parameters found, as the estimator names them.
+        Parameters found.
     method : _Method
     """
 
@@ -192,21 +192,18 @@ def fit_split(
     method = _Method.of(spec, dataset)
     found = _select(spec, method, dataset.subset(rows[0]), trial, say)
     chosen = found.get("chosen", {})
-    shown = _outer_names(found) if method.wrapped else found
-    say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in shown.get("chosen", {}).items()))
+    say(f"fitting {spec.method.estimator}" + "".join(f" {k}={v}" for k, v in chosen.items()))
     estimator, fields = measure(method.inputs(spec, threads), part, chosen, True)
-    fields["params"] = method.outer(fields["params"])
-    return FittedSplit(part, step, estimator, fields, shown, chosen, method)
+    return FittedSplit(part, step, estimator, fields, found, chosen, method)
 
 
 @dataclass(frozen=True)
 class _Method:
-    """The estimator of a training file as a resolved specification, wrapped per task where it knows none."""
+    """The estimator of a training file as a resolved specification, for the fit and for the search."""
 
     spec: Mapping[str, Any]
     select: Mapping[str, Any]
     grid: Mapping[str, list[Any]]
-    wrapped: bool
 
     @classmethod
     def of(cls, spec: TrainSpec, dataset: Dataset) -> _Method:
@@ -223,10 +220,7 @@ class _Method:
                 f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, {method.estimator} takes tasks of two",
                 f"Make tasks of the classes: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
             )
-        if not _needs_wrapping(estimator, dataset):
-            return cls(plain, select, method.grid, False)
-        grid = {f"{PREFIX}{name}": values for name, values in method.grid.items()}
-        return cls(_wrap(plain), _wrap(select), grid, True)
+        return cls(plain, select, method.grid)
 
     def inputs(self, spec: TrainSpec, threads: int | None) -> dict[str, Any]:
         """Return the inputs of an evaluation; None leaves BLAS threads as they are."""
@@ -236,32 +230,6 @@ class _Method:
     def with_params(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the specification with the chosen parameters."""
         return {**self.spec, "params": with_params(self.spec["params"], chosen)}
-
-    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters as the training file names them."""
-        return dict(params["estimator"]["params"] if self.wrapped else params)
-
-
-def _outer_names(value: Any) -> Any:
-    """Return a record with the parameters called as in the training file."""
-    if isinstance(value, dict):
-        return {key.removeprefix(PREFIX): _outer_names(item) for key, item in value.items()}
-    return [_outer_names(item) for item in value] if isinstance(value, list) else value
-
-
-def _wrap(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {"estimator": PER_TASK, "params": {"estimator": spec}}
-
-
-def _needs_wrapping(estimator: Any, dataset: Dataset) -> bool:
-    """Whether an estimator is to be fitted task by task.
-
-    Those that take `task_id` are not, nor is a regressor for several outputs on a shared design without gaps.
-    """
-    if takes_task_id(estimator) or (dataset.task_id is None and dataset.y.ndim == 1):
-        return False
-    several = is_regressor(estimator) and get_tags(estimator).target_tags.multi_output
-    return not (several and dataset.shared and not np.isnan(dataset.y).any())
 
 
 def _select(
@@ -310,6 +278,7 @@ def _gaps(X: Any) -> bool:
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:
     check_folder(folder)
+    finished(folder)
     if force or not (folder / FACTS).exists():
         return
     try:
@@ -323,9 +292,10 @@ def _check_folder(folder: Path, training: Training, force: bool) -> None:
         )
 
 
-def _facts(training: Training, dataset: Dataset, method: _Method, result: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(
+    training: Training, dataset: Dataset, method: _Method, estimator: Any, result: Mapping[str, Any]
+) -> dict[str, Any]:
     design = "ragged" if dataset.task_id is not None else "shared" if dataset.y.ndim == 2 else "single"
-    inner = method.spec["params"]["estimator"] if method.wrapped else method.spec
     return {
         "name": training.id,
         "task_type": dataset.task_type,
@@ -341,8 +311,8 @@ def _facts(training: Training, dataset: Dataset, method: _Method, result: Mappin
         },
         "estimator": {
             "name": training.spec.method.estimator,
-            "class": inner["estimator"],
-            "per_task": method.wrapped,
+            "class": method.spec["estimator"],
+            "per_task": isinstance(estimator, PerTask),
             "params": result["params"],
         },
         "dataset": {
@@ -357,10 +327,10 @@ def _facts(training: Training, dataset: Dataset, method: _Method, result: Mappin
 
 
 def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
-    """Return the predictions of the test rows as CSV; those of a shared design are scores, without the targets."""
+    """Return the predictions of the test rows as CSV; those of a shared design without the targets."""
     test, flat = part.test, part.test.y.ndim == 1
     scores = part.predict(estimator)
-    labels = predict_labels(estimator, test.X, test.task_id) if flat and test.task_type != "regression" else None
+    labels = predict_labels(estimator, test.X, test.task_id) if test.task_type != "regression" else None
     return to_csv(
         predictions_table(
             scores,
@@ -375,7 +345,7 @@ def _test_predictions(part: Part, rows: np.ndarray, estimator: Any) -> str:
 
 
 def save_training(trained: Trained, folder: Path) -> None:
-    """Write all files, the model last: an interrupted run leaves no model beside the results of another one.
+    """Write all files into a folder, in place of those of an earlier training: all of them or none.
 
     Raises
     ------
@@ -384,8 +354,8 @@ def save_training(trained: Trained, folder: Path) -> None:
     OSError
         If the folder cannot be written.
     """
-    (folder / FACTS).unlink(missing_ok=True)
-    for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
-        write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
-    write_atomic(folder / PREDICTIONS, trained.predictions)
-    save_model(folder, trained.model)
+    with publish(folder, obsolete=[COEFFICIENTS]) as new:
+        for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
+            write_atomic(new / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(new / PREDICTIONS, trained.predictions)
+        save_model(new, trained.model)

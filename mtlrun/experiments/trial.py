@@ -31,6 +31,7 @@ from mtlrun.data.splitters import (
     random_split,
     time_folds,
 )
+from mtlrun.estimators.pertask import for_tasks
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "average_precision")
@@ -83,8 +84,9 @@ class Part:
         return cls(part, dataset.subset(test), _one_class(part), _variances(dataset, np.union1d(train, test)))
 
     def fit(self, estimator: Any) -> Any:
-        """Fit on the training rows; estimators that know no tasks can only take shared designs."""
+        """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""
         weights = {} if WEIGHT not in self.train.source else {"sample_weight": self.train.source[WEIGHT]}
+        estimator = for_tasks(estimator, self.train.y, self.train.task_id)
         return estimator.fit(self.train.X, self.train.y, **_task_ids(self.train), **weights)
 
     def predict(self, estimator: Any) -> np.ndarray:

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import TEMPORARY, jsonable, write_atomic, writer_of
-from mtlrun.experiments.locks import Locks, running
+from mtlrun.core.processes import tidy
+from mtlrun.core.records import TEMPORARY, jsonable, write_atomic
+from mtlrun.experiments.locks import Locks
 from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
 
 PROVENANCE = "provenance.json"
@@ -87,10 +88,7 @@ class Store(Records):
         """Remove what processes left that were killed: temporary files, and locks of cells that are done."""
         with contextlib.suppress(OSError):  # a finished run may lie where nothing can be written
             for folder in (self.cells, self.run_folder):
-                for path in folder.glob(f".*{TEMPORARY}"):
-                    writer = writer_of(path)
-                    if writer is not None and not running(*writer):
-                        path.unlink(missing_ok=True)
+                tidy(folder.glob(f".*{TEMPORARY}"))
             for path in self.cells.glob("*.lock"):
                 if self.path(path.stem).exists():
                     self.locks.drop_dead(path.stem)

@@ -12,14 +12,15 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from mtlrun.core.errors import ConfigError, DataError, UserError
-from mtlrun.core.records import jsonable, write_atomic
+from mtlrun.core.publish import publish
+from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.experiments.folders import check_folder
-from mtlrun.experiments.models import FACTS, Model, predict_labels, read_facts, save_model
+from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.trainspec import Training, experiment_of
 from mtlrun.record import Record
@@ -96,7 +97,7 @@ def train(
     DataError
         If the data are missing or damaged.
     UserError
-        If the folder holds a model of another configuration.
+        If the folder holds a model of another configuration, or cannot be written.
     """
     folder = output / training.id
     progress = progress or Silent()
@@ -108,7 +109,8 @@ def train(
     dataset = load_dataset(training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options)
     check_training(training, dataset)
     trained = fit_training(training, cell, dataset, Runner.of(made, jobs=jobs, force=force, progress=progress))
-    save_training(trained, folder)
+    with writing(folder, "Make room, or choose another folder with --output."):
+        save_training(trained, folder)
     return Outcome(folder, trained.result)
 
 
@@ -177,16 +179,25 @@ def check_training(training: Training, dataset: Dataset) -> None:
 
 
 def save_training(trained: Trained, folder: Path) -> None:
-    """Write all files, the model last: an interrupted run leaves no model beside the results of another one."""
-    (folder / FACTS).unlink(missing_ok=True)
-    for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
-        write_atomic(folder / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
-    write_atomic(folder / PREDICTIONS, trained.predictions)
-    save_model(folder, trained.model)
+    """Write all files into a folder, in place of those of an earlier training: all of them or none.
+
+    Raises
+    ------
+    UserError
+        If the model cannot be stored without pickle.
+    OSError
+        If the folder cannot be written.
+    """
+    with publish(folder, obsolete=[COEFFICIENTS]) as new:
+        for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
+            write_atomic(new / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(new / PREDICTIONS, trained.predictions)
+        save_model(new, trained.model)
 
 
 def _check_folder(folder: Path, training: Training, force: bool) -> None:
     check_folder(folder)
+    finished(folder)
     if force or not (folder / FACTS).exists():
         return
     try:
@@ -259,11 +270,9 @@ def _facts(
 
 
 def _test_predictions(cell: Cell, dataset: Dataset, fitted: Fitted) -> str:
-    """Return the predictions of the test rows as CSV; those of a shared design are scores, without the targets."""
+    """Return the predictions of the test rows as CSV; those of a shared design without the targets."""
     test, flat = fitted.part.test, fitted.part.test.y.ndim == 1
-    labels = None
-    if flat and test.task_type != "regression":
-        labels = predict_labels(fitted.model, test.X, test.task_id)
+    labels = predict_labels(fitted.model, test.X, test.task_id) if test.task_type != "regression" else None
     return to_csv(
         predictions_table(
             fitted.scores,

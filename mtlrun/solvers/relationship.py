@@ -14,16 +14,31 @@ from mtlrun.solvers.fetr import gram_form
 from mtlrun.solvers.sylvester import CoupledSystem, solve_w
 
 
-def root_covariance(moment: np.ndarray, eps: float = 0.0) -> Precision:
-    """Return (moment + eps I)^{1/2} / tr((moment + eps I)^{1/2}) for a positive semidefinite matrix.
+def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
+    """Return D = (A A' + eps I)^{1/2} / trace and the trace of that root.
 
-    With ``moment = W W'`` (features) or ``W'W`` (tasks) it minimises tr(W'D^{-1}W) over the matrices D of trace 1. It
-    is I / size for a moment of zero.
+    D minimises tr(A'D^{-1}A) over the matrices of trace 1. It is I / k for A = 0.
+
+    Parameters
+    ----------
+    A : ndarray of shape (k, m)
+        W for a covariance of features, W' for one of tasks.
+    eps : float, default 0.0
+
+    Returns
+    -------
+    covariance : Precision
+        Of size k.
+    trace : float
     """
-    values, vectors = np.linalg.eigh(moment)
-    roots = np.sqrt(np.maximum(values, 0.0) + eps)
-    total = roots.sum()
-    return Precision(roots / total if total > 0 else np.full(len(roots), 1.0 / len(roots)), vectors)
+    size = len(A)
+    if A.shape[1] > size:
+        A = np.linalg.qr(A.T).R.T
+    # Not from eigenvalues of A A': an exact zero comes out as 1e-16 there, and its root as 1e-8.
+    U, sigma, _ = np.linalg.svd(A)
+    roots = np.sqrt(np.square(np.pad(sigma, (0, size - len(sigma)))) + eps)
+    trace = float(roots.sum())
+    return Precision(roots / trace if trace > 0 else np.full(size, 1.0 / size), U), trace
 
 
 def solve_alternating(
@@ -78,9 +93,8 @@ def solve_alternating(
         inverse = D.covariance
         S1, S2 = (np.eye(d), inverse) if over == "tasks" else (inverse, np.eye(T))
         W = solve_w(CoupledSystem(form.gram, form.cross, S1, S2, ridge, 2.0 * alpha), start=W, tol=1e-10).W
-        D = root_covariance(W.T @ W if over == "tasks" else W @ W.T, eps)
+        D, trace = root_covariance(W.T if over == "tasks" else W, eps)
         # tr(D^{-1} (moment + eps I)) at this D is the square of the trace of the root.
-        trace = _root_trace(W, eps, size)
         loss = 0.5 * form.value(form.point(W))
         objective.append(loss + 0.5 * ridge * float(np.vdot(W, W)) + alpha * trace**2)
         if it > 1:
@@ -93,9 +107,3 @@ def solve_alternating(
     gap = duality_gap(data, SquaredLoss(), [penalty], [W], b if fit_intercept else None).relative
     message = f"relative decrease {decrease:.1e} after {it} rounds"
     return SolverResult(W[np.newaxis], b, converged, it, objective, gap, [], decrease, message, {"covariance": D})
-
-
-def _root_trace(W: np.ndarray, eps: float, size: int) -> float:
-    """Return tr((moment + eps I)^{1/2}) for a moment of the given size."""
-    sigma = np.linalg.svd(W, compute_uv=False)
-    return float(np.sqrt(np.square(sigma) + eps).sum()) + (size - len(sigma)) * float(np.sqrt(eps))

@@ -1,6 +1,7 @@
 """``mtlrun compare``: results of a small table, and what is said about tables and options that cannot be compared."""
 
 import html
+import io
 import json
 
 import numpy as np
@@ -129,7 +130,10 @@ def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     assert "JointFeatureMTLClassifier" in result.stdout
     predicted = mtlrun("predict", "results/runs/compare/set/model", "set.arff", "--proba", "-o", "-", "-q")
     assert predicted.exit_code == 0, predicted.output
-    chances = np.array([line.split(",")[1:] for line in predicted.stdout.splitlines()[1:]], dtype=float)
+    table = pd.read_csv(io.StringIO(predicted.stdout))
+    assert list(table.columns) == ["row", "A", "B", "A:score", "B:score", "A:probability", "B:probability"]
+    chances = table[["A:probability", "B:probability"]].to_numpy()
+    assert (np.where(chances > 0.5, 1, -1) == table[["A", "B"]]).mean(axis=None) > 0.9
     assert ((chances > 0) & (chances < 1)).all()
     assert ((chances > 0.5) == Y).mean() > 0.6
 
@@ -236,6 +240,23 @@ BAD = {
         "error: unknown method 'JointFeatureMLT'\nDid you mean 'JointFeatureMTL' or ",
     ),
 }
+
+
+def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
+    """The types that it must be told to trust are in it."""
+    rng = np.random.default_rng(0)
+    hours, age = rng.normal(size=(2, 240))
+    frame = pd.DataFrame({"school": np.arange(240) % 3, "hours": hours, "age": age, "grade": np.sign(hours * age)})
+    frame.to_csv(tmp_path / "grades.csv", index=False)
+    forest = "sklearn.ensemble:RandomForestRegressor"
+    words = ("--target", "grade", "--task-column", "school", "--methods", forest, "--splits", "1", "-q")
+    result = mtlrun("compare", "grades.csv", *words)
+    assert result.exit_code == 0, result.output
+    assert "RandomForest" in (tmp_path / "results/runs/compare/grades/chosen.yaml").read_text(), result.output
+    (line,) = [line for line in result.stdout.splitlines() if "mtlrun predict" in line]
+    command = line[line.index("mtlrun predict") :].replace("FILE", "grades.csv").split()
+    predicted = mtlrun(*command[1:], "-o", "-", "-q")
+    assert predicted.exit_code == 0, predicted.output
 
 
 @pytest.mark.parametrize("case", BAD)

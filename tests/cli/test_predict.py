@@ -47,8 +47,14 @@ def test_csv_of_new_rows(trained, tmp_path):
     assert "4 rows predicted, written: new-predictions.csv" in result.output
     table = pd.read_csv("new-predictions.csv")
     model = load_model(tmp_path / MODEL)
-    assert list(table.columns) == ["row", *model.facts["tasks"]]
-    np.testing.assert_allclose(table.to_numpy()[:, 1:], model.scores(X), rtol=1e-6)
+    tasks = model.facts["tasks"]
+    assert list(table.columns) == ["row", *tasks, *(f"{task}:score" for task in tasks)]
+    np.testing.assert_array_equal(table[tasks], model.labels(X))
+    assert set(np.unique(table[tasks])) <= {-1, 1}
+    np.testing.assert_allclose(table[[f"{task}:score" for task in tasks]], model.scores(X), rtol=1e-6)
+    predictions = pd.read_csv(tmp_path / MODEL / "predictions.csv")
+    assert list(predictions.columns) == list(table.columns)
+    assert (np.sign(predictions.to_numpy()[:, 4:]) == predictions.to_numpy()[:, 1:4]).all()
 
 
 def test_labels_and_the_terminal(trained, tmp_path):
@@ -57,6 +63,7 @@ def test_labels_and_the_terminal(trained, tmp_path):
     result = trained("predict", MODEL, "new.npz", "--labels", "-o", "-")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
+    assert lines[0].split(",") == ["row", *load_model(tmp_path / MODEL).facts["tasks"]]
     labels = load_model(tmp_path / MODEL).labels(X)
     assert [line.split(",")[1:] for line in lines[1:]] == [[f"{v:.8g}" for v in row] for row in labels]
 
@@ -67,7 +74,8 @@ def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):
     assert result.output == ""
     data = load_dataset("simulated-rmtl", n=60, d=5, m=3)
     table = pd.read_csv("simulated-rmtl-predictions.csv")
-    np.testing.assert_allclose(table.to_numpy()[:, 1:], load_model(tmp_path / MODEL).scores(data.X), rtol=1e-6)
+    scores = table[[f"{task}:score" for task in data.tasks]]
+    np.testing.assert_allclose(scores, load_model(tmp_path / MODEL).scores(data.X), rtol=1e-6)
 
 
 def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
@@ -87,6 +95,9 @@ def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
     result = trained("predict", STRINGS, "new.fa", "--task", data.tasks[1], "-o", "one.csv")
     assert result.exit_code == 0, result.output
     assert set(pd.read_csv("one.csv")["task"]) == {data.tasks[1]}
+    result = trained("predict", STRINGS, "new.csv", "--task-column", "organism", "--labels", "-o", "labels.csv")
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv("labels.csv").equals(table[["row", "task", "label"]])
     result = trained("predict", STRINGS, "simulated-splice", "-o", "all.csv")
     assert result.exit_code == 0, result.output
     assert len(pd.read_csv("all.csv")) == 400
@@ -99,6 +110,7 @@ def test_errors_end_with_2(trained, tmp_path):
     cases = [
         (["predict", "nowhere", "narrow.csv"], "no model here"),
         (["predict", MODEL, "absent.csv"], "no such file"),
+        (["predict", MODEL, "narow.tsv"], "Did you mean 'narrow.csv'?"),
         (["predict", MODEL, "narrow.csv"], "4 columns, the model has 5 features"),
         (["predict", MODEL, "simulated-rmlt"], "Did you mean 'simulated-rmtl'"),
         (["predict", MODEL, "digits"], "data set digits has 64 features, the model 5"),
@@ -139,3 +151,17 @@ def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
     model = load_model(tmp_path / "results/runs/train/mine")
     expected = model.scores(table[["a", "b"]].to_numpy(), np.repeat([0, 1], 20))
     np.testing.assert_allclose(pd.read_csv("new-predictions.csv")["prediction"], expected, rtol=1e-6)
+    result = mtlrun("predict", "results/runs/train/mine", "new.csv", "--labels")
+    assert result.exit_code == 2
+    assert "--labels" in result.stderr
+
+
+def test_other_files_are_proposed_by_their_names_not_by_their_suffixes(trained, tmp_path):
+    for name in ("notes.csv", "rows.csv", "pairs.csv", "results.csv"):
+        (tmp_path / name).write_text("a\n1\n")
+    result = trained("predict", MODEL, "grades.csv")
+    assert result.exit_code == 2
+    assert "Did you mean" not in result.stderr
+    (tmp_path / "grade.csv").write_text("a\n1\n")
+    assert "Did you mean 'grade.csv'?" in trained("predict", MODEL, "grades.csv").stderr
+    assert "Did you mean 'grade.csv'?" in trained("compare", "grade.cvs", "--target", "y").stderr

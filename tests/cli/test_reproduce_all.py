@@ -211,7 +211,7 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     made = summary(tmp_path)
     runs = {run["id"]: run["seconds"] for run in made["runs"]}
     assert 0 < runs["alpha/first"] < runs["alpha/second"]
-    total = sum(paper["seconds"] for paper in made["papers"])
+    total = sum(paper["seconds"] for paper in made["papers"].values())
     assert total == pytest.approx(runs["alpha/second"] + runs["alpha/alone"])  # shared cells count once
 
 

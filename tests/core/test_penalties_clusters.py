@@ -48,6 +48,14 @@ def test_the_conjugate_is_tight_at_a_prox(p):
         assert p.value(other) + p.conjugate(Z) >= np.vdot(other, Z) - 1e-9
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_singular_values_of_zero_stay_zero(seed):
+    rng = np.random.default_rng(seed)
+    W = np.outer(rng.normal(size=8), rng.normal(size=6))
+    p = GroupTrace(0.3, ((0, 2, 3), (1, 4, 5)))
+    assert p.value(W) == pytest.approx(0.3 * np.sum(W**2), rel=1e-12)
+
+
 def test_the_cluster_norm_is_the_best_covariance():
     W, p = matrix(5), ClusterNorm(0.7, 3, 0.5, 1.0, 6.0)
     D = W - W.mean(axis=1, keepdims=True)

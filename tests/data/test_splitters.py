@@ -108,16 +108,18 @@ def test_seeds_and_clones(splitter: Any) -> None:
     assert "random_state=2" in repr(splitter)
 
 
-@pytest.mark.parametrize("kind", ["groups", "task_id", "column", "sparse column", "named column"])
+@pytest.mark.parametrize("kind", ["groups", "task_id", "column", "sparse column", "named column", "polars"])
 def test_where_the_ids_come_from(kind: str) -> None:
     _, y, _ = make([20], 0)
     ids = np.arange(20) // 5
     X: Any = np.column_stack([ids, np.zeros(20)])
-    column: Any = {"column": 0, "sparse column": 0, "named column": "task"}.get(kind)
+    column: Any = {"column": 0, "sparse column": 0, "named column": "task", "polars": "task"}.get(kind)
     if kind == "sparse column":
         X = sparse.csr_matrix(X)
     if kind == "named column":
         X = pd.DataFrame(X, columns=["task", "x"])
+    if kind == "polars":
+        X = pytest.importorskip("polars", reason="polars is not installed").DataFrame(X, schema=["task", "x"])
     given = {kind: ids} if column is None else {}
     for _, test in TaskStratifiedKFold(5, task_column=column, random_state=0).split(X, y, **given):
         assert sorted(ids[test]) == [0, 1, 2, 3]

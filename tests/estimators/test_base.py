@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
@@ -121,6 +122,28 @@ def test_the_task_column_of_a_frame_goes_by_name_or_position(ragged, column):
     assert_allclose(model.predict(frame), IndependentRidge().fit(X, y, task_id=ids).predict(X, task_id=ids))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"p": "w"}))
+
+
+@pytest.mark.parametrize("column", ["school", 4, -1])
+def test_the_task_column_of_a_polars_frame_goes_by_name_or_position(ragged, column):
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    X, y, ids = ragged
+    frame = pd.DataFrame(X, columns=list("pqrs")).assign(school=ids)
+    data = polars.DataFrame(frame.to_dict("list"))
+    model = IndependentRidge(task_column=column).fit(data, polars.Series(y))
+    assert model.feature_names_in_.tolist() == list("pqrs")
+    assert model.tasks_.tolist() == sorted(set(ids))
+    assert_array_equal(model.predict(data), IndependentRidge(task_column=column).fit(frame, y).predict(frame))
+    for wrong, message in (("town", r"no column 'town' .* its columns are \['p', "), (5, "X has only 5 columns")):
+        with pytest.raises(ValueError, match=message):
+            IndependentRidge(task_column=wrong).fit(data, y)
+
+
+def test_a_frame_may_have_columns_with_the_names_of_attributes(ragged):
+    X, y, ids = ragged
+    frame = pd.DataFrame(X, columns=["columns", "column_names", "shape", "iloc"]).assign(school=ids)
+    model = IndependentRidge(task_column="school").fit(frame, y)
+    assert_allclose(model.coef_, IndependentRidge().fit(X, y, task_id=ids).coef_)
 
 
 def test_nested_lists_with_a_column_of_strings_work():
@@ -310,6 +333,54 @@ def test_one_class_only_is_fitted(ragged, label, sign):
     assert set(model.predict(X, task_id=ids).tolist()) == {label}
     assert_array_equal(np.sign(model.decision_function(X, task_id=ids)), np.full(60, sign))
     assert model.n_one_class_ == 3
+
+
+OBJECTS = {"strings": ("no", "yes"), "ints": (0, 1), "bools": (False, True), "floats": (1.0, 2.0)}
+
+
+@pytest.mark.parametrize("labels", OBJECTS.values(), ids=OBJECTS)
+def test_labels_may_be_objects(ragged, labels):
+    X, _, ids = ragged
+    plain = np.array(labels)[(X[:, 0] > 0).astype(int)]
+    y = plain.astype(object)
+    expected = IndependentLogistic().fit(X, plain, task_id=ids)
+    model = IndependentLogistic().fit(X, y, task_id=ids)
+    assert model.classes_.tolist() == list(labels)
+    assert_array_equal(model.predict(X, task_id=ids), expected.predict(X, task_id=ids))
+    assert model.score(X, y, task_id=ids) == expected.score(X, plain, task_id=ids)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
+@pytest.mark.parametrize("labels", OBJECTS.values(), ids=OBJECTS)
+def test_labels_of_objects_may_be_missing_in_two_dimensions(ragged, labels, missing):
+    X = ragged[0]
+    signs = (X[:, :2] > 0).astype(int)
+    masked = signs.astype(float)
+    masked[::5, 0] = np.nan
+    expected = IndependentLogistic().fit(X, masked)
+    Y = np.array(labels, dtype=object)[signs]
+    Y[::5, 0] = missing
+    model = IndependentLogistic().fit(X, Y)
+    assert model.classes_.tolist() == list(labels)
+    assert_array_equal(model.coef_, expected.coef_)
+    assert model.score(X, Y) == expected.score(X, masked)
+    with pytest.raises(ValueError, match="contains NaN"):
+        IndependentLogistic().fit(X, Y[:, 0])
+
+
+def test_nullable_columns_are_labels_and_targets(ragged):
+    X = ragged[0]
+    Y = pd.DataFrame((X[:, :2] > 0).astype(int), columns=["a", "b"])
+    masked = Y.mask(X[:, :2] > 1)
+    nullable = masked.astype("Int64")
+    for model in (IndependentLogistic(), IndependentRidge()):
+        assert_array_equal(clone(model).fit(X, nullable.astype(object)).coef_, model.fit(X, masked).coef_)
+        assert_array_equal(clone(model).fit(X, nullable).coef_, model.coef_)
+
+
+def test_labels_of_mixed_types_are_refused(ragged):
+    with pytest.raises(ValueError, match="y mixes strings with other types"):
+        IndependentLogistic().fit(ragged[0], np.array(["yes", 0] * 30, dtype=object))
 
 
 def test_several_classes_and_continuous_labels_are_refused(ragged):

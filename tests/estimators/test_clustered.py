@@ -118,6 +118,15 @@ def test_groups_are_repaired_by_moves():
     assert move_tasks(W, [[0, 1, 2, 4], [3, 5, 6, 7], [8, 9, 10, 11]]) == right
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_tasks_in_one_direction_cost_the_same_in_any_group(seed):
+    """Their groups have rank one, and ||W_g||_*^2 is a sum over tasks: no move gains."""
+    rng = np.random.default_rng(seed)
+    W = np.outer(rng.normal(size=30), rng.normal(size=8))
+    groups = [[0, 3, 4], [1, 6], [2, 5, 7]]
+    assert move_tasks(W, groups) == groups
+
+
 def test_a_common_model_and_a_part_of_low_rank_are_told_apart():
     rng = np.random.default_rng(4)
     common, part = rng.normal(size=(10, 1)), 1.5 * rng.normal(size=(10, 1)) @ rng.choice([-1.0, 1.0], size=(1, 8))

@@ -1,6 +1,7 @@
 """PerTask equals fitting scikit-learn by hand, task by task, on every layout."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -33,6 +34,32 @@ def test_ragged_regression_is_one_fit_per_task():
     order = np.random.default_rng(1).permutation(len(y))
     assert_allclose(model.predict(X[order], task_id=ids[order]), model.predict(X, task_id=ids)[order])
     assert 0.9 < model.score(X, y, task_id=ids) <= 1
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
+def test_labels_of_objects_may_be_missing(missing):
+    X, _, _ = _ragged()
+    signs = (X[:, :2] > 0).astype(int)
+    Y = signs.astype(object)
+    Y[::5, 0] = missing
+    model = PerTask(LogisticRegression()).fit(X, Y)
+    seen = np.arange(len(X)) % 5 != 0
+    assert_allclose(model.coef_[0], LogisticRegression().fit(X[seen], signs[seen, 0]).coef_[0])
+    assert_allclose(model.coef_[1], LogisticRegression().fit(X, signs[:, 1]).coef_[0])
+    right = model.predict(X) == signs
+    assert model.score(X, Y) == pytest.approx((right[seen, 0].mean() + right[:, 1].mean()) / 2)
+
+
+def test_polars_frames_are_split_by_task():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    X, y, ids = _ragged()
+    frame = polars.DataFrame(dict(zip("pqrs", X.T, strict=True)))
+    model = PerTask(Ridge()).fit(frame, polars.Series(y), task_id=polars.Series(ids.tolist()))
+    assert model.estimators_[0].feature_names_in_.tolist() == list("pqrs")
+    expected = PerTask(Ridge()).fit(X, y, task_id=ids).predict(X, task_id=ids)
+    assert_allclose(model.predict(frame, task_id=ids), expected)
+    shared = PerTask(Ridge()).fit(frame, polars.DataFrame({"u": y, "v": -y}))
+    assert shared.tasks_.tolist() == ["u", "v"]
 
 
 def test_shared_design_leaves_missing_targets_out():

@@ -159,6 +159,43 @@ def test_a_table_in_its_own_place_is_kept(tmp_path):
     assert again.n_samples == 40
 
 
+@pytest.mark.parametrize("change", ["edited", "deleted", "replaced by a folder"])
+def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, change):
+    table, test = tmp_path / "grades.csv", tmp_path / "new.csv.gz"
+    schools(4, 10).to_csv(table, index=False)
+    schools(4, 5, seed=1).to_csv(test, index=False)
+    read = table.read_bytes()
+
+    def edit(line):
+        if line.startswith("split 1/1") and table.is_file():
+            for path in (table, test):
+                path.unlink()
+                if change == "edited":
+                    schools(4, 10, seed=5).to_csv(path, index=False)
+                elif change != "deleted":
+                    path.mkdir()
+
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "say": edit}
+    result = mtlrun.compare(table, test=test, **options)
+    folder = result.save(tmp_path / "out")
+    assert (folder / "data/own-grades/rows.csv").read_bytes() == read
+    again = load_dataset("own-grades", data_dir=folder / "data")
+    np.testing.assert_array_equal(again.X, result.dataset.X)
+    np.testing.assert_array_equal(again.y, result.dataset.y)
+
+
+def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_over(tmp_path):
+    place = tmp_path / "out/data/own-rows/rows.csv"
+    place.parent.mkdir(parents=True)
+    schools(4, 10).to_csv(place, index=False)
+    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=1)
+    place.write_text("my edits")
+    result.save(tmp_path / "out")
+    assert place.read_text() == "my edits"
+    again = load_dataset("own-rows", data_dir=tmp_path / "out/data")
+    np.testing.assert_array_equal(again.y, result.dataset.y)
+
+
 def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
     monkeypatch.setattr("mtlrun.experiments.compare.MAX_TREE_ROWS", 30)
     monkeypatch.setattr("mtlrun.experiments.compare_methods.MAX_TREE_ROWS", 30)
@@ -402,3 +439,23 @@ def test_examples_run(name, capsys):
     path = Path(__file__).resolve().parents[2] / "examples" / f"{name}.py"
     result = runpy.run_path(str(path))["main"]()
     assert result.verdict in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["polars", "pyarrow"])
+def test_frames_of_other_packages_keep_their_names(package):
+    other = pytest.importorskip(package, reason=f"{package} is not installed")
+    table = schools(n_tasks=4)
+    columns = table.to_dict("list")
+    frame = other.DataFrame(columns) if package == "polars" else other.table(columns)
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2}
+    result, expected = mtlrun.compare(frame, **options), mtlrun.compare(table, **options)
+    pd.testing.assert_frame_equal(result.tasks, expected.tasks)
+    assert list(result.tasks.index) == sorted(set(table["school"]))
+    pd.testing.assert_frame_equal(result.coefficients, expected.coefficients)
+
+
+@pytest.mark.parametrize("data", [7, object()])
+def test_what_is_no_table_is_refused(data):
+    with pytest.raises(DataError) as caught:
+        mtlrun.compare(data, target="y", task="t")
+    assert "DataFrame" in str(caught.value.remedy)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from mtlrun.core import processes
 from mtlrun.experiments import locks
 from mtlrun.experiments.locks import Locks, Owner, alone
 
@@ -102,7 +103,7 @@ def test_without_proc_the_process_list_is_asked(tmp_path, monkeypatch):
     def listed(words, **_):
         return subprocess.CompletedProcess(words, 0, stdout=answers.get(words[-1], ""))
 
-    monkeypatch.setattr(locks.subprocess, "run", listed)
+    monkeypatch.setattr(processes.subprocess, "run", listed)
     me = Owner.me()
     assert me.started == "Mon Jan  1 00:00:00 2024"
     assert not me.gone()

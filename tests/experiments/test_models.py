@@ -217,6 +217,51 @@ def test_a_forged_archive_is_refused(tmp_path, change):
     assert caught.value.remedy is not None
 
 
+def _compressed(members, schema):
+    return zipfile.ZIP_DEFLATED, members
+
+
+def _sparse_bomb(members, schema):
+    """A sparse matrix of 300 kB in the file, and of 300 MB in memory."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as inner, inner.open("data.npy", "w") as stream:
+        for _ in range(300):
+            stream.write(bytes(1 << 20))
+    array = next(name for name in members if name.endswith(".npy"))
+    members["schema.json"] = schema.replace(array, "bomb.npz").encode()
+    return zipfile.ZIP_STORED, members | {"bomb.npz": content.getvalue()}
+
+
+def _one_array_many_times(members, schema):
+    """20 arrays of 14 MB that are one member."""
+    array = next(name for name in members if name.endswith(".npy"))
+    big = io.BytesIO()
+    np.save(big, np.zeros(14 << 17))
+    content = json.loads(schema)
+    node = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode", "type": "numpy", "file": array}
+    objects = [node | {"__id__": k} for k in range(25)]
+    step = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": objects, "__id__": 99}
+    content["content"]["step"] = step
+    return zipfile.ZIP_STORED, members | {"schema.json": json.dumps(content).encode(), array: big.getvalue()}
+
+
+@pytest.mark.parametrize("attack", [_compressed, _sparse_bomb, _one_array_many_times], ids=lambda f: f.__name__)
+def test_an_archive_that_expands_is_refused_before_it_is_read(tmp_path, attack, monkeypatch):
+    save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
+    with zipfile.ZipFile(tmp_path / "model.skops") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    how, members = attack(members, members["schema.json"].decode())
+    forged = io.BytesIO()
+    with zipfile.ZipFile(forged, "w", how) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    _forged(tmp_path, forged.getvalue())
+    monkeypatch.setattr("skops.io.loads", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(DataError, match=r"model\.skops: ") as caught:
+        load_model(tmp_path)
+    assert "Train the model again" in caught.value.remedy
+
+
 def test_what_skops_cannot_store_is_said(tmp_path):
     model = build("IndependentRidge").fit(X, Y)
     model.alpha = threading.Lock()

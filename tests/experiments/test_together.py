@@ -9,13 +9,14 @@ from dataclasses import asdict
 import pytest
 
 from mtlrun.cli.status import copies
+from mtlrun.core.processes import start_of
 from mtlrun.core.records import FAILED
-from mtlrun.runs.run import _Runner, run
-from mtlrun.experiments.locks import Owner, _start_of
-from mtlrun.runs.progress import Plain, Silent
+from mtlrun.experiments.execute import _Runner, run
+from mtlrun.experiments.locks import Owner
+from mtlrun.experiments.progress import Plain, Silent
 from mtlrun.experiments.selection import fit_fold
 from mtlrun.experiments.siblings import find_siblings
-from mtlrun.runs.store import Store
+from mtlrun.experiments.store import Store
 from mtlrun.experiments.work import new_record
 from mtlrun.report.build import build_report
 
@@ -25,7 +26,7 @@ def stranger():
     """A living process, and the owner that its locks name."""
     process = subprocess.Popen(["sleep", "60"])
     host = Owner.me().host
-    yield Owner(process.pid, host, _start_of(process.pid))
+    yield Owner(process.pid, host, start_of(process.pid))
     process.kill()
     process.wait()
 

@@ -194,8 +194,12 @@ def test_a_model_of_another_configuration_is_not_overwritten(run):
 @pytest.mark.parametrize(
     ("overrides", "text"),
     [
-        (["method.params.alpha=-1"], "IndependentRidge: alpha must be a float"),
-        (["method={estimator: IndependentRidge, grid: {alpha: [-1]}}", "selection.folds=2"], "no candidate"),
+        (["method.params.alpha=-1"], "--set method.params.alpha=-1: alpha must be a float"),
+        (["method={estimator: 'sklearn.linear_model:Ridge', params: {alpha: -1}}"], "sklearn.linear_model:Ridge: "),
+        (
+            ["method={estimator: 'sklearn.linear_model:Ridge', grid: {alpha: [-1]}}", "selection.folds=2"],
+            "no candidate",
+        ),
         ([STRINGS], "holds strings of letters"),
         ([STRINGS, "features=standardize"], "standardize does not go with simulated-splice, which holds strings"),
         (["features=one-hot"], "one-hot does not go with simulated-fetr, which holds numbers"),

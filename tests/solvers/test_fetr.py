@@ -384,13 +384,21 @@ def test_the_alternation_descends_and_its_gap_is_certified(layout, over):
     assert len(covariance) == (data.n_tasks if over == "tasks" else data.n_features)
 
 
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (5, 5)])
+def test_the_covariance_of_a_matrix_of_rank_one_has_rank_one(shape):
+    rng = np.random.default_rng(1)
+    u, v = rng.normal(size=shape[0]), rng.normal(size=shape[1])
+    assert_allclose(root_covariance(np.outer(u, v))[0].matrix, np.outer(u, u) / (u @ u), atol=1e-13)
+
+
 def test_the_covariance_minimises_the_trace_term():
     W = np.random.default_rng(0).normal(size=(4, 6))
-    D = root_covariance(W @ W.T)
+    D, trace = root_covariance(W)
     best = np.trace(W.T @ D.covariance @ W)
     assert best == pytest.approx(np.linalg.svd(W, compute_uv=False).sum() ** 2)
     for seed in range(5):
         other = spd(4, np.random.default_rng(seed))
         other /= np.trace(other)
         assert np.trace(W.T @ np.linalg.solve(other, W)) >= best
-    assert_allclose(root_covariance(np.zeros((3, 3))).matrix, np.eye(3) / 3)
+    assert trace**2 == pytest.approx(best)
+    assert_allclose(root_covariance(np.zeros((3, 5)))[0].matrix, np.eye(3) / 3)

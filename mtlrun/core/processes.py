@@ -1,0 +1,82 @@
+"""Processes that may be gone, and files that one process holds at a time. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mtlrun.core.records import writer_of
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: creation of a file is still exclusive, only take-over is unguarded there
+    fcntl = None  # type: ignore[assignment]
+
+#: What file systems say that know no locks.
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+@contextlib.contextmanager
+def alone(path: Path, *, must: bool = True) -> Iterator[None]:
+    """Hold a file or folder, waiting for it; the kernel lets go of dead processes. Without `fcntl` nothing is held.
+
+    Raises
+    ------
+    OSError
+        If the file system knows no locks; with ``must=False`` nothing is held there.
+    """
+    if fcntl is None:
+        yield
+        return
+    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+        except OSError as error:
+            if must or error.errno not in NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(held)
+
+
+def running(host: str, pid: int, started: str = "") -> bool:
+    """Whether a process may run: it is on another host, or here is one of this pid, started then as far as known."""
+    if host != socket.gethostname():
+        return True
+    found = start_of(pid)
+    return found is not None and (started == found or not started or not found)
+
+
+def start_of(pid: int) -> str | None:
+    """Return when a process started, in any fixed unit, "" where nothing tells; None when there is no such process."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return None if fields[0] == "Z" else fields[19]
+    try:
+        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""  # nobody can tell: it may run
+    return listed.stdout.strip() or None
+
+
+def tidy(paths: Iterable[Path]) -> None:
+    """Remove those temporary files and folders of `mtlrun.core.records.temporary` whose processes are gone."""
+    for path in list(paths):
+        writer = writer_of(path)
+        if writer is None or running(*writer):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

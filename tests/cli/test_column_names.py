@@ -1,0 +1,68 @@
+"""Tables whose columns have the names that mtlrun itself uses for columns of its files."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+TAKEN = ["intercept", "task", "row", "index", "target", "prediction", "task_id", "y", "intercept (2)", "club=chess"]
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame(rng.normal(size=(60, len(TAKEN))), columns=TAKEN)
+    made["club"] = rng.choice(["chess", "choir"], 60)
+    made["school"] = np.repeat(["north", "south", "west"], 20)
+    made["grade"] = made.intercept - made.task + 0.1 * rng.normal(size=60)
+    return made
+
+
+def use(mtlrun, folder, *columns):
+    """Compare, train what was chosen, predict; returns the folder of the comparison."""
+    for words in (
+        ("compare", "s.csv", *columns, "--methods", "JointFeatureMTL,TraceNormMTL", "--splits", "1", "-o", "out"),
+        ("predict", "out/compare/s/model", "s.csv", "--output", "new.csv"),
+        ("train", "out/compare/s/chosen.yaml", "--data-dir", "out/compare/s/data", "-o", "out"),
+    ):
+        result = mtlrun(*words)
+        assert result.exit_code == 0, result.output
+    return folder / "out/compare/s"
+
+
+def test_features_of_any_name(mtlrun, tmp_path, frame):
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    folder = use(mtlrun, tmp_path, "-t", "grade", "--task-column", "school")
+    header = (folder / "coefficients.csv").read_text().splitlines()[0].split(",")
+    assert header[:2] == ["task", "intercept"]
+    assert len(set(header)) == len(header) == 2 + len(TAKEN) + 2
+    table = pd.read_csv(folder / "coefficients.csv")
+    stored = np.load(folder / "model" / "coefficients.npz")
+    assert stored["features"].tolist()[:2] == ["intercept", "task"]
+    np.testing.assert_allclose(table.iloc[:, 2:], stored["coef"], rtol=1e-6)
+    np.testing.assert_allclose(table["intercept"], stored["intercept"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("task", ["intercept", "task", "row", "index"])
+def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
+    frame[task] = frame.pop("school")
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    use(mtlrun, tmp_path, "-t", "grade", "--task-column", task)
+    assert set(pd.read_csv(tmp_path / "new.csv")["task"]) == {"north", "south", "west"}
+
+
+def test_targets_of_any_name(mtlrun, tmp_path, frame):
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    folder = use(mtlrun, tmp_path, "--targets", "intercept,task,row,index", "--drop", "school")
+    assert json.loads((folder / "model/model.json").read_text())["tasks"] == ["intercept", "task", "row", "index"]
+    header = (tmp_path / "new.csv").read_text().splitlines()[0].split(",")
+    assert header[:1] == ["row"]
+    assert len(set(header)) == len(header) == 5
+
+
+def test_a_target_of_any_name(mtlrun, tmp_path, frame):
+    for name in ("intercept", "prediction"):
+        frame.to_csv(tmp_path / "s.csv", index=False)
+        use(mtlrun, tmp_path, "-t", name, "--task-column", "school")
+        (tmp_path / "out").rename(tmp_path / name)

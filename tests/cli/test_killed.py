@@ -1,0 +1,110 @@
+"""`compare` and `train` killed while they write over earlier results: `predict` sees all of the old or of the new."""
+
+import json
+import shutil
+from itertools import count
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from mtlrun.experiments.compare import compare
+from mtlrun.experiments.compare_result import Comparison
+from mtlrun.experiments.training import train
+from mtlrun.experiments.trainspec import load_training
+
+TRAINING = """\
+schema: 1
+kind: train
+id: made/small
+dataset: {id: simulated-fetr, n: 40, d: 5, m: 3}
+method: {estimator: IndependentRidge, params: {alpha: 2.0}}
+split: {kind: random, train: 0.5}
+metrics: [mse]
+"""
+
+
+@pytest.fixture
+def grades(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).assign(school=list("xyz") * 20)
+    table["grade"] = table.a + 0.1 * rng.normal(size=60)
+    table.to_csv(tmp_path / "grades.csv", index=False)
+    return table
+
+
+def compared(table, method):
+    """Compare; TaskMean is the best where grades are noise, and has no coefficients."""
+    if method == "TaskMean":
+        table = table.assign(grade=np.random.default_rng(1).normal(size=60))
+    return compare(table, target="grade", task="school", methods=[method], splits=1, folds=2)
+
+
+@pytest.mark.parametrize("order", [("PooledRidge", "TaskMean"), ("TaskMean", "PooledRidge")])
+def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, tmp_path, killed, monkeypatch, order):
+    first, second = (compared(grades, method) for method in order)
+    monkeypatch.setattr(Comparison, "page", lambda self: f"<html>{self.verdict}</html>")
+    first.save(tmp_path / "first")
+    (tmp_path / "first/notes.txt").write_text("mine")
+    results = {result.dataset.fingerprint: result for result in (first, second)}
+    assert [result.coefficients is None for result in (first, second)].count(True) == 1
+    seen = []
+    for n in count(1):
+        folder = tmp_path / str(n)
+        shutil.copytree(tmp_path / "first", folder)
+        dead = killed(lambda: second.save(folder), n)  # noqa: B023
+        done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
+        assert done.exit_code == 0, (n, done.output)
+        seen.append(json.loads((folder / "model/model.json").read_text())["dataset"]["fingerprint"])
+        result = results[seen[-1]]
+        board = json.loads((folder / "leaderboard.json").read_text())
+        assert board["verdict"] == result.verdict, n
+        assert result.verdict in (folder / "leaderboard.html").read_text(), n
+        chosen = yaml.safe_load((folder / "chosen.yaml").read_text())["method"]["estimator"]
+        assert chosen == result.config["method"]["estimator"]
+        assert (folder / "coefficients.csv").exists() == (result.coefficients is not None), n
+        rows = pd.read_csv(next((folder / "data").glob("own-*/rows.csv")))
+        np.testing.assert_allclose(rows["grade"], result.table.frame["grade"])
+        assert (folder / "notes.txt").read_text() == "mine"
+        if not dead:
+            break
+    assert len(set(seen)) == 2
+    assert n > 10
+
+
+def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, killed):
+    (tmp_path / "small.yaml").write_text(TRAINING)
+    wide, narrow = (load_training(tmp_path / "small.yaml", overrides=[f"method.params.alpha={a}"]) for a in (2.0, 50.0))
+    train(wide, output=tmp_path / "first")
+    seen = []
+    for n in count(1):
+        output = tmp_path / str(n)
+        shutil.copytree(tmp_path / "first", output)
+        folder = output / "made/small"
+        dead = killed(lambda: train(narrow, output=output, force=True), n)  # noqa: B023
+        done = mtlrun("predict", str(folder), "simulated-fetr", "-o", "-")
+        assert done.exit_code == 0, (n, done.output)
+        facts = json.loads((folder / "model.json").read_text())
+        seen.append(facts["estimator"]["params"]["alpha"])
+        result = json.loads((folder / "metrics.json").read_text())
+        assert result["params"]["alpha"] == seen[-1]
+        assert result["metrics"] == facts["metrics"]
+        assert json.loads((folder / "config.json").read_text())["method"]["params"]["alpha"] == seen[-1]
+        if not dead:
+            break
+    assert sorted(set(seen)) == [2.0, 50.0]
+
+
+def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, tmp_path, killed, monkeypatch):
+    result = compared(grades, "PooledRidge")
+    monkeypatch.setattr(Comparison, "page", lambda self: "")
+    for n in count(1):
+        folder = tmp_path / str(n)
+        assert killed(lambda: result.save(folder), n)  # noqa: B023
+        if (folder / ".publish").is_dir():
+            break
+    (folder / "leaderboard.md").mkdir(exist_ok=True)
+    done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {folder}: ")
