@@ -10,6 +10,7 @@ import pytest
 
 from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
+from mtlrun.record import Record
 from mtlrun.runs.plan import plan
 
 LAB = '''
@@ -177,6 +178,16 @@ class Lab:
     def run(self, text: str = EXPERIMENT, *, only=None, load=None, **options):
         """Load, list and compute."""
         return run(self.plan(text, only=only, **(load or {})), **options)
+
+    def records(self):
+        """Return all records of the output folder by key."""
+        return {path.stem: Record.from_line(path.read_text()) for path in (self.output / "cells").glob("*.json")}
+
+    def results(self, text=EXPERIMENT, **load):
+        """Return the records of an experiment by method and trial."""
+        found = self.records()
+        rows = self.plan(text, **load).rows
+        return {(row.method, row.trial): found[row.cell.key] for row in rows if row.cell.key in found}
 
     def python(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen:
         """Start a script in the laboratory."""

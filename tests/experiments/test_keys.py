@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.experiments.keys import cell_key, derive_seed, explain
+from mtlrun.core.records import sha256_json
+from mtlrun.core.seeds import derive_seed
+from mtlrun.runs.cell import explain
 
 
 def test_seeds_are_the_same_for_ever():
@@ -22,19 +24,18 @@ def test_seeds_keep_names_apart():
 
 
 def test_keys_tell_values_apart_and_ignore_order():
-    assert cell_key({"args": [1, -2]}) != cell_key({"args": [1, 2]})
-    assert cell_key({"args": [0.5]}) != cell_key({"args": [0, 5]})
-    assert cell_key({"a": 1, "b": 2}) == cell_key({"b": 2, "a": 1})
-    assert cell_key({"a": None}) != cell_key({"a": "None"})
-    assert len(cell_key({})) == 64
+    assert sha256_json({"args": [1, -2]}) != sha256_json({"args": [1, 2]})
+    assert sha256_json({"args": [0.5]}) != sha256_json({"args": [0, 5]})
+    assert sha256_json({"a": 1, "b": 2}) == sha256_json({"b": 2, "a": 1})
+    assert sha256_json({"a": None}) != sha256_json({"a": "None"})
+    assert len(sha256_json({})) == 64
 
 
 OLD = {
-    "profile": "quick",
     "code": {"m/a.py": "1", "m/b.py": "1"},
     "dataset": {"id": "x", "fingerprint": "1", "options": {}},
-    "estimator": {"estimator": "m:A", "params": {"tol": 0.1}},
-    "selection": "s1",
+    "method": {"estimator": "m:A", "params": {"tol": 0.1}},
+    "search": {"keys": ["s1"]},
 }
 
 
@@ -42,6 +43,6 @@ def test_reasons_name_the_file_the_data_and_the_value():
     assert explain(OLD, OLD) == ""
     assert explain(OLD, {**OLD, "code": {"m/a.py": "2", "m/b.py": "1"}}) == "code changed (m/a.py)"
     assert explain(OLD, {**OLD, "dataset": {**OLD["dataset"], "fingerprint": "2"}}) == "data changed"
-    changed = {**OLD, "estimator": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}}
-    assert explain(OLD, changed) == "estimator.params.max_iter none -> 5; estimator.params.tol 0.1 -> 0.01"
-    assert explain(OLD, {**changed, "profile": "full", "seed": 1}, limit=2).endswith("; 2 more")
+    changed = {**OLD, "method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}, "search": {"keys": ["s2"]}}
+    assert explain(OLD, changed) == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"
+    assert explain(OLD, {**changed, "fold": 2, "features": {"kind": "table"}}, limit=2).endswith("; 2 more")

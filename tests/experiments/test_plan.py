@@ -7,7 +7,8 @@ import pytest
 from mtlrun.core.errors import ConfigError
 from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan, rerun_reasons
+from mtlrun.runs.plan import plan, rerun_reasons, survey
+from mtlrun.runs.run import todo
 
 SHARED = """\
   - label: same search
@@ -24,32 +25,40 @@ SHARED = """\
 
 
 def keys(made):
-    return {cell.name: cell.key for cell in made.cells}
+    return {name: key for key, name in made.names.items()}
+
+
+def states(made):
+    return [state.name for state in survey(made)]
+
+
+def left(made):
+    return todo(made, made.store())
 
 
 def test_cells_in_the_order_of_the_table(lab):
     made = lab.plan()
-    assert [c.name for c in made.evaluations] == [
+    assert [row.name for row in made.rows] == [
         "simulated-rmtl/strong/trial 0",
         "simulated-rmtl/strong/trial 1",
         "simulated-rmtl/weak/trial 0",
         "simulated-rmtl/weak/trial 1",
     ]
-    assert [c.name for c in made.selections] == [
-        "simulated-rmtl/strong/trial 0 (selection)",
-        "simulated-rmtl/strong/trial 1 (selection)",
+    assert [made.names[fold.key] for fold in made.rows[0].cell.folds] == [
+        "simulated-rmtl/strong/trial 0 (search, fold 1 of 2)",
+        "simulated-rmtl/strong/trial 0 (search, fold 2 of 2)",
     ]
-    assert {c.state for c in made.cells} == {"missing"}
-    assert made.evaluations[0].needs == made.selections[0].key
-    assert made.evaluations[2].needs is None
+    assert states(made) == ["missing"] * 4
+    assert made.rows[2].cell.folds == ()
 
 
 def test_identical_searches_are_one_cell(lab):
     made = lab.plan(lab.tiny + SHARED)
-    by_method = {c.method: c for c in made.evaluations if c.trial == 0}
-    assert by_method["same search"].needs == by_method["same search again"].needs
-    assert by_method["strong"].needs != by_method["same search"].needs
-    assert len(made.selections) == 4
+    by_method = {row.method: row.cell for row in made.rows if row.trial == 0}
+    folds = {method: {fold.key for fold in cell.folds} for method, cell in by_method.items()}
+    assert folds["same search"] == folds["same search again"]
+    assert not folds["strong"] & folds["same search"]
+    assert len(left(made)[1]) == 8
     assert by_method["same search"].key != by_method["same search again"].key
 
 
@@ -62,8 +71,10 @@ def test_adding_a_method_or_a_data_set_changes_no_other_cell(lab):
 
 
 def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
-    base = {c.trial: c.key for c in lab.plan().evaluations if c.method == "weak"}
-    renamed = {c.trial: c.key for c in lab.plan(lab.tiny.replace("weak", "frail")).evaluations if c.method == "frail"}
+    base = {row.trial: row.cell.key for row in lab.plan().rows if row.method == "weak"}
+    renamed = {
+        row.trial: row.cell.key for row in lab.plan(lab.tiny.replace("weak", "frail")).rows if row.method == "frail"
+    }
     assert renamed == base
     for old, new in (
         ("alpha: 0.001", "alpha: 0.002"),
@@ -74,13 +85,14 @@ def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
         ("metrics: [auc]", "metrics: [auc]\ntiming: {repeats: 1}"),
         ("n: 60", "n: 61"),
     ):
-        changed = [c.key for c in lab.plan(lab.tiny.replace(old, new)).evaluations if c.method == "weak"]
+        changed = [row.cell.key for row in lab.plan(lab.tiny.replace(old, new)).rows if row.method == "weak"]
         assert not set(changed) & set(base.values()), new
 
 
-def test_the_profile_is_part_of_the_key(lab):
-    text = lab.tiny + "profiles: {quick: {}}\n"
-    assert not set(keys(lab.plan(text)).values()) & set(keys(lab.plan(text, profile="full")).values())
+def test_a_profile_counts_by_what_it_changes(lab):
+    text = lab.tiny + "profiles: {quick: {}, other: {split: {train: 0.4}}}\n"
+    assert keys(lab.plan(text)) == keys(lab.plan(text, profile="full"))
+    assert not set(keys(lab.plan(text)).values()) & set(keys(lab.plan(text, profile="other")).values())
 
 
 def test_limits_and_deviations_are_not_part_of_the_key(lab):
@@ -92,15 +104,15 @@ def test_seeds_of_estimators_and_splits(lab):
         '  - {label: noisy, estimator: "lab.models:Noisy"}\n'
         '  - {label: set, estimator: "lab.models:Noisy", params: {random_state: 5}}\n'
     )
-    cells = [c.inputs for c in lab.plan(text).evaluations]
-    states = [c["estimator"]["params"].get("random_state") for c in cells]
-    assert states[:4] == [None] * 4
-    assert len(set(states[4:6])) == 2
-    assert states[6:] == [5, 5]
-    assert [c["split"]["seed"] for c in cells[:2]] == [c["split"]["seed"] for c in cells[2:4]]
-    folds = lab.plan(lab.tiny.replace("kind: random, train: 0.5, trials: 2", "kind: kfold, folds: 3")).evaluations
-    assert len({c.inputs["split"]["seed"] for c in folds}) == 1
-    assert [c.trial for c in folds] == [0, 1, 2, 0, 1, 2]
+    cells = [row.cell for row in lab.plan(text).rows]
+    seeds = [cell.method.params.get("random_state") for cell in cells]
+    assert seeds[:4] == [None] * 4
+    assert len(set(seeds[4:6])) == 2
+    assert seeds[6:] == [5, 5]
+    assert [cell.split.seed for cell in cells[:2]] == [cell.split.seed for cell in cells[2:4]]
+    folds = lab.plan(lab.tiny.replace("kind: random, train: 0.5, trials: 2", "kind: kfold, folds: 3")).rows
+    assert len({row.cell.split.seed for row in folds}) == 1
+    assert [row.trial for row in folds] == [0, 1, 2, 0, 1, 2]
 
 
 def test_nested_estimators_are_resolved_and_their_sources_count(lab):
@@ -110,18 +122,17 @@ def test_nested_estimators_are_resolved_and_their_sources_count(lab):
         "    grid: {base__alpha: [1, 2]}\n    select_with: {base__tol: 0.1}\n"
     )
     made = lab.plan(text)
-    cell = next(c for c in made.evaluations if c.method == "blocks")
-    search = next(c for c in made.selections if c.key == cell.needs)
+    cell = next(row.cell for row in made.rows if row.method == "blocks")
     base = {"estimator": "mtlrun.estimators.catalogue:SparseMTL", "params": {"fit_intercept": False}}
-    assert cell.inputs["estimator"]["params"]["base"] == base
-    assert search.inputs["estimator"]["params"]["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
-    assert {"lab/models.py", "mtlrun/estimators/catalogue.py", "mtlrun/core/metrics.py"} <= set(cell.inputs["code"])
+    assert cell.method.params["base"] == base
+    assert cell.folds[0].method.params["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
+    assert {"lab/models.py", "mtlrun/estimators/catalogue.py", "mtlrun/core/metrics.py"} <= set(cell.code)
 
 
 def test_only(lab):
     assert [c.name for c in lab.plan(only=["method=str*,trial=1"]).wanted] == ["simulated-rmtl/strong/trial 1"]
     assert len(lab.plan(only={"method": ["weak", "strong"]}).wanted) == 4
-    assert len(lab.plan(only=["method=weak"]).evaluations) == 4
+    assert len(lab.plan(only=["method=weak"]).rows) == 4
     with pytest.raises(ConfigError, match=r"--only method=stron: matches no method\nDid you mean 'strong'\?"):
         lab.plan(only=["method=stron"])
     with pytest.raises(ConfigError, match="unknown key 'solver'"):
@@ -144,9 +155,9 @@ def test_stale_cells_say_why(lab):
         "data": lab.tiny.replace("n: 60", "n: 62"),
     }.items():
         made = lab.plan(text)
-        reasons[name] = rerun_reasons(made.todo()[1])
-    assert reasons["value"] == ["rerun simulated-rmtl/weak/2 trials: estimator.params.alpha 0.001 -> 0.002"]
-    assert reasons["grid"] == ["rerun simulated-rmtl/strong/2 trials: selection: grid.alpha [0.1, 10] -> [0.1, 20]"]
+        reasons[name] = rerun_reasons(made, survey(made))
+    assert reasons["value"] == ["rerun simulated-rmtl/weak/2 trials: method.params.alpha 0.001 -> 0.002"]
+    assert reasons["grid"] == ["rerun simulated-rmtl/strong/2 trials: search.grid.alpha [0.1, 10] -> [0.1, 20]"]
     assert reasons["data"] == [
         "rerun simulated-rmtl/strong/2 trials: data changed; dataset.options.n 60 -> 62",
         "rerun simulated-rmtl/weak/2 trials: data changed; dataset.options.n 60 -> 62",
@@ -156,13 +167,14 @@ def test_stale_cells_say_why(lab):
 def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab):
     run(lab.plan())
     lab.helper.write_text("# why\n" + lab.helper.read_text())
-    assert lab.plan().todo() == ([], [])
+    assert left(lab.plan()) == ([], [])
     lab.helper.write_text(lab.helper.read_text().replace("1.0 *", "1.5 *"))
     sklearn = lab.tiny + '  - {label: other, estimator: "sklearn.linear_model:Ridge"}\n'
-    selections, evaluations = lab.plan(sklearn).todo()
-    assert len(selections) == 2
-    assert {(c.method, c.state) for c in evaluations} == {("strong", "stale"), ("weak", "stale"), ("other", "missing")}
-    assert rerun_reasons(evaluations)[0] == "rerun simulated-rmtl/strong/2 trials: code changed (lab/helper.py)"
+    made = lab.plan(sklearn)
+    assert len(left(made)[1]) == 4
+    found = {(row.method, state) for row, state in zip(made.rows, states(made), strict=True)}
+    assert found == {("strong", "stale"), ("weak", "stale"), ("other", "missing")}
+    assert rerun_reasons(made, survey(made))[0] == "rerun simulated-rmtl/strong/2 trials: code changed (lab/helper.py)"
 
 
 def test_run_json_lists_the_whole_plan(lab):
@@ -170,7 +182,7 @@ def test_run_json_lists_the_whole_plan(lab):
     experiment = load_experiment(lab.write(text), overrides=["seed=4"])
     facts = plan(experiment, output=lab.output, only=["method=weak"]).run_json()
     assert json.loads(json.dumps(facts)) == facts
-    assert (facts["schema"], facts["id"], facts["profile"], facts["seed"]) == (1, "lab/tiny", "quick", 4)
+    assert (facts["schema"], facts["id"], facts["profile"], facts["seed"]) == (2, "lab/tiny", "quick", 4)
     assert facts["methods"] == ["strong", "weak"]
     assert [(c["dataset"], c["method"], c["trial"]) for c in facts["cells"]] == [
         ("simulated-rmtl", "strong", 0),
@@ -186,6 +198,6 @@ def test_run_json_lists_the_whole_plan(lab):
 
 def test_two_data_sets_of_one_id_need_labels(lab):
     text = lab.tiny.replace(f"[{lab.data}]", f"[{lab.data}, {{id: simulated-rmtl, label: larger, n: 80}}]")
-    assert {c.dataset for c in lab.plan(text).evaluations} == {"simulated-rmtl", "larger"}
+    assert {row.dataset for row in lab.plan(text).rows} == {"simulated-rmtl", "larger"}
     with pytest.raises(ConfigError, match="two entries for data set 'simulated-rmtl'"):
         lab.plan(text.replace("label: larger, ", ""))
