@@ -50,6 +50,10 @@ class DataError(UserError):
     """A data file is missing, damaged or not what its card says."""
 
 
+class MemoryLimitError(UserError, ValueError):
+    """A computation would need more memory than there is; a ValueError as well, for callers that know scikit-learn."""
+
+
 class UnknownNameError(UserError):
     """A name that does not exist; the nearest known names are suggested."""
 

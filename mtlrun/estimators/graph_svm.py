@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtlrun.core.graph import TaskCoupling, check_similarity, couple_tasks
+from mtlrun.core.graph import TaskCoupling, couple_graph
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
@@ -50,7 +50,7 @@ class GraphModel(ClassifierMTL, BaseMTL):
     coupling: float
 
     def _couple(self) -> TaskCoupling:
-        return couple_tasks(check_similarity(self.graph, self.tasks_), self.coupling)
+        return couple_graph(self.graph, self.tasks_, self.coupling)
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         if self.features is None:
@@ -96,7 +96,7 @@ class GraphSVC(GraphModel):
     Parameters
     ----------
     C : float, default 1.0
-    graph : "all", array-like of shape (n_tasks, n_tasks), or DataFrame, default "all"
+    graph : "all", array-like or sparse of shape (n_tasks, n_tasks), or DataFrame, default "all"
         Similarity A of the tasks in the order of `tasks_` (sorted labels, or the columns of a 2-D y); a DataFrame
         named by the tasks may have any order. Symmetric and not negative; its diagonal has no effect. "all" is ones
         plus the identity, as in the published runs. A task that is similar to no other is refused (`coupling=0`

@@ -40,8 +40,14 @@ class _RidgeModel(RegressorMTL):
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
-        W, b = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return Solo(W[:, 0], b[0], 1, True)
+        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+        return Solo(found.W[:, 0], found.b[0], found.n_iter, found.converged)
+
+    def _convergence_message(self, result: SolverResult) -> str:
+        return (
+            f"{type(self).__name__} did not converge after {result.n_iter} iterations of conjugate gradients. Scale "
+            "the features, or take a larger alpha."
+        )
 
     def _loss(self) -> Loss:
         return SquaredLoss()
@@ -58,7 +64,8 @@ class IndependentRidge(_RidgeModel, Independent):
         1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 ||w_t||^2
 
     which is scikit-learn's Ridge with the same `alpha`. A shared design without missing targets is factorised once
-    for all tasks.
+    for all tasks. Where the Gram matrix of a task would take too much memory (more than about 9000 rows and features),
+    conjugate gradients with the features alone take its place.
 
     Parameters
     ----------
@@ -99,8 +106,8 @@ class IndependentRidge(_RidgeModel, Independent):
         if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
             return super()._fit_data(data)
         self.n_one_class_ = count_one_class(data)
-        W, b = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return self._result(data, W, b, W, 1, True)
+        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+        return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
 
 
 class PooledRidge(_RidgeModel, Pooled):

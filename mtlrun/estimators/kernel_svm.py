@@ -180,7 +180,7 @@ class MultiTaskKernelSVC(GraphModel):
         """Return the result with coefficients, objective and duality gap of dual variables that sum to 0 over y."""
         cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
         V = np.stack([X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)])
-        W = coupling.matrix @ V
+        W = coupling.apply(V)
         z = y * (np.concatenate([X @ w for X, w in zip(designs, W, strict=True)]) + b)
         h = np.maximum(0.0, 1.0 - z)
         primal = 0.5 * float(np.sum(V * W)) + float(cost @ h)
@@ -221,5 +221,5 @@ def augmented_features(designs: list[Any], coupling: TaskCoupling) -> Any:
         With two copies of every row when all tasks are equally similar.
     """
     F = coupling.factor()
-    blocks = [sp.kron(F[t : t + 1], sp.csr_array(X), format="csr") for t, X in enumerate(designs)]
+    blocks = [sp.kron(F[[t]], sp.csr_array(X), format="csr") for t, X in enumerate(designs)]
     return sp.csr_array(sp.vstack(blocks, format="csr"))

@@ -289,7 +289,7 @@ def test_without_prior_it_is_ridge(layout):
     W = solve_fetr(data, 0.8, 1e-10, fit_intercept=True, tol=1e-13).W
     for t in range(data.n_tasks):
         X, y, _ = data.task(t)
-        ridge, _ = solve_ridge(TaskData.from_matrix(X, y[:, None]), 0.8)
+        ridge, *_ = solve_ridge(TaskData.from_matrix(X, y[:, None]), 0.8)
         assert_allclose(W[:, t], ridge[:, 0], atol=1e-6)
 
 
