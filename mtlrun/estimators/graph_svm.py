@@ -52,6 +52,11 @@ class GraphModel(ClassifierMTL, BaseMTL):
     def _couple(self) -> TaskCoupling:
         return couple_graph(self.graph, self.tasks_, self.coupling)
 
+    def _bytes(self, data: TaskData) -> float:
+        width = self.n_features_in_ if isinstance(data.X, StringDesign) else data.n_features
+        design = 0 if data.sparse or isinstance(data.X, StringDesign) else data.n_rows * data.n_features
+        return 8.0 * (6 * (width + 1) * data.n_tasks + 12 * data.targets.size + 2 * design)
+
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         if self.features is None:
             if isinstance(X, list | np.ndarray) and len(X) and isinstance(X[0], str | bytes):

@@ -14,7 +14,7 @@ from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
-from mtlrun.estimators.ridge import solve_ridge
+from mtlrun.estimators.ridge import ridge_bytes, solve_ridge
 from mtlrun.estimators.single import Independent, Pooled, Solo, count_one_class, fit_sklearn, is_constant, with_mirror
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -102,6 +102,10 @@ class IndependentRidge(_RidgeModel, Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
+    def _bytes(self, data: TaskData) -> float:
+        rows = data.n_rows if data.shared else int(data.sizes.max())
+        return super()._bytes(data) + _solving_bytes(data, rows)
+
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
             return super()._fit_data(data)
@@ -116,6 +120,16 @@ class PooledRidge(_RidgeModel, Pooled):
     Minimises ``1/2 sum_t ||y_t - X_t w - b||^2 + alpha/2 ||w||^2``. Parameters and attributes as of
     `IndependentRidge`; all rows of `coef_` are equal.
     """
+
+    def _bytes(self, data: TaskData) -> float:
+        return super()._bytes(data) + _solving_bytes(data, data.n_rows)
+
+
+def _solving_bytes(data: TaskData, n_rows: int) -> float:
+    """Return what `solve_ridge` takes for a task of so many rows, or for all tasks of a shared design."""
+    tasks = data.n_tasks if data.shared else 1
+    products = 6 * 8 * (n_rows + data.n_features) * tasks
+    return ridge_bytes(n_rows, data.n_features, data.sparse) + products
 
 
 class _LassoModel(RegressorMTL):

@@ -19,7 +19,7 @@ from mtlrun.core.taskdata import TaskData
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: The direct solution takes about so many times the memory of the Gram matrix.
-_GRAMS = 3
+_GRAMS = 4
 _TOL, _MAX_ITER = 1e-12, 5000
 
 
@@ -55,7 +55,7 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     targets = data.targets if centred is None else centred.data.targets
     w = np.ones(data.n_rows) if data.weights is None else data.weights
     n_iter, converged = 1, True
-    if not memory.fits(_GRAMS * gram_bytes(data)):
+    if not _direct(data.n_rows, data.n_features, data.sparse):
         W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
     elif data.n_features <= data.n_rows:
         W = _solve_positive(operator.gram(data.weights), alpha, operator.adjoint(w[:, np.newaxis] * targets))
@@ -66,9 +66,14 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     return Ridge(W, b, n_iter, converged)
 
 
-def gram_bytes(data: TaskData) -> int:
-    """Return the size of the smaller Gram matrix of a shared design."""
-    return 8 * min(data.n_rows, data.n_features) ** 2
+def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
+    """Return about what `solve_ridge` takes beside its arguments, its result and copies of the design."""
+    return _GRAMS * 8 * min(n_rows, n_features) ** 2 if _direct(n_rows, n_features, sparse) else 0
+
+
+def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
+    """Return whether to factorise; for sparse designs only while that is small, since products with them are cheap."""
+    return memory.fits((_GRAMS if sparse else 1) * 8 * min(n_rows, n_features) ** 2)
 
 
 def _iterate(data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array) -> tuple[Array, int, bool]:
