@@ -17,6 +17,7 @@ from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 from mtlrun.solvers.block_dcd import solve_block_dcd
 from mtlrun.solvers.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm_subspace import MAX_FREE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,7 +56,8 @@ class GraphModel(ClassifierMTL, BaseMTL):
     def _bytes(self, data: TaskData) -> float:
         width = self.n_features_in_ if isinstance(data.X, StringDesign) else data.n_features
         design = 0 if data.sparse or isinstance(data.X, StringDesign) else data.n_rows * data.n_features
-        return 8.0 * (6 * (width + 1) * data.n_tasks + 12 * data.targets.size + 2 * design)
+        together = 4 * min(MAX_FREE, data.targets.size) ** 2
+        return 8.0 * (6 * (width + 1) * data.n_tasks + 12 * data.targets.size + 2 * design + together)
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         if self.features is None:
