@@ -80,16 +80,16 @@ DataDir = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        "-j",
-        metavar="N",
-        help="Processes for the parameter search; timed fits stay serial; -1 takes all cores. Numbers do not change.",
-        rich_help_panel=HOW,
-    ),
-]
+_JOBS = typer.Option(
+    "--jobs",
+    "-j",
+    metavar="N",
+    help="Processes for the parameter search; timed fits stay serial; -1 takes all cores. Numbers do not change.",
+    rich_help_panel=HOW,
+)
+Jobs = Annotated[int, _JOBS]
+#: None: one process, or all workers of a Dask cluster.
+AnyJobs = Annotated[int | None, _JOBS]
 Backend = Annotated[
     str | None,
     typer.Option(

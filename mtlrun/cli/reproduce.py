@@ -40,7 +40,7 @@ def reproduce(
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
-    jobs: options.Jobs = 1,
+    jobs: options.AnyJobs = None,
     backend: options.Backend = None,
     scheduler: options.Scheduler = None,
     force: options.Force = False,
@@ -132,7 +132,7 @@ def say_plan(made: Plan, force: bool) -> None:
 
 
 def compute(
-    made: Plan, jobs: int, backend: str | None, scheduler: str | None, force: bool, fail_fast: bool, quiet: bool
+    made: Plan, jobs: int | None, backend: str | None, scheduler: str | None, force: bool, fail_fast: bool, quiet: bool
 ) -> RunSummary:
     """Run a plan with the progress display that fits.
 

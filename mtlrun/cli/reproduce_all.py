@@ -27,7 +27,7 @@ class Options:
     seed: int | None
     only: list[str] | None
     data_dir: Path | None
-    jobs: int
+    jobs: int | None
     backend: str | None
     scheduler: str | None
     force: bool

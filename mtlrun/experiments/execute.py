@@ -86,7 +86,7 @@ class RunSummary:
 def run(
     plan: Plan,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
     backend: str | None = None,
     scheduler: str | None = None,
     force: bool = False,
@@ -98,8 +98,9 @@ def run(
     Parameters
     ----------
     plan : Plan
-    jobs : int, default 1
-        Processes for selection and for evaluation cells that are not timed; -1: all cores. No number depends on it.
+    jobs : int, optional
+        Processes for selection and for evaluation cells that are not timed; -1: all cores. Default: one, or all
+        workers of a Dask cluster. No number depends on it.
     backend, scheduler : str, optional
         A joblib backend for the same cells; ``dask`` with the address of its scheduler.
     force : bool
@@ -201,7 +202,7 @@ class _Runner:
         up_to_date = f", {n - len(evaluations)} up to date" if n > len(evaluations) else ""
         searches = f" and {len(selections)} selections" if selections else ""
         self.progress.message(f"{self.plan.experiment.id}: {len(evaluations)} cells{searches} to compute{up_to_date}")
-        if self.plan.timed and (pool.jobs != 1 or pool.backend):
+        if self.plan.timed and not pool.serial:
             what = "only selections run in parallel" if selections else "nothing is left to run in parallel"
             self.progress.message(f"timed cells run one after the other whatever --jobs says: {what}")
 
@@ -377,7 +378,7 @@ def _provenance(plan: Plan, started: float, pool: Pool) -> dict[str, Any]:
         "finished": None,
         "pid": os.getpid(),
         "command": command_line(),
-        "jobs": pool.jobs,
+        "jobs": pool.jobs or (-1 if pool.backend == "dask" else 1),
         "backend": pool.backend or "loky",
         "threads": timing.threads if timing else 1,
         "n_computed": 0,
