@@ -202,6 +202,11 @@ class _Runner:
         up_to_date = f", {n - len(evaluations)} up to date" if n > len(evaluations) else ""
         searches = f" and {len(selections)} selections" if selections else ""
         self.progress.message(f"{self.plan.experiment.id}: {len(evaluations)} cells{searches} to compute{up_to_date}")
+        if (why := self.store.locks.unguarded()) is not None:
+            self.progress.message(
+                f"{self.plan.folder} is on a file system without file locks ({why}): start nothing else that computes "
+                "there meanwhile, or choose a folder on another one with --output"
+            )
         if self.plan.timed and not pool.serial:
             what = "only selections run in parallel" if selections else "nothing is left to run in parallel"
             self.progress.message(f"timed cells run one after the other whatever --jobs says: {what}")
