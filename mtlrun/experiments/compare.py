@@ -32,7 +32,7 @@ from mtlrun.experiments.compare_methods import (
     with_unseen,
 )
 from mtlrun.experiments.compare_result import Comparison
-from mtlrun.experiments.compare_run import Protocol, check_parts, make_plan, run_plan
+from mtlrun.experiments.compare_run import Plan, Protocol, check_parts, make_plan, run_plan
 from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.predictions import distinct
 from mtlrun.experiments.training import Trained, fit_training
@@ -85,6 +85,7 @@ def compare(
     labels: str | Path | None = None,
     test: Any = None,
     say: Callable[[str], None] = lambda _: None,
+    finished: Callable[[Board], None] = lambda _: None,
     **options: Any,
 ) -> Comparison:
     """Compare multi-task methods and baselines on a table.
@@ -103,6 +104,8 @@ def compare(
         Rows to test on; otherwise repeated random splits.
     say : callable
         Told what happens, one line at a time.
+    finished : callable
+        Given the leaderboard of all that is finished, after every fit: it can be kept if the rest is interrupted.
     **options
         Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
         unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, calibrate``).
@@ -160,7 +163,12 @@ def compare(
     budget = None if settings.budget is None else settings.budget * 60
     plan = make_plan(candidates, dataset, protocol, budget=budget, started=started, jobs=jobs, say=say)
     deadline = None if budget is None else started + 0.9 * budget
-    entries = run_plan(plan, dataset, protocol, jobs=jobs, deadline=deadline, say=say)
+
+    def so_far(entries: list[Entry]) -> None:
+        if any(entry.score is not None for entry in entries):
+            finished(_unfinished(dataset, protocol, entries, facts, plan))
+
+    entries = run_plan(plan, dataset, protocol, jobs=jobs, deadline=deadline, say=say, finished=so_far)
     protocol = replace(protocol, n_splits=max((len(e.scores) for e in entries), default=0))
     board = _board(dataset, protocol, entries, facts, plan.left_out)
     final = _Final(
@@ -346,6 +354,15 @@ def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: li
     if not board.ranked():
         raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
     return board
+
+
+def _unfinished(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], plan: Plan) -> Board:
+    """Return the leaderboard of what is done so far."""
+    done = sum(len(e.scores) + len(e.errors) for e in entries)
+    note = f"unfinished: {done} of up to {len(entries) * plan.n_splits} fits are done"
+    protocol = replace(protocol, n_splits=max(len(e.scores) for e in entries))
+    board = _board(dataset, protocol, entries, facts, [*plan.left_out, note])
+    return replace(board, title=f"Unfinished: {board.title}")
 
 
 @dataclass(frozen=True)

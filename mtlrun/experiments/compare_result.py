@@ -35,6 +35,8 @@ from mtlrun.report.text import Grid, csv_grid
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
+#: What lies beside earlier results while a comparison runs, and after one that was interrupted.
+UNFINISHED = ("unfinished.md", "unfinished.json")
 #: Up to so many tasks have their names in a figure.
 _NAMED_TASKS = 60
 #: Characters of a name in a figure.
@@ -157,7 +159,7 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        gone = [COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
         with writing(folder, "Make room, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
         return folder
@@ -224,6 +226,19 @@ class Comparison:
             place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
         write_atomic(folder / place.name, source.read_bytes())
         return _entry(place.name, source.sha256, source.size)
+
+
+def save_unfinished(folder: Path, board: Board) -> Path:
+    """Write the leaderboard of a comparison that goes on and return its file; earlier results stay as they are.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    for name, text in zip(UNFINISHED, (markdown(board), json_text(board)), strict=True):
+        write_atomic(folder / name, text, durable=False)
+    return folder / UNFINISHED[0]
 
 
 def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
