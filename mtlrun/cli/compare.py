@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -263,7 +264,7 @@ def _show_files(result: Any, folder: Path) -> None:
 
     say(f"written: {folder}")
     say(f"  leaderboard.html .md .json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")
-    command = ["mtlrun predict", str(folder / "model"), "FILE", trust_options(folder / "model")]
+    command = ["mtlrun predict", shlex.quote(str(folder / "model")), "FILE", trust_options(folder / "model")]
     say(f"  new rows: {' '.join(filter(None, command))}")
 
 

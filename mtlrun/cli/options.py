@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,11 @@ OUT = "Output"
 
 #: Set by --debug: an error then shows its traceback.
 _debug = False
+
+
+def data_dir_option(data_dir: Path | None) -> str:
+    """Return the --data-dir of this command as a part of one that is printed, empty where none was given."""
+    return "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
 
 
 def debugging() -> bool:

@@ -116,7 +116,7 @@ class Plan:
                 }
                 for c in self.evaluations
             ],
-            "command": rerun_command(experiment),
+            "command": rerun_command(experiment, self.data_dir),
             **self._published(),
             **self._quantities(),
         }
@@ -228,12 +228,14 @@ def rerun_reasons(cells: Iterable[Cell]) -> list[str]:
     return lines
 
 
-def rerun_command(experiment: Experiment) -> str:
-    """Return one line that runs the experiment again."""
+def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
+    """Return one line that runs the experiment again, on the data of the same folder where one was given."""
     shipped = experiment.source == f"configs/{experiment.id}.yaml"
     words = ["mtlrun", "reproduce", experiment.id if shipped else experiment.source, "--profile", experiment.profile]
     for override in experiment.overrides:
         words += ["--set", override]
+    if data_dir is not None:
+        words += ["--data-dir", str(data_dir)]
     return shlex.join(words)
 
 

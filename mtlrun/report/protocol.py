@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -176,9 +177,14 @@ def rerun_section(run: Run) -> Section:
         return section
     section.lines.append(f"All: `{command}` (finished cells are kept; --force computes them again).")
     grid = Grid([Column("method"), Column("command")])
-    grid.rows = [[m, f"{command} --only {shlex.quote(f'method={m}')}"] for m in run.methods]
+    grid.rows = [[m, f"{command} --only {shlex.quote(f'method={_pattern(m)}')}"] for m in run.methods]
     section.grids.append(grid)
     return section
+
+
+def _pattern(label: str) -> str:
+    """Return a pattern of --only for a label: characters that mean something in patterns become any character."""
+    return re.sub(r"[,*?\[]", "?", label)
 
 
 def facts(mapping: Any) -> str:
