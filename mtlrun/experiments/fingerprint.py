@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.metadata
-import sysconfig
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mtlrun.experiments.sources import find_module, imports_of, parse, walk_runtime
+from mtlrun.runs.modules import find_top
 
 #: Modules of mtlrun that solvers and estimators import but that change no number.
 NOT_NUMERICAL = frozenset(
@@ -139,8 +139,8 @@ def _enters(module: str) -> bool:
         return False
     if module.partition(".")[0] == "mtlrun":
         return True
-    installed = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return not any(path.is_relative_to(folder) for folder in installed if folder)
+    top = find_top(module.partition(".")[0])
+    return top is not None and not top.installed
 
 
 def _version(package: str) -> str:
