@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 COLUMNS = "What the columns are"
 #: Columns of the leaderboard that a narrow terminal goes without.
 DROP_FIRST = ("p", "avg rank", "std", "kind")
+#: After a writing of the unfinished leaderboard that took long, wait so many times as long until the next.
+WAIT = 20
 
 Data = Annotated[
     Path,
@@ -218,16 +222,23 @@ class _Kept:
         self.folder = folder
         self.file: Path | None = None
         self.refused = False
+        self.next = -math.inf
 
     def __call__(self, board: Any) -> None:
         from mtlrun.experiments.compare_result import save_unfinished
 
+        started = clock.monotonic()
+        if started < self.next:
+            return
         try:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
             if not self.refused:
                 say(f"warning: {self.folder}: cannot be written: {error.strerror or error}", error=True)
             self.refused = True
+        seconds = clock.monotonic() - started
+        if seconds > 1:  # 15 s with 20,000 tasks: it shall take a small part of the time of the fits
+            self.next = started + WAIT * seconds
 
     def tell(self) -> None:
         """Say where it is."""
