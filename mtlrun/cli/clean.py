@@ -10,7 +10,7 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, counted
 
 
 def clean(
@@ -35,7 +35,7 @@ def clean(
         return
     for folder in folders:
         refuse_busy(folder)
-        say(f"{folder}: {len(list((folder / 'cells').glob('*.json')))} cells")
+        say(f"{folder}: {counted(len(list((folder / 'cells').glob('*.json'))), 'cell')}")
     runs = f"{len(folders)} run{'s' * (len(folders) > 1)}"
     confirm(f"Delete {runs}?", yes=yes, doing="deleted")
     for folder in folders:

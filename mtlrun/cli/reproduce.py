@@ -11,7 +11,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, counted
 from mtlrun.core.records import writing
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def say_plan(made: Plan, force: bool) -> None:
 
     selections, evaluations = made.todo(force=force)
     if not (selections or evaluations):
-        say(f"all {len(made.wanted)} cells up to date")
+        say(f"all {counted(len(made.wanted), 'cell')} up to date")
         return
     for line in rerun_reasons([*selections, *evaluations]):
         say(line)
@@ -128,7 +128,8 @@ def say_plan(made: Plan, force: bool) -> None:
     for cell in (*selections, *evaluations):
         say(f"would copy {cell.name} from {copies[cell.key]}" if cell.key in copies else f"would compute {cell.name}")
     selections, evaluations = ([c for c in cells if c.key not in copies] for cells in (selections, evaluations))
-    say(f"{len(evaluations)} of {len(made.wanted)} cells and {len(selections)} searches to compute; nothing was run")
+    searches = counted(len(selections), "search", "searches")
+    say(f"{len(evaluations)} of {len(made.wanted)} cells and {searches} to compute; nothing was run")
 
 
 def compute(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.cli.console import say
 from mtlrun.cli.options import debugging
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.experiments.everything import Everything
@@ -104,14 +104,17 @@ def _say_plans(everything: Everything, force: bool) -> None:
     counts = to_compute(everything.plans, force=force)
     width = max((len(made.experiment.id) for made in everything.plans), default=0)
     for made, (cells, searches, shared) in zip(everything.plans, counts, strict=True):
-        more = f" and {searches} searches" * bool(searches) + f"; {shared} copied from artefacts above" * bool(shared)
+        more = f" and {counted(searches, 'search', 'searches')}" * bool(
+            searches
+        ) + f"; {shared} copied from artefacts above" * bool(shared)
         of = f"{cells} of {len(made.wanted)} cells{more}"
         say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
     for name, why in everything.left_out.items():
         say(f"{name:{width}}  left out: {why}")
     cells, searches, _ = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0)
     n, total = len(everything.plans), sum(len(made.wanted) for made in everything.plans)
-    say(f"{n} artefact{'s' * (n != 1)}: {cells} of {total} cells and {searches} searches to compute; nothing was run")
+    told = counted(searches, "search", "searches")
+    say(f"{counted(n, 'artefact')}: {cells} of {total} cells and {told} to compute; nothing was run")
 
 
 def _compute_all(everything: Everything, options: Options) -> Outcome:

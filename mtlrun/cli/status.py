@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.core.errors import counted
 
 if TYPE_CHECKING:
     from mtlrun.experiments.plan import Plan
@@ -44,7 +45,7 @@ def totals(plan: Plan) -> str:
     """Return one line on the evaluation cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](cell.state for cell in plan.wanted)
     told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    return f"{len(plan.wanted)} cells: {told}"
+    return f"{counted(len(plan.wanted), 'cell')}: {told}"
 
 
 def copies(plan: Plan) -> list[str]:

@@ -72,6 +72,11 @@ def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     return [table[k] for k in difflib.get_close_matches(name.lower(), list(table), n=n, cutoff=0.6)]
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: ``1 task``, ``2 tasks``; a plural other than with an ``s`` is given."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def shorten(text: str, limit: int = LONGEST) -> str:
     """Return a text of at most about `limit` characters, its middle left out: what it quotes may be of any length."""
     if len(text) <= limit:

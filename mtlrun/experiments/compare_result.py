@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import shorten
+from mtlrun.core.errors import counted, shorten
 from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.visible import visible
@@ -132,7 +132,7 @@ class Comparison:
         ax.axvline(0.0, color="0.6", linewidth=1)
         few = len(gains) <= _NAMED_TASKS
         _name_ticks(ax, [name for _, name in gains] if few else [])
-        ax.set_ylabel("" if few else f"{len(gains)} tasks, in the order of the gain")
+        ax.set_ylabel("" if few else f"{counted(len(gains), 'task')}, in the order of the gain")
         ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
         return ax
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.errors import ConfigError, DataError, shorten
+from mtlrun.core.errors import ConfigError, DataError, counted, shorten
 from mtlrun.core.records import OK
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import GROUP, TIME
@@ -300,7 +300,10 @@ def make_plan(
     # The splits after the first are planned by what the first one took.
     plan.n_splits = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
     spent = sum(plan.seconds.values()) / jobs
-    say(f"estimated: {len(plan.candidates)} methods, at most {spent:.3g} s for one split, budget {budget:.3g} s")
+    say(
+        f"estimated: {counted(len(plan.candidates), 'method')}, at most {spent:.3g} s for one split, "
+        f"budget {budget:.3g} s"
+    )
     return plan
 
 

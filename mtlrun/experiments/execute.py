@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mtlrun.core.errors import counted
 from mtlrun.core.records import DONE, FAILED, OK, CellRecord
 from mtlrun.experiments.cells import Cell, settled
 from mtlrun.experiments.machine import TimingLock
@@ -188,20 +189,22 @@ class _Runner:
         selections, evaluations = self.plan.todo()
         self.copied = copy_cells(self.plan, find_siblings(self.plan, [*selections, *evaluations]))
         for artefact, n in self.copied.items():
-            self.progress.message(f"{n} cells copied from {artefact}: same keys, so the same numbers")
+            self.progress.message(f"{counted(n, 'cell')} copied from {artefact}: same keys, so the same numbers")
         return survey(self.plan) if self.copied else self.plan
 
     def announce(self, selections: list[Cell], evaluations: list[Cell], pool: Pool) -> None:
         """Say what will be computed and why."""
         n = len(self.plan.wanted)
         if not (selections or evaluations):
-            self.progress.message(f"all {n} cells up to date")
+            self.progress.message(f"all {counted(n, 'cell')} up to date")
             return
         for line in rerun_reasons([*selections, *evaluations]):
             self.progress.message(line)
         up_to_date = f", {n - len(evaluations)} up to date" if n > len(evaluations) else ""
-        searches = f" and {len(selections)} selections" if selections else ""
-        self.progress.message(f"{self.plan.experiment.id}: {len(evaluations)} cells{searches} to compute{up_to_date}")
+        searches = f" and {counted(len(selections), 'selection')}" if selections else ""
+        self.progress.message(
+            f"{self.plan.experiment.id}: {counted(len(evaluations), 'cell')}{searches} to compute{up_to_date}"
+        )
         if (why := self.store.locks.unguarded()) is not None:
             self.progress.message(
                 f"{self.plan.folder} is on a file system without file locks ({why}): start nothing else that computes "

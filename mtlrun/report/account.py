@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from mtlrun.core.errors import counted
 from mtlrun.core.records import CellRecord
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import Run
@@ -137,13 +138,14 @@ def cost_section(run: Run) -> Section:
     evaluation, searches = _spent(cells), _spent(_searches(run))
     if fits:
         section.lines.append(
-            f"{len(cells)} cells: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
+            f"{counted(len(cells), 'cell')}: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
         )
     if searches:
-        section.lines.append(f"Parameter searches ({len(run.selections)} cells): {significant(searches)} s.")
+        section.lines.append(f"Parameter searches ({counted(len(run.selections), 'cell')}): {significant(searches)} s.")
     origins = Counter(str(r.environment["copied_from"]) for r in (*cells, *_searches(run)) if _copied(r))
     section.lines += [
-        f"{count} cells of it were copied from {origin} and cost nothing here." for origin, count in origins.items()
+        f"{counted(count, 'cell')} of it {'was' if count == 1 else 'were'} copied from {origin} and cost nothing here."
+        for origin, count in origins.items()
     ]
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:

@@ -82,7 +82,7 @@ def test_a_second_start_computes_only_what_failed(mtlrun, all_kinds, tmp_path):
     pages = {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in ("md", "html")}
     again = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     assert "all 4 cells up to date" in again.stderr
-    assert "alpha/raises: 1 cells to compute, 2 up to date" in again.stderr
+    assert "alpha/raises: 1 cell to compute, 2 up to date" in again.stderr
     assert again.exit_code == first.exit_code
     assert {name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in pages} == pages
 
