@@ -58,9 +58,7 @@ class Guarded(TyperGroup):
 
 
 def main() -> None:
-    """Entry point of ``mtlrun`` and ``python -m mtlrun``; a method may be of a module in the current folder."""
-    if not sys.flags.safe_path and not {"", os.getcwd()} & set(sys.path):
-        sys.path.append(os.getcwd())  # last, so that it hides nothing that is installed
+    """Entry point of ``mtlrun`` and ``python -m mtlrun``."""
     # A shell that closed them (`>&-`) wants to hear nothing.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from mtlrun.core.ownmodules import import_named
 from mtlrun.core.records import NOT_CONVERGED, OK
 from mtlrun.data.dataset import Dataset
 from mtlrun.experiments.featuresteps import with_all_rows
@@ -48,7 +48,7 @@ def take(inputs: Mapping[str, Any], data_dir: str | None, serial: bool) -> dict[
     dataset = with_all_rows(inputs, load_data(inputs, data_dir)) if inputs["dataset"]["id"] else None
     path, params = inputs["measure"]["measure"], inputs["measure"]["params"]
     module, _, name = path.partition(":")
-    measure = getattr(importlib.import_module(module), name)
+    measure = getattr(import_named(module), name)
     threads = (inputs["timing"] or {"threads": 1})["threads"]
     with threadpool_limits(limits=threads), noted_warnings() as texts:
         found = measure(dataset, seed=inputs["split"]["seed"], **params)

@@ -298,6 +298,6 @@ def _closing(results: Any) -> Iterator[Any]:
 
 
 def _without_folders(text: str) -> str:
-    for folder in sorted({p for p in sys.path if p}, key=len, reverse=True):
+    for folder in sorted({os.getcwd(), *filter(None, sys.path)}, key=len, reverse=True):
         text = text.replace(f"{folder}/", "")
     return text
