@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
 from mtlrun.runs.plan import plan, survey
 from mtlrun.runs.progress import Plain
+from mtlrun.runs.run import run
 
 FAILING = """\
   - {label: broken, estimator: "lab.models:Broken"}
@@ -64,7 +64,9 @@ def test_a_finished_run(lab):
     assert {"n_tasks": 6, "n_train": 30, "n_test": 30}.items() <= record.counts.items()
     assert record.params["alpha"] == record.selection["chosen"]["alpha"]
     folds = [lab.records()[key] for key in record.inputs["search"]["keys"]]
-    assert record.selection["scores"] == [list(pair) for pair in zip(*(f.selection["scores"] for f in folds), strict=True)]
+    assert record.selection["scores"] == [
+        list(pair) for pair in zip(*(f.selection["scores"] for f in folds), strict=True)
+    ]
     assert record.seconds["search"] == sum(fold.seconds["total"] for fold in folds)
     assert record.solver == {"converged": True, "n_iter": 1, "objective": 2.0}
     assert record.seconds["fit"] in record.seconds["fit_all"]
@@ -225,9 +227,7 @@ def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
     run(lab.plan(text), jobs=2, progress=Plain(stream))
-    assert (
-        told(stream)[1] == "timed cells run one after the other whatever --jobs says: only searches run in parallel"
-    )
+    assert told(stream)[1] == "timed cells run one after the other whatever --jobs says: only searches run in parallel"
     for record in lab.results(text).values():
         assert record.environment["serial"] is True
         assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)
