@@ -171,7 +171,7 @@ def compare(
     """Compare multi-task methods and baselines on a table: leaderboard, verdict, best model."""
     from mtlrun.experiments.compare import compare as run
     from mtlrun.experiments.compare import short_name
-    from mtlrun.experiments.folders import check_folder
+    from mtlrun.runs.folders import check_folder
 
     folder = output_dir / "compare" / short_name(data)
     check_folder(folder)

@@ -33,11 +33,11 @@ from mtlrun.experiments.compare_methods import (
 )
 from mtlrun.experiments.compare_result import Comparison
 from mtlrun.experiments.compare_run import Plan, Protocol, check_parts, make_plan, run_plan
-from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.predictions import distinct
 from mtlrun.experiments.training import Trained, fit_training
-from mtlrun.experiments.trainspec import training_of
 from mtlrun.report.board import MULTITASK, Board, Entry
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.trainspec import training_of
 
 #: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.
 MANY_SPLITS, SOME_SPLITS = 1_000_000, 5_000_000

@@ -16,11 +16,11 @@ from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import GROUP, TIME
 from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
-from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
-from mtlrun.experiments.trainspec import TrainSpec
 from mtlrun.experiments.trial import fold_rows, split_rows
 from mtlrun.report.board import Entry
+from mtlrun.runs.pool import Outcome, Pool, Unit
+from mtlrun.runs.trainspec import TrainSpec
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000

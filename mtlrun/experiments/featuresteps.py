@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.experiments.trainspec import FeatureStep
 from mtlrun.experiments.trial import Part
 from mtlrun.features import WeightedDegree
 from mtlrun.features.table import TableFeatures
+from mtlrun.runs.trainspec import FeatureStep
 
 
 def cell_part(inputs: Mapping[str, Any], dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Part:

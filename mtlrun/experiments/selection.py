@@ -162,7 +162,7 @@ class _Walk:
 
     def _next(self, values: Mapping[str, Any]) -> Any:
         from mtlrun.estimators.registry import build
-        from mtlrun.experiments.methods import with_params
+        from mtlrun.runs.methods import with_params
 
         if self.model is not None:
             return self.model.set_params(**values)
@@ -177,7 +177,7 @@ def _starts_warm(class_path: str) -> bool:
 
     Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
     """
-    from mtlrun.experiments.methods import parameter_names
+    from mtlrun.runs.methods import parameter_names
 
     names = parameter_names(class_path) or ()
     grows = "n_estimators" in names or class_path.startswith(("sklearn.ensemble", "sklearn.neural_network"))

@@ -21,13 +21,13 @@ from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.evaluate import measure
 from mtlrun.experiments.featuresteps import with_features
-from mtlrun.experiments.folders import check_folder
-from mtlrun.experiments.methods import complete, resolved, with_params
 from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
-from mtlrun.experiments.trainspec import Training, TrainSpec
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
+from mtlrun.runs.folders import check_folder
+from mtlrun.runs.methods import complete, resolved, with_params
+from mtlrun.runs.trainspec import Training, TrainSpec
 
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
 SCHEMA = 1

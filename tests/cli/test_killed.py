@@ -17,7 +17,7 @@ import yaml
 from mtlrun.experiments.compare import compare
 from mtlrun.experiments.compare_result import Comparison
 from mtlrun.experiments.training import train
-from mtlrun.experiments.trainspec import load_training
+from mtlrun.runs.trainspec import load_training
 
 TRAINING = """\
 schema: 1

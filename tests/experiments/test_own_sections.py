@@ -216,7 +216,7 @@ reference:
 
 
 def test_a_training_file_has_its_sections_itself(lab):
-    from mtlrun.experiments.trainspec import load_training
+    from mtlrun.runs.trainspec import load_training
 
     text = """\
 schema: 1

@@ -8,8 +8,8 @@ import pytest
 
 from mtlrun.core.errors import ConfigError, DataError
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.experiments.pool import Pool, attempt
 from mtlrun.experiments.trial import Diverged
+from mtlrun.runs.pool import Pool, attempt
 
 
 def work(kind, value):

@@ -16,9 +16,9 @@ from mtlrun.experiments.work import new_record
 from mtlrun.cli.status import copies
 from mtlrun.core.processes import start_of
 from mtlrun.core.records import FAILED
-from mtlrun.experiments.locks import Owner
 from mtlrun.experiments.selection import fit_fold
 from mtlrun.report.build import build_report
+from mtlrun.runs.locks import Owner
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from mtlrun.data.splitters import random_split
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.experiments.models import load_model
 from mtlrun.experiments.training import train
-from mtlrun.experiments.trainspec import load_training
 from mtlrun.features import WeightedDegree
+from mtlrun.runs.trainspec import load_training
 
 BASE = """\
 schema: 1
