@@ -16,7 +16,8 @@ def env(data_dir: options.DataDir = None, debug: options.Debug = False) -> None:
     """Print what numbers would be computed with: versions, BLAS, processor, threads, folders."""
     from mtlrun.core.resources import configs_dir, datasets_dir
     from mtlrun.data.files import data_directory
-    from mtlrun.experiments.provenance import host_facts, source_facts
+    from mtlrun.experiments.host import host_facts
+    from mtlrun.experiments.provenance import source_facts
 
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)  # a BLAS can be asked for its kind only once it is loaded

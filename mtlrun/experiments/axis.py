@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mtlrun.experiments.measures.lookup import measure_parameters
-from mtlrun.experiments.methods import complete, has_parameter, with_params
+from mtlrun.experiments.methods import complete, has_parameter
+from mtlrun.experiments.params import with_params
 from mtlrun.experiments.schema import PUBLISHED, DatasetSpec, ExperimentSpec, Features, Method, Split, Sweep
 from mtlrun.report.text import show
 

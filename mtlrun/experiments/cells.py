@@ -8,16 +8,24 @@ from typing import Any, Literal
 
 from mtlrun.core.records import TIMEOUT, CellRecord
 from mtlrun.experiments.axis import Setting
-from mtlrun.experiments.fingerprint import code_fingerprint
-from mtlrun.experiments.keys import PROTOCOL, SHARED_CODE, cell_key, derive_seed
+from mtlrun.experiments.keys import cell_key
 from mtlrun.experiments.load import Experiment
-from mtlrun.experiments.measures.lookup import measure_path, published_hash
-from mtlrun.experiments.methods import class_paths, complete, metric_path, resolved, with_params
+from mtlrun.experiments.measures.lookup import measure_path
+from mtlrun.experiments.measures.published import published_hash
+from mtlrun.experiments.methods import class_paths, complete, resolved
+from mtlrun.experiments.params import with_params
 from mtlrun.experiments.schema import PUBLISHED, Limits, Method
+from mtlrun.experiments.seeds import derive_seed
 from mtlrun.experiments.store import Names
+from mtlrun.runs.code import code_of
 
 SCHEMA = 1
 EVALUATION, SELECTION, MEASUREMENT = "evaluation", "selection", "measurement"
+#: Where the code that computes a cell starts.
+_COMPUTED_BY = {
+    kind: f"mtlrun.experiments.{name}"
+    for kind, name in ((EVALUATION, "evaluate"), (SELECTION, "selection"), (MEASUREMENT, "measuring"))
+}
 State = Literal["done", "missing", "stale", "failed", "damaged"]
 
 
@@ -83,11 +91,20 @@ def settled(record: CellRecord, limits: Limits | None) -> bool:
 
 @dataclass(frozen=True)
 class CellMaker:
-    """Builds the cells of one (setting, method, trial); `prints` holds the code fingerprints found so far."""
+    """Builds the cells of one (setting, method, trial).
+
+    Attributes
+    ----------
+    fingerprint, reader : str
+        Of the data set: its content, and ``module:function`` of what reads or generates it; empty without one.
+    prints : dict
+        Digests of code found so far, by where it starts.
+    """
 
     experiment: Experiment
     place: Setting
     fingerprint: str
+    reader: str
     method: Method
     trial: int
     prints: dict[tuple[str, ...], dict[str, str]]
@@ -102,7 +119,7 @@ class CellMaker:
         params = with_params(complete(method.estimator, method.params), method.select_with)
         grid = {k: list(spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()}
         inputs = {
-            **self._common(SELECTION, params, [metric]),
+            **self._common(SELECTION, params),
             "grid": grid,
             "search": {"folds": folds, "metric": metric, "seed": self._seed("selection")},
         }
@@ -114,7 +131,7 @@ class CellMaker:
         """Return the cell that fits, times and scores."""
         spec, timing = self.experiment.spec, self.experiment.spec.timing
         inputs = {
-            **self._common(EVALUATION, self.method.params, self.place.metrics),
+            **self._common(EVALUATION, self.method.params),
             "selection": needs,
             "metrics": list(self.place.metrics),
             "timing": timing and {"repeats": timing.repeats, "threads": timing.threads, "warmup": timing.warmup},
@@ -130,9 +147,7 @@ class CellMaker:
         published = published_hash(method.params)
         inputs = {
             "schema": SCHEMA,
-            "protocol": PROTOCOL,
             "kind": MEASUREMENT,
-            "profile": self.experiment.profile,
             "dataset": {"id": dataset.id, "options": dataset.options, "fingerprint": self.fingerprint}
             if dataset
             else {"id": "", "options": {}, "fingerprint": ""},
@@ -140,38 +155,36 @@ class CellMaker:
             "split": {"kind": "repeat", "trial": self.trial, "seed": self._seed()},
             "measure": {"measure": path, "params": dict(method.params)},
             "timing": {"threads": spec.timing.threads if spec.timing else 1} if spec.timed else None,
-            "code": self._code((path,)),
+            "code": self._code(MEASUREMENT, path),
             **self._features(),
         }
         return Cell(cell_key(inputs), MEASUREMENT, self.place.name, method.label, self.trial, inputs)
 
-    def _common(self, kind: str, params: Mapping[str, Any], metrics: list[str]) -> dict[str, Any]:
+    def _common(self, kind: str, params: Mapping[str, Any]) -> dict[str, Any]:
         spec = self.experiment.spec
         dataset, place_split = self.place.dataset, self.place.split
         assert dataset is not None  # only measurements have none
         assert place_split is not None
         split = {k: v for k, v in place_split.model_dump(exclude={"trials"}).items() if v is not None}
         estimator = resolved(self.method.estimator, params, self._seed("estimator"))
-        code = (*class_paths(estimator), *(metric_path(name) for name in metrics), *SHARED_CODE)
         return {
             "schema": SCHEMA,
-            "protocol": PROTOCOL,
             "kind": kind,
-            "profile": self.experiment.profile,
             "dataset": {"id": dataset.id, "options": dataset.options, "fingerprint": self.fingerprint},
             "split": {**split, "trial": self.trial, "seed": self._split_seed()},
             "estimator": estimator,
             "average": spec.average,
-            "code": self._code(code),
+            "code": self._code(kind, *class_paths(estimator)),
             **self._features(),
         }
 
     def _features(self) -> dict[str, str]:
         return {} if self.place.features == "none" else {"features": self.place.features}
 
-    def _code(self, starts: tuple[str, ...]) -> dict[str, str]:
+    def _code(self, kind: str, *paths: str) -> dict[str, str]:
+        starts = (_COMPUTED_BY[kind], *paths, *filter(None, [self.reader]))
         if starts not in self.prints:
-            self.prints[starts] = code_fingerprint(starts)
+            self.prints[starts] = code_of(starts)
         return self.prints[starts]
 
     def _split_seed(self) -> int:

@@ -15,8 +15,8 @@ from mtlrun.core.records import OK
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import GROUP, TIME
 from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
-from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.pool import Outcome, Pool, Unit
+from mtlrun.experiments.seeds import derive_seed
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec
 from mtlrun.experiments.trial import fold_rows, split_rows

@@ -1,7 +1,7 @@
 """Checks of an experiment that need more than one field: estimators and their parameters, grids, labels, claims.
 
 They run on the plain data, before or after the schema found problems, so that everything is reported at once. Nothing
-here imports an estimator: constructors are read from the sources.
+here is known of an estimator but what its constructor can be given (`runs.code.facts`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from mtlrun.experiments.crosscheck_kinds import (
     measures,
 )
 from mtlrun.experiments.measures.lookup import measure_parameters
-from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
+from mtlrun.experiments.methods import class_path, complete, has_parameter, parameter_names
+from mtlrun.experiments.params import is_nested
 from mtlrun.experiments.published import read_curves
 from mtlrun.experiments.rules import parameter_rule
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from mtlrun.core.records import NOT_CONVERGED, OK, sha256_json
 from mtlrun.estimators.registry import build
 from mtlrun.experiments.featuresteps import cell_part
-from mtlrun.experiments.methods import with_params
-from mtlrun.experiments.provenance import host_facts
+from mtlrun.experiments.host import host_facts
+from mtlrun.experiments.params import with_params
 from mtlrun.experiments.timing import TimedFit, timed_fit
 from mtlrun.experiments.trial import NOT_CONVERGED_MARK, Part, Scores, load_trial
 

@@ -378,7 +378,8 @@ def _count(summary: RunSummary, plan: Plan, runner: _Runner) -> None:
 
 
 def _provenance(plan: Plan, started: float, pool: Pool) -> dict[str, Any]:
-    from mtlrun.experiments.provenance import command_line, host_facts, now, source_facts
+    from mtlrun.experiments.host import host_facts
+    from mtlrun.experiments.provenance import command_line, now, source_facts
 
     timing = plan.experiment.spec.timing
     return {

@@ -1,45 +1,11 @@
-"""Seeds and keys of cells: everything that changes a number, and nothing else."""
+"""Keys of cells: everything that changes a number, and nothing else."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from mtlrun.core.records import sha256_json
-
-#: Version of what a cell does (splitting, selecting, fitting, scoring). Raise it when the numbers of a cell change
-#: for a reason that is in none of the hashed sources: every cell is then computed again.
-PROTOCOL = 1
-#: Code that counts for every cell, beside that of its method and of its metrics.
-SHARED_CODE = (
-    "mtlrun.core.metrics:average",
-    "mtlrun.core.metrics:labels_from_scores",
-    "mtlrun.data.splitters:random_split",
-    "mtlrun.data.splitters:TaskShuffleSplit",
-    "mtlrun.data.splitters:TaskStratifiedKFold",
-)
-
-
-def derive_seed(base: int, *names: object) -> int:
-    """Return a seed that depends on the base seed and these names alone.
-
-    Adding a method or a data set therefore changes nobody else's numbers.
-
-    Parameters
-    ----------
-    base : int
-        Seed of the experiment.
-    *names : object
-        What the seed belongs to; their texts count.
-
-    Returns
-    -------
-    int
-        In [0, 2**32).
-    """
-    text = "\x1f".join([str(base), *(str(name) for name in names)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
 def cell_key(inputs: Mapping[str, Any]) -> str:

@@ -13,9 +13,9 @@ from mtlrun.core.ownmodules import import_named
 from mtlrun.core.records import NOT_CONVERGED, OK
 from mtlrun.data.dataset import Dataset
 from mtlrun.experiments.featuresteps import with_all_rows
+from mtlrun.experiments.host import host_facts
 from mtlrun.experiments.measures.measurement import Measurement
 from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.provenance import host_facts
 from mtlrun.experiments.trial import NOT_CONVERGED_MARK, load_data, noted_warnings
 
 

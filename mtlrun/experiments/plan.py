@@ -15,7 +15,8 @@ from mtlrun.experiments.axis import Setting, settings
 from mtlrun.experiments.cells import SCHEMA, SELECTION, Cell, CellMaker, State, settled
 from mtlrun.experiments.keys import explain
 from mtlrun.experiments.load import Experiment
-from mtlrun.experiments.measures.lookup import published_hash, quantities_of
+from mtlrun.experiments.measures.lookup import quantities_of
+from mtlrun.experiments.measures.published import published_hash
 from mtlrun.experiments.published import read_curves
 from mtlrun.experiments.schema import PUBLISHED
 from mtlrun.experiments.store import Store
@@ -165,13 +166,15 @@ def plan(
     patterns = _patterns(only)
     places = settings(experiment.spec)
     facts = {place.name: _dataset_facts(experiment, place, directory) for place in places}
+    readers = {place.name: _reader(place, directory) for place in places}
     evaluations: list[Cell] = []
     selections: dict[str, Cell] = {}
     prints: dict[tuple[str, ...], dict[str, str]] = {}
     for place in places:
         for method in place.methods:
             for trial in range(place.trials):
-                maker = CellMaker(experiment, place, facts[place.name].get("fingerprint", ""), method, trial, prints)
+                fingerprint, reader = facts[place.name].get("fingerprint", ""), readers[place.name]
+                maker = CellMaker(experiment, place, fingerprint, reader, method, trial, prints)
                 if method.measure:
                     evaluations.append(maker.measurement())
                     continue
@@ -272,6 +275,15 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         "axis": setting.axis,
     }
     return {name: value for name, value in facts.items() if value not in (None, "", {})}
+
+
+def _reader(setting: Setting, data_dir: Path | None) -> str:
+    """Return ``module:function`` of what reads or generates the data set, "" without one."""
+    from mtlrun.data.cards import load_card
+    from mtlrun.data.files import data_directory
+    from mtlrun.data.load import source_path
+
+    return source_path(load_card(setting.dataset.id, data_directory(data_dir))) if setting.dataset else ""
 
 
 def _patterns(only: Mapping[str, Sequence[str]] | Iterable[str] | None) -> dict[str, list[str]]:

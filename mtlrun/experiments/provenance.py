@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import json
-import os
-import platform
 import subprocess
 import sys
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.resources import checkout_dir
+from mtlrun.experiments.host import version_of
 from mtlrun.experiments.locks import Locks
 from mtlrun.experiments.store import CELLS
 
 SCHEMA = 1
 FILE = "provenance.json"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
-
-
-@lru_cache(maxsize=1)
-def host_facts() -> dict[str, Any]:
-    """Return facts about the running interpreter and machine, kept in every record."""
-    import numpy as np  # noqa: F401 (only loaded libraries are listed)
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_info
-
-    pools = [{k: pool.get(k) for k in ("user_api", "internal_api", "version")} for pool in threadpool_info()]
-    return {
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "blas": sorted({f"{p['internal_api']} {p['version'] or ''}".strip() for p in pools if p["user_api"] == "blas"}),
-        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": _cpu_model(),
-        "cores": _cores(),
-        "ram_gb": _ram_gb(),
-    }
 
 
 def source_facts() -> dict[str, Any]:
     """Return the version of mtlrun and, in a checkout, the commit and whether files differ from it."""
-    facts: dict[str, Any] = {"mtlrun": _version("mtlrun"), "commit": None, "dirty": None}
+    facts: dict[str, Any] = {"mtlrun": version_of("mtlrun"), "commit": None, "dirty": None}
     root = checkout_dir()
     if root is None or not (root / ".git").exists():
         return facts
@@ -91,39 +67,9 @@ def _runs(path: Path) -> list[dict[str, Any]]:
         return []
 
 
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _git(root: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _cpu_model() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    if sys.platform == "darwin":
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            words = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            return subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    return platform.processor() or platform.machine()
-
-
-def _cores() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def _ram_gb() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None

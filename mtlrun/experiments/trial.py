@@ -31,7 +31,7 @@ from mtlrun.data.splitters import (
     time_folds,
 )
 from mtlrun.estimators.pertask import for_tasks
-from mtlrun.experiments.keys import derive_seed
+from mtlrun.experiments.seeds import derive_seed
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "average_precision")

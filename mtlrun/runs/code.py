@@ -18,7 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from mtlrun.core.ownmodules import import_named
 from mtlrun.core.records import write_atomic
 from mtlrun.runs.modules import OWN, SOURCE, Finder, Module, stamp, version
 
-#: Modules of mtlrun that change no number, and import only each other, the standard library and yaml.
+#: Modules of mtlrun that change no number, and import only each other and no numpy.
 EXEMPT = frozenset(
     {
         "mtlrun",
@@ -43,6 +43,7 @@ EXEMPT = frozenset(
         "mtlrun.estimators.methods_composite",
         "mtlrun.estimators.methods_groups",
         "mtlrun.estimators.registry",
+        "mtlrun.experiments.host",
         "mtlrun.experiments.measures.measurement",
         "mtlrun.experiments.measures.registry",
     }
@@ -71,6 +72,8 @@ class Facts:
         Whether it is a class with a method `fit`.
     task_id : bool
         Whether `fit` takes `task_id`.
+    rules : dict
+        Parameter -> its rule as plain data (`mtlrun.estimators.params.Rule.plain`), for a class that has such.
     """
 
     names: tuple[str, ...]
@@ -79,6 +82,7 @@ class Facts:
     is_class: bool = False
     fits: bool = False
     task_id: bool = False
+    rules: dict[str, Any] = field(default_factory=dict)
 
 
 def code_of(starts: Iterable[str]) -> dict[str, str]:
@@ -307,7 +311,14 @@ def _inspected(path: str) -> Facts:
         is_class,
         callable(fit),
         callable(fit) and "task_id" in (p.name for p in _parameters(fit)[0]),
+        _rules(found) if is_class else {},
     )
+
+
+def _rules(found: type) -> dict[str, Any]:
+    rules = getattr(found, "_rules", None)
+    known = rules.items() if isinstance(rules, dict) else ()  # a class may hold anything
+    return {str(k): v.plain for k, v in known if type(v).__module__ == "mtlrun.estimators.params" and v.plain}
 
 
 def _parameters(function: Any) -> tuple[list[inspect.Parameter], bool]:

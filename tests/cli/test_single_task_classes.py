@@ -14,7 +14,7 @@ from mtlrun.core.metrics import mse_per_task
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.pertask import PerTask, for_tasks
-from mtlrun.experiments.keys import derive_seed
+from mtlrun.experiments.seeds import derive_seed
 
 BOOSTED = "sklearn.ensemble:HistGradientBoostingRegressor"
 CLASSIFIER = "sklearn.ensemble:HistGradientBoostingClassifier"

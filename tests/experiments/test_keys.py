@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.experiments.keys import cell_key, derive_seed, explain
+from mtlrun.experiments.keys import cell_key, explain
+from mtlrun.experiments.seeds import derive_seed
 
 
 def test_seeds_are_the_same_for_ever():

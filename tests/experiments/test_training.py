@@ -14,8 +14,8 @@ from mtlrun.core.metrics import auc_per_task, mse_per_task
 from mtlrun.data import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.independent import IndependentRidge
-from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.models import load_model
+from mtlrun.experiments.seeds import derive_seed
 from mtlrun.experiments.training import train
 from mtlrun.experiments.trainspec import load_training
 from mtlrun.features import WeightedDegree
