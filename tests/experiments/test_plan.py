@@ -78,11 +78,6 @@ def test_a_label_is_no_part_of_the_key_but_everything_that_counts_is(lab):
         assert not set(changed) & set(base.values()), new
 
 
-def test_the_profile_is_part_of_the_key(lab):
-    text = lab.tiny + "profiles: {quick: {}}\n"
-    assert not set(keys(lab.plan(text)).values()) & set(keys(lab.plan(text, profile="full")).values())
-
-
 def test_limits_and_deviations_are_not_part_of_the_key(lab):
     assert keys(lab.plan()) == keys(lab.plan(lab.tiny + "limits: {seconds: 5}\ndeviations: [some]\n"))
 
