@@ -349,8 +349,8 @@ def _load(path: str) -> Any:
 class _Cache:
     """What was found out, under the content that it belongs to, for all processes of a user.
 
-    A file that is missing, damaged or made by another version of this module counts as empty, and one that cannot be
-    written is left as it is. Of two processes that write at once one wins; the other finds out again.
+    Versions of this module keep their findings apart. A file that is missing or damaged counts as empty, and one that
+    cannot be written is left as it is. Of two processes that write at once one wins; the other finds out again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -360,11 +360,13 @@ class _Cache:
         self._new = False
 
     def get(self, key: str) -> Any:
+        key = _digest(_made_by(), key)
         if key in self._known:
             self._used[key] = self._known[key]
         return self._known.get(key)
 
     def put(self, key: str, value: Any) -> None:
+        key = _digest(_made_by(), key)
         self._new = self._new or self._known.get(key) != value
         self._known[key] = self._used[key] = value
 
@@ -387,7 +389,7 @@ class _Cache:
 
 
 def _seal(text: str) -> str:
-    return f'"sha256": "{_digest(_made_by(), text)}", "known": '
+    return f'"sha256": "{_digest(text)}", "known": '
 
 
 @functools.lru_cache(maxsize=1)

@@ -224,6 +224,17 @@ def test_several_processes_share_the_cache(own, cache):
     assert [p.name for p in cache.parent.iterdir()] == ["code.json"]
 
 
+def test_another_version_of_the_module_leaves_what_is_known_and_asks_again(own, cache, monkeypatch):
+    code_of(["own.models"])
+    known = json.loads(cache.read_text())["known"]
+    forget_cache()
+    monkeypatch.setattr(code, "_made_by", lambda: "another version")
+    code_of(["own.models"])
+    both = json.loads(cache.read_text())["known"]
+    assert len(both) == 2 * len(known)
+    assert both.items() >= known.items()
+
+
 def test_the_cache_does_not_grow_without_end(own, cache, monkeypatch):
     monkeypatch.setattr(code, "_MOST_ENTRIES", 3)
     for n in range(9):
