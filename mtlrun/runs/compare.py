@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.errors import ConfigError, DataError, suggest
+from mtlrun.core.errors import ConfigError, DataError, counted, suggest
 from mtlrun.core.metrics import METRICS, get_metric
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.readers.mulan import read_labels
@@ -32,7 +32,7 @@ from mtlrun.experiments.compare_methods import (
     with_unseen,
 )
 from mtlrun.experiments.compare_result import Comparison
-from mtlrun.experiments.compare_run import Protocol, check_parts, make_plan, run_plan
+from mtlrun.experiments.compare_run import Plan, Protocol, check_parts, make_plan, run_plan
 from mtlrun.experiments.pool import Pool
 from mtlrun.experiments.predictions import distinct
 from mtlrun.experiments.training import Trained, fit_training
@@ -85,6 +85,7 @@ def compare(
     labels: str | Path | None = None,
     test: Any = None,
     say: Callable[[str], None] = lambda _: None,
+    finished: Callable[[Board], None] = lambda _: None,
     **options: Any,
 ) -> Comparison:
     """Compare multi-task methods and baselines on a table.
@@ -103,6 +104,8 @@ def compare(
         Rows to test on; otherwise repeated random splits.
     say : callable
         Told what happens, one line at a time.
+    finished : callable
+        Given the leaderboard of all that is finished, after every fit: it can be kept if the rest is interrupted.
     **options
         Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
         unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, calibrate``).
@@ -160,7 +163,12 @@ def compare(
     budget = None if settings.budget is None else settings.budget * 60
     plan = make_plan(candidates, dataset, protocol, budget=budget, started=started, jobs=jobs, say=say)
     deadline = None if budget is None else started + 0.9 * budget
-    entries = run_plan(plan, dataset, protocol, jobs=jobs, deadline=deadline, say=say)
+
+    def so_far(entries: list[Entry]) -> None:
+        if any(entry.score is not None for entry in entries):
+            finished(_unfinished(dataset, protocol, entries, facts, plan))
+
+    entries = run_plan(plan, dataset, protocol, jobs=jobs, deadline=deadline, say=say, finished=so_far)
     protocol = replace(protocol, n_splits=max((len(e.scores) for e in entries), default=0))
     board = _board(dataset, protocol, entries, facts, plan.left_out)
     final = _Final(
@@ -213,7 +221,7 @@ def _label_names(path: Path, table: Table) -> list[str]:
     if missing:
         near = suggest(missing[0], table.columns)
         raise DataError(
-            f"{path}: names {len(missing)} labels that are no columns of {table.name}: {', '.join(missing[:5])}",
+            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {', '.join(missing[:5])}",
             f"Did you mean {near[0]!r}?" if near else "Is it the list of labels of this file?",
         )
     return names
@@ -274,13 +282,13 @@ def _facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
     design = "one X for all tasks" if dataset.task_id is None else "rows belong to tasks"
     sizes = _sizes(dataset)
     found = [
-        f"{dataset.title}: {dataset.n_samples} rows, {dataset.n_features} features, {dataset.n_tasks} tasks "
-        f"({dataset.task_type}, {design}, {min(sizes)} to {max(sizes)} targets per task)",
+        f"{dataset.title}: {counted(dataset.n_samples, 'row')}, {counted(dataset.n_features, 'feature')}, "
+        f"{counted(dataset.n_tasks, 'task')} ({dataset.task_type}, {design}, {_range(sizes)} per task)",
         *dataset.notes.splitlines(),
     ]
     missing = int(np.isnan(dataset.y).sum())
     if missing:
-        found.append(f"{missing} missing targets are masked: they count neither in fits nor in scores")
+        found.append(f"{counted(missing, 'missing target')} masked: left out of fits and of scores")
     found.append(_preprocessing(dataset))
     if dataset.task_type == "regression":
         found.append("targets are standardised inside every fit; scores and coefficients are in their own units")
@@ -288,10 +296,10 @@ def _facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
         found.append(f"rows are weighted by {roles.weight!r} in fits and in scores")
     kinds = {
         TEST_SPLIT: "one split: the rows of the test file are the test part",
-        GROUP_SPLIT: f"{protocol.n_splits} random splits that keep every {roles.group!r} on one side",
+        GROUP_SPLIT: f"{counted(protocol.n_splits, 'random split')}, every {roles.group!r} on one side",
         TIME_SPLIT: f"one split: the latest rows by {roles.time!r} are the test part",
     }
-    part = f"{protocol.n_splits} random splits, {protocol.split.get('train', 0):.0%} of the rows"
+    part = f"{counted(protocol.n_splits, 'random split')}, {protocol.split.get('train', 0):.0%} of the rows"
     by_task = " of every task" if dataset.task_id is not None else ""
     found.append(kinds.get(protocol.split.get("name", ""), f"{part}{by_task} to train on"))
     found.append(f"parameters are chosen by {protocol.folds}-fold cross-validation inside the training part")
@@ -312,14 +320,19 @@ def _tree_fact(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
 def _preprocessing(dataset: Dataset) -> str:
     if sparse.issparse(dataset.X):
         return "features, learned on training rows only: divided by the largest absolute value (sparse, scikit-learn)"
-    words = f"{len(dataset.categories)} columns of words one-hot ({', '.join(dataset.categories)})"
+    words = f"{counted(len(dataset.categories), 'column')} of words one-hot ({', '.join(dataset.categories)})"
     gaps = [n for n, bad in zip(dataset.features, np.isnan(dataset.X).any(axis=0), strict=True) if bad]
     numeric = [name for name in gaps if name not in dataset.categories]
-    steps = [f"gaps of {len(numeric)} columns filled by the median and marked ({', '.join(numeric[:5])})"] * bool(
-        numeric
-    )
+    steps = [
+        f"gaps of {counted(len(numeric), 'column')} filled by the median and marked ({', '.join(numeric[:5])})"
+    ] * bool(numeric)
     steps += ["numbers standardised"] + [words] * bool(dataset.categories)
     return f"features, learned on training rows only by scikit-learn: {', '.join(steps)}"
+
+
+def _range(sizes: list[int]) -> str:
+    low, high = min(sizes), max(sizes)
+    return counted(high, "target") if low == high else f"{low} to {high} targets"
 
 
 def _sizes(dataset: Dataset) -> list[int]:
@@ -346,6 +359,15 @@ def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: li
     if not board.ranked():
         raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
     return board
+
+
+def _unfinished(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], plan: Plan) -> Board:
+    """Return the leaderboard of what is done so far."""
+    done = sum(len(e.scores) + len(e.errors) for e in entries)
+    note = f"unfinished: {done} of up to {len(entries) * plan.n_splits} fits are done"
+    protocol = replace(protocol, n_splits=max(len(e.scores) for e in entries))
+    board = _board(dataset, protocol, entries, facts, [*plan.left_out, note])
+    return replace(board, title=f"Unfinished: {board.title}")
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.errors import ConfigError, DataError, shorten
+from mtlrun.core.errors import ConfigError, DataError, counted, shorten
 from mtlrun.core.records import OK
-from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import GROUP, TIME
 from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
+from mtlrun.experiments.keys import derive_seed
 from mtlrun.experiments.pool import Outcome, Pool, Unit
 from mtlrun.experiments.training import fit_split
 from mtlrun.experiments.trainspec import TrainSpec
@@ -155,8 +155,9 @@ def run_plan(
     jobs: int,
     deadline: float | None = None,
     say: Callable[[str], None] = lambda _: None,
+    finished: Callable[[list[Entry]], None] = lambda _: None,
 ) -> list[Entry]:
-    """Run all methods on all splits, split by split.
+    """Run all methods on all splits, split by split; `finished` is told all results after every piece.
 
     With a deadline (of `time.monotonic`) a piece that would not be done in time is not started, and one that takes too
     long is stopped; the numbers of finished pieces do not depend on it, nor on `jobs`.
@@ -170,6 +171,7 @@ def run_plan(
             if outcome.status == OK:
                 plan.seconds[label] = outcome.value["seconds"]  # estimates are no longer needed
             say(_line(label, trial, plan.n_splits, protocol.metric, outcome))
+            finished(list(entries.values()))
     for entry in entries.values():
         entry.scores = dict(sorted(entry.scores.items()))
         entry.tasks = dict(sorted(entry.tasks.items()))
@@ -298,7 +300,10 @@ def make_plan(
     # The splits after the first are planned by what the first one took.
     plan.n_splits = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
     spent = sum(plan.seconds.values()) / jobs
-    say(f"estimated: {len(plan.candidates)} methods, at most {spent:.3g} s for one split, budget {budget:.3g} s")
+    say(
+        f"estimated: {counted(len(plan.candidates), 'method')}, at most {spent:.3g} s for one split, "
+        f"budget {budget:.3g} s"
+    )
     return plan
 
 

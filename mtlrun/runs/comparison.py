@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import shorten
+from mtlrun.core.errors import counted, shorten
 from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.visible import visible
@@ -35,6 +35,8 @@ from mtlrun.report.text import Grid, csv_grid
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
+#: What lies beside earlier results while a comparison runs, and after one that was interrupted.
+UNFINISHED = ("unfinished.md", "unfinished.json")
 #: Up to so many tasks have their names in a figure.
 _NAMED_TASKS = 60
 #: Characters of a name in a figure.
@@ -130,7 +132,7 @@ class Comparison:
         ax.axvline(0.0, color="0.6", linewidth=1)
         few = len(gains) <= _NAMED_TASKS
         _name_ticks(ax, [name for _, name in gains] if few else [])
-        ax.set_ylabel("" if few else f"{len(gains)} tasks, in the order of the gain")
+        ax.set_ylabel("" if few else f"{counted(len(gains), 'task')}, in the order of the gain")
         ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
         return ax
 
@@ -157,7 +159,7 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        gone = [COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
         with writing(folder, "Make room, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
         return folder
@@ -224,6 +226,19 @@ class Comparison:
             place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
         write_atomic(folder / place.name, source.read_bytes())
         return _entry(place.name, source.sha256, source.size)
+
+
+def save_unfinished(folder: Path, board: Board) -> Path:
+    """Write the leaderboard of a comparison that goes on and return its file; earlier results stay as they are.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    for name, text in zip(UNFINISHED, (markdown(board), json_text(board)), strict=True):
+        write_atomic(folder / name, text, durable=False)
+    return folder / UNFINISHED[0]
 
 
 def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ was fitted, how its data must look) and, for linear models, ``coefficients.npz``
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -25,6 +26,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 from mtlrun import __version__
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.metrics import labels_from_scores
+from mtlrun.core.ownmodules import import_named
 from mtlrun.core.publish import finish
 from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
 from mtlrun.core.visible import cleaned
@@ -216,6 +218,9 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     known = {name.replace(":", ".") for name in trust}
     try:
         refuse_large(archive, str(file))
+        for type_name in known.intersection(_unknown_types(archive)):  # it may be of a module in the current folder
+            with contextlib.suppress(ImportError):  # told below
+                import_named(type_name.rpartition(".")[0])
         content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
     except DataError:
         raise
