@@ -2,9 +2,10 @@
 
     python scripts/soak.py --kills 10 --seed 0 [--folder DIR]
 
-A kill takes the whole process group: at a random instant, the moment a temporary file is seen (something is being
-written), or the moment a new cell is seen (its lock is still held). Every fourth start is a new process with --jobs 2,
-the others are forked from this one, which has the libraries loaded: most of their life is work.
+A kill takes the whole process group, or the command alone, whose workers must end by themselves: at a random instant,
+the moment a temporary file is seen (something is being written), or the moment a new cell is seen (its lock is still
+held). Every fourth start is a new process with --jobs 2, the others are forked from this one, which has the libraries
+loaded: most of their life is work.
 After every kill all cells must be readable and those that were finished untouched; after the end of a run its tables,
 scores and records must be those of the undisturbed run but for seconds, with no temporary file, lock or part left.
 """
@@ -80,12 +81,18 @@ class Start:
                 self.code = os.waitstatus_to_exitcode(status)
         return self.code is not None
 
-    def kill(self) -> None:
-        """Kill the group, and wait until none of it is left."""
-        with_children = self._group(signal.SIGKILL)
+    def kill(self, alone: bool) -> None:
+        """Kill the group, or the command alone, and wait until none of it is left."""
+        with_children = self._group(0)
+        if not alone:
+            self._group(signal.SIGKILL)
+        elif self.code is None:
+            os.kill(self.pid, signal.SIGKILL)
         if self.code is None:
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        end = time.monotonic() + PATIENCE
         while with_children and self._group(0):
+            must(time.monotonic() < end, f"its workers have outlived the command by {PATIENCE} s")
             time.sleep(0.005)
         for path in [*Path("/dev/shm").glob(f"*loky-{self.pid}-*"), *Path("/dev/shm").glob(f"joblib_*_{self.pid}_*")]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()  # the system's, nobody is left to give it back
@@ -134,9 +141,9 @@ class Soak:
         n = self.counts
         return (
             f"{n['kills']} kills ({n['instant']} at random instants, {n['write']} at a write, {n['cell']} at a cell; "
-            f"{n['jobs 2']} with --jobs 2) in {n['runs']} runs; left by kills and cleared up: {n['temporary']} times a "
-            f"half-written file, {n['lock']} a lock, {n['parts']} a search half done; "
-            f"{time.monotonic() - self.started:.0f} s"
+            f"{n['jobs 2']} with --jobs 2, {n['alone']} of them without their workers) in {n['runs']} runs; left by "
+            f"kills and cleared up: {n['temporary']} times a half-written file, {n['lock']} a lock, "
+            f"{n['parts']} a search half done; {time.monotonic() - self.started:.0f} s"
         )
 
     def run(self) -> None:
@@ -172,9 +179,11 @@ class Soak:
                 kind = self.random.choice(KINDS)
                 self._wait(start, folder, kind)
                 killed = not start.ended()
-                start.kill()
+                alone = self.random.random() < 0.5
+                start.kill(alone)
                 if killed:
                     self.counts.update(["kills", kind, f"jobs {start.jobs}"])
+                    self.counts["alone"] += alone and start.jobs > 1
                     self.counts["temporary"] += bool(strays(folder))
                     self.counts["lock"] += bool(list(folder.glob("cells/*.lock")))
                     self.counts["parts"] += bool(list(folder.glob("cells/*.parts")))

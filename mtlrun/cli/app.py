@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -57,13 +58,29 @@ class Guarded(TyperGroup):
 
 
 def main() -> None:
-    """Entry point of ``mtlrun`` and ``python -m mtlrun``; a method may be of a module in the current folder."""
-    if not sys.flags.safe_path and not {"", os.getcwd()} & set(sys.path):
-        sys.path.append(os.getcwd())  # last, so that it hides nothing that is installed
+    """Entry point of ``mtlrun`` and ``python -m mtlrun``."""
     # A shell that closed them (`>&-`) wants to hear nothing.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    _let_signals_interrupt()
     build_app()(prog_name="mtlrun")
+
+
+def _let_signals_interrupt() -> None:
+    """Let TERM and HUP end a command as Ctrl-C does; what is ignored (`nohup`) stays ignored."""
+    terminals = [stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()]
+
+    def interrupt(number: int, frame: object) -> None:
+        if number != signal.SIGTERM:  # the terminal is gone, and printing to it would fail
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for terminal in terminals:
+                os.dup2(nowhere, terminal)
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no HUP
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, interrupt)
 
 
 def build_app() -> typer.Typer:

@@ -10,7 +10,7 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, counted
 
 
 def clean(
@@ -35,8 +35,7 @@ def clean(
         return
     refuse_busy(output_dir)
     for folder in folders:
-        n = cells_of(folder, output_dir)
-        say(f"{folder}: {n} cell{'s' * (n != 1)}")
+        say(f"{folder}: {counted(cells_of(folder, output_dir), 'cell')}")
     runs = f"{len(folders)} run{'s' * (len(folders) > 1)}"
     confirm(f"Delete {runs}?", yes=yes, doing="deleted")
     try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 COLUMNS = "What the columns are"
 #: Columns of the leaderboard that a narrow terminal goes without.
 DROP_FIRST = ("p", "avg rank", "std", "kind")
+#: After a writing of the unfinished leaderboard that took long, wait so many times as long until the next.
+WAIT = 20
 
 Data = Annotated[
     Path,
@@ -175,41 +180,85 @@ def compare(
         if not quiet:
             say(text, error=True)
 
-    result = run(
-        data,
-        target=target,
-        task=task_column,
-        targets=_names(targets),
-        labels=label_file,
-        test=test,
-        say=progress,
-        task_type=task_type,
-        positive=positive,
-        weight=weight,
-        drop=_names(drop),
-        categorical=_names(categorical),
-        min_rows=min_rows,
-        group=group,
-        time=time,
-        unseen=unseen,
-        methods=_names(methods),
-        metric=metric,
-        budget=budget,
-        splits=splits,
-        calibrate=calibrate,
-        seed=seed or 0,
-        jobs=jobs,
-    )
-    _show(result, result.save(folder))
+    kept = _Kept(folder)
+    try:
+        result = run(
+            data,
+            target=target,
+            task=task_column,
+            targets=_names(targets),
+            labels=label_file,
+            test=test,
+            say=progress,
+            finished=kept,
+            task_type=task_type,
+            positive=positive,
+            weight=weight,
+            drop=_names(drop),
+            categorical=_names(categorical),
+            min_rows=min_rows,
+            group=group,
+            time=time,
+            unseen=unseen,
+            methods=_names(methods),
+            metric=metric,
+            budget=budget,
+            splits=splits,
+            calibrate=calibrate,
+            seed=seed or 0,
+            jobs=jobs,
+        )
+        _save(result, folder)
+    except BaseException:  # a Ctrl-C, too
+        kept.tell()
+        raise
+    _show_files(result, folder)
+
+
+class _Kept:
+    """Writes the leaderboard of what is finished, so that it is there whatever ends the comparison."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file: Path | None = None
+        self.refused = False
+        self.next = -math.inf
+
+    def __call__(self, board: Any) -> None:
+        from mtlrun.experiments.compare_result import save_unfinished
+
+        started = clock.monotonic()
+        if started < self.next:
+            return
+        try:
+            self.file = save_unfinished(self.folder, board)
+        except OSError as error:
+            if not self.refused:
+                say(f"warning: {self.folder}: cannot be written: {error.strerror or error}", error=True)
+            self.refused = True
+        seconds = clock.monotonic() - started
+        if seconds > 1:  # 15 s with 20,000 tasks: it shall take a small part of the time of the fits
+            self.next = started + WAIT * seconds
+
+    def tell(self) -> None:
+        """Say where it is."""
+        if self.file is not None and self.file.exists():
+            say(f"finished so far: {self.file}", error=True)
 
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def _show(result: Any, folder: Path) -> None:
+def _save(result: Any, folder: Path) -> None:
+    try:
+        result.save(folder)
+    finally:  # a leaderboard that cannot be written can still be read
+        _show_board(result)
+
+
+def _show_board(result: Any) -> None:
     from mtlrun.cli.console import output
-    from mtlrun.experiments.models import trust_options
     from mtlrun.report.leaderboard import leaderboard_grid
 
     for line in _fitting(leaderboard_grid(result.board), output().width):
@@ -219,9 +268,14 @@ def _show(result: Any, folder: Path) -> None:
     say("")
     say(result.verdict)
     say("")
+
+
+def _show_files(result: Any, folder: Path) -> None:
+    from mtlrun.experiments.models import trust_options
+
     say(f"written: {folder}")
     say(f"  leaderboard.html .md .json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")
-    command = ["mtlrun predict", str(folder / "model"), "FILE", trust_options(folder / "model")]
+    command = ["mtlrun predict", shlex.quote(str(folder / "model")), "FILE", trust_options(folder / "model")]
     say(f"  new rows: {' '.join(filter(None, command))}")
 
 

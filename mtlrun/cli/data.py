@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli.ask import confirm
 from mtlrun.cli.console import say
-from mtlrun.cli.options import DataDir, Yes
+from mtlrun.cli.options import DataDir, Yes, data_dir_option
 from mtlrun.core.errors import DataError, UserError
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
     if absent:
         _show_statistics({}, chosen.statistics)
-        say(f"\nMissing: {', '.join(absent)}. Download: mtlrun data fetch {card.id}")
-        say(f"Or add what you have: mtlrun data add {card.id} FILE")
+        say(f"\nMissing: {', '.join(absent)}. Download: mtlrun data fetch {card.id}{data_dir_option(data_dir)}")
+        say(f"Or add what you have: mtlrun data add {card.id} FILE{data_dir_option(data_dir)}")
     elif not _check_loaded(card, variant, folder, verbose=True):
         raise typer.Exit(2)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.cli.ask import confirm
 from mtlrun.cli.console import interactive, messages, say
+from mtlrun.cli.options import data_dir_option
 from mtlrun.core.errors import DataError, UserError
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ def ensure_data(experiment: Experiment | Training, data_dir: Path | None, *, yes
         if unavailable:
             raise DataError(
                 f"no address is known for the files of {', '.join(unavailable)}",
-                "\n".join(f"If you have a file of {id}: mtlrun data add {id} FILE" for id in unavailable),
+                "\n".join(
+                    f"If you have a file of {id}: mtlrun data add {id} FILE{data_dir_option(data_dir)}"
+                    for id in unavailable
+                ),
             )
         confirm(f"Download {_size([f for _, _, files in missing for f in files])}?", yes=yes, doing="downloaded")
         with download_progress() as report:
@@ -56,7 +60,7 @@ def ensure_data(experiment: Experiment | Training, data_dir: Path | None, *, yes
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
                 say(f"data set {card.id}: fetched and verified", error=True)
     except UserError as error:
-        raise DataError(error.message, _with_demo(error.remedy, experiment)) from None
+        raise DataError(error.message, _with_demo(error.remedy, experiment, data_dir)) from None
 
 
 def missing_data(experiment: Experiment | Training, data_dir: Path | None) -> Missing:
@@ -102,12 +106,12 @@ def _size(files: list[FileSpec]) -> str:
     return f"{len(files)} file{'s' * (len(files) > 1)}, {sum(known) / 1e6:.1f} MB unpacked{more}"
 
 
-def _with_demo(remedy: str | None, experiment: Experiment | Training) -> str:
+def _with_demo(remedy: str | None, experiment: Experiment | Training, data_dir: Path | None) -> str:
     from mtlrun.experiments.load import Experiment
     from mtlrun.runs.plan import rerun_command
 
     lines = [remedy] if remedy else []
     if isinstance(experiment, Experiment) and DEMO in experiment.profiles and experiment.profile != DEMO:
-        command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=()))
+        command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=()), data_dir)
         lines.append(f"Without any download: {command}")
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,12 +66,16 @@ def init(
 
     card = load_card(dataset, data_directory(data_dir))
     path = output or Path(f"{dataset}.yaml")
-    _write(training_file(card, method, str(path)), path, force)
+    _write(training_file(card, method, str(path), data_dir), path, force)
     if str(path) != "-":
-        say(f"next: mtlrun train {path}")
+        say(f"next: {_command(str(path), data_dir)}")
 
 
-def training_file(card: Card, method: str | None, path: str) -> str:
+def _command(path: str, data_dir: Path | None) -> str:
+    return f"mtlrun train {shlex.quote(path)}{options.data_dir_option(data_dir)}"
+
+
+def training_file(card: Card, method: str | None, path: str, data_dir: Path | None = None) -> str:
     """Return the text of a training file.
 
     Parameters
@@ -80,6 +85,8 @@ def training_file(card: Card, method: str | None, path: str) -> str:
         Default: one that shares features between the tasks.
     path : str
         Where the text will be written; named in a comment.
+    data_dir : Path, optional
+        As given by --data-dir; named in a comment.
 
     Raises
     ------
@@ -93,7 +100,7 @@ def training_file(card: Card, method: str | None, path: str) -> str:
     metrics = METRICS["binary" if binary else "regression"]
     ident = f"train/{_stem(path, card, name)}"
     lines = [
-        f"# Training file of mtlrun. Run it with: mtlrun train {path}",
+        f"# Training file of mtlrun. Run it with: {_command(path, data_dir)}",
         "# Any value can be changed for one run: mtlrun train ... --set split.train=0.5",
         "# Completion in your editor: mtlrun init --schema, then name that file in the line below.",
         "# yaml-language-server: $schema=config.schema.json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,11 @@ OUT = "Output"
 
 #: Set by --debug: an error then shows its traceback.
 _debug = False
+
+
+def data_dir_option(data_dir: Path | None) -> str:
+    """Return the --data-dir of this command as a part of one that is printed, empty where none was given."""
+    return "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
 
 
 def debugging() -> bool:
@@ -80,16 +86,16 @@ DataDir = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        "-j",
-        metavar="N",
-        help="Processes for the parameter search; timed fits stay serial; -1 takes all cores. Numbers do not change.",
-        rich_help_panel=HOW,
-    ),
-]
+_JOBS = typer.Option(
+    "--jobs",
+    "-j",
+    metavar="N",
+    help="Processes for the parameter search; timed fits stay serial; -1 takes all cores. Numbers do not change.",
+    rich_help_panel=HOW,
+)
+Jobs = Annotated[int, _JOBS]
+#: None: one process, or all workers of a Dask cluster.
+AnyJobs = Annotated[int | None, _JOBS]
 Backend = Annotated[
     str | None,
     typer.Option(

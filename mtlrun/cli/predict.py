@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.core.errors import DataError, UnknownNameError, UserError
+from mtlrun.core.errors import DataError, UnknownNameError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.experiments.models import Model
@@ -153,7 +153,7 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     wanted = facts["input"]
     if dataset.n_features != wanted["n_features"] or dataset.strings != wanted["strings"]:
         raise DataError(
-            f"data set {id} has {dataset.n_features} features, the model {wanted['n_features']}",
+            f"data set {id} has {counted(dataset.n_features, 'feature')}, the model {wanted['n_features']}",
             f"It was trained on {facts['dataset']['id']}; new rows of its own may come from a file.",
         )
     names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
@@ -173,4 +173,4 @@ def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
     with writing(output, "Make room, or name another place by --output FILE, or - for the terminal."):
         write_atomic(output, text)
     if not quiet:
-        say(f"{n_rows} rows predicted, written: {output}")
+        say(f"{counted(n_rows, 'row')} predicted, written: {output}")

@@ -86,10 +86,10 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
     given = Path(target)
     if (given / "run.json").is_file():
         return given
-    from mtlrun.experiments.load import load_experiment
+    from mtlrun.experiments.load import run_of
 
     try:
-        return load_experiment(target, profile=profile).folder(output_dir)
+        return output_dir / run_of(target, profile=profile)
     except UnknownNameError:
         if given.is_dir():
             return given  # reading it will tell what is missing there

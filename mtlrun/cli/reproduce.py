@@ -10,7 +10,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, counted
 from mtlrun.core.records import writing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def reproduce(
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
-    jobs: options.Jobs = 1,
+    jobs: options.AnyJobs = None,
     backend: options.Backend = None,
     scheduler: options.Scheduler = None,
     force: options.Force = False,
@@ -120,7 +120,7 @@ def say_plan(made: Plan, force: bool) -> None:
     store = made.store()
     cells, folds = todo(made, store, force=force)
     if not cells:
-        say(f"all {len(made.wanted)} cells up to date")
+        say(f"all {counted(len(made.wanted), 'cell')} up to date")
         return
     for line in rerun_reasons(made, survey(made, store)):
         say(line)
@@ -130,7 +130,7 @@ def say_plan(made: Plan, force: bool) -> None:
 
 
 def compute(
-    made: Plan, jobs: int, backend: str | None, scheduler: str | None, force: bool, fail_fast: bool, quiet: bool
+    made: Plan, jobs: int | None, backend: str | None, scheduler: str | None, force: bool, fail_fast: bool, quiet: bool
 ) -> RunSummary:
     """Run a plan with the progress display that fits.
 

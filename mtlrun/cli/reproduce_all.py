@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.cli.console import say
 from mtlrun.cli.options import debugging
-from mtlrun.core.errors import UserError
+from mtlrun.core.errors import UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.experiments.everything import Everything
@@ -27,7 +27,7 @@ class Options:
     seed: int | None
     only: list[str] | None
     data_dir: Path | None
-    jobs: int
+    jobs: int | None
     backend: str | None
     scheduler: str | None
     force: bool
@@ -103,17 +103,17 @@ def _say_plans(everything: Everything, force: bool) -> None:
 
     counts = to_compute(everything.plans, force=force)
     width = max((len(made.experiment.id) for made in everything.plans), default=0)
-    for made, (cells, searches, shared) in zip(everything.plans, counts, strict=True):
-        more = f" and {searches} folds of searches" * bool(searches) + f"; {shared} shared with artefacts above" * bool(
-            shared
-        )
+    for made, (cells, folds, shared) in zip(everything.plans, counts, strict=True):
+        more = f" and {counted(folds, 'fold')} of searches" * bool(folds)
+        more += f"; {shared} shared with artefacts above" * bool(shared)
         of = f"{cells} of {len(made.wanted)} cells{more}"
         say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
     for name, why in everything.left_out.items():
         say(f"{name:{width}}  left out: {why}")
-    cells, searches, _ = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0)
+    cells, folds, _ = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0)
     n, total = len(everything.plans), sum(len(made.wanted) for made in everything.plans)
-    say(f"{n} artefact{'s' * (n != 1)}: {cells} of {total} cells and {searches} folds to compute; nothing was run")
+    told = counted(folds, "fold")
+    say(f"{counted(n, 'artefact')}: {cells} of {total} cells and {told} to compute; nothing was run")
 
 
 def _compute_all(everything: Everything, options: Options) -> Outcome:

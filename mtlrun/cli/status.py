@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.core.errors import counted
 
 if TYPE_CHECKING:
     from mtlrun.runs.plan import Plan, State
@@ -47,7 +48,7 @@ def totals(plan: Plan, states: Sequence[State]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
     told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    return f"{len(plan.wanted)} cells: {told}"
+    return f"{counted(len(plan.wanted), 'cell')}: {told}"
 
 
 def _table(plan: Plan, states: Sequence[State]) -> None:

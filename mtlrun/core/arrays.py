@@ -34,6 +34,9 @@ def as_design(X: Any, name: str = "X") -> Design:
         if not design.has_canonical_format:
             design = design.copy()
             design.sum_duplicates()
+        if design.indices.dtype != np.int32 and max(design.nnz, *design.shape) <= np.iinfo(np.int32).max:
+            indices, indptr = design.indices.astype(np.int32), design.indptr.astype(np.int32)
+            design = sp.csr_array((design.data, indices, indptr), shape=design.shape)  # scikit-learn's solvers want it
         check_finite(design.data, name)
     else:
         design = as_array(X, name, ndim=2)

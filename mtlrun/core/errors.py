@@ -50,6 +50,10 @@ class DataError(UserError):
     """A data file is missing, damaged or not what its card says."""
 
 
+class MemoryLimitError(UserError, ValueError):
+    """A computation would need more memory than there is; a ValueError as well, for callers that know scikit-learn."""
+
+
 class UnknownNameError(UserError):
     """A name that does not exist; the nearest known names are suggested."""
 
@@ -66,6 +70,11 @@ def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """Return at most n known names near to `name`, nearest first."""
     table = {k.lower(): k for k in known}
     return [table[k] for k in difflib.get_close_matches(name.lower(), list(table), n=n, cutoff=0.6)]
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: ``1 task``, ``2 tasks``; a plural other than with an ``s`` is given."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def shorten(text: str, limit: int = LONGEST) -> str:

@@ -1,7 +1,7 @@
 """Quadratic coupling of tasks, alone or together with a norm on the same coefficients.
 
 All have a symmetric positive semidefinite (T, T) matrix M and the term 1/2 tr(W M W') = 1/2 sum_st M_st <w_s, w_t>;
-with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2.
+with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2. M is given as an array or a `TaskForm`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 
 from mtlrun.core.penalties import L1, L21, Penalty
 from mtlrun.core.rows import compiled
+from mtlrun.core.taskforms import DenseForm, SpectralForm, TaskForm
 
-# Eigenvalues of M below this, relative to the largest and times the number of tasks, are zero.
-_ROUNDING = 4.0 * np.finfo(np.float64).eps
 _MAX_STEPS = 100
 _MAX_SWEEPS = 2000
 _FEW_SWEEPS = 30
@@ -25,14 +24,16 @@ _ACCURACY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class _Coupled(Penalty):
-    """Eigenvalues and eigenvectors of M, and its quadratic form."""
+    """M and its quadratic form."""
 
-    matrix: np.ndarray
+    matrix: np.ndarray | TaskForm
 
     is_norm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.matrix, TaskForm):
+            return
         M = self.matrix
         if M.ndim != 2 or M.shape[0] != M.shape[1] or not np.allclose(M, M.T):
             raise ValueError(f"matrix must be symmetric with one row per task, got shape {M.shape}")
@@ -41,18 +42,17 @@ class _Coupled(Penalty):
             raise ValueError(f"matrix must be positive semidefinite, got the eigenvalue {lowest:g}")
 
     @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = np.linalg.eigh(self.matrix)
-        rounding = _ROUNDING * len(values) * max(float(values[-1]), 0.0)
-        return np.where(values > rounding, values, 0.0), vectors
+    def form(self) -> TaskForm:
+        """M as a form."""
+        return self.matrix if isinstance(self.matrix, TaskForm) else DenseForm(self.matrix)
 
     @property
     def is_definite(self) -> bool:
         """Whether M has no null space."""
-        return bool(self._eigen[0][0] > 0)
+        return self.form.is_definite
 
     def _quadratic(self, W: np.ndarray) -> float:
-        return 0.5 * float(np.vdot(W @ self.matrix, W))
+        return 0.5 * float(np.vdot(self.form.times(W), W))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class TaskQuadratic(_Coupled):
     ----------
     alpha : float
         Non-negative strength.
-    matrix : ndarray of shape (T, T)
+    matrix : ndarray of shape (T, T) or TaskForm
         M, positive definite (else the conjugate is inf off its range).
 
     Raises
@@ -78,16 +78,12 @@ class TaskQuadratic(_Coupled):
         return self.alpha * self._quadratic(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
-        values, vectors = self._eigen
-        return ((W @ vectors) / (1.0 + step * self.alpha * values)) @ vectors.T
+        return self.form.resolve(W, step * self.alpha)
 
     def conjugate(self, Z: np.ndarray) -> float:
-        values, vectors = self._eigen
-        squares = np.square(Z @ vectors).sum(axis=0)
-        if self.alpha == 0 or np.any(squares[values == 0] > 0):
-            return float("inf") if np.any(squares > 0) else 0.0
-        used = values > 0
-        return 0.5 * float(np.sum(squares[used] / values[used])) / self.alpha
+        if self.alpha == 0:
+            return float("inf") if np.any(Z) else 0.0
+        return 0.5 * self.form.inverse_energy(Z) / self.alpha
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +98,7 @@ class CoupledL21(_Coupled):
     ----------
     alpha : float
         Positive strength of the norm.
-    matrix : ndarray of shape (T, T)
+    matrix : ndarray of shape (T, T) or SpectralForm
         M; it may be singular.
 
     Raises
@@ -115,6 +111,13 @@ class CoupledL21(_Coupled):
         super().__post_init__()
         if self.alpha == 0:
             raise ValueError("alpha must be positive; without the norm use TaskQuadratic")
+        if not isinstance(self.form, SpectralForm):
+            raise ValueError("matrix must have known eigenvectors; give an array")
+
+    @property
+    def _spectral(self) -> SpectralForm:
+        assert isinstance(self.form, SpectralForm)
+        return self.form
 
     @property
     def constrains_dual(self) -> bool:
@@ -126,20 +129,19 @@ class CoupledL21(_Coupled):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         if step == 0:
             return W.copy()
-        values, vectors = self._eigen
-        return _shortened(W @ vectors, 1.0 + step * values, step * self.alpha) @ vectors.T
+        form = self._spectral
+        return form.back(_shortened(form.rotate(W), 1.0 + step * form.values, step * self.alpha))
 
     def polar(self, Z: np.ndarray) -> float:
         """Return the largest length of the rows of Z in the null space of M, / alpha."""
-        values, vectors = self._eigen
-        free = Z @ vectors[:, values == 0]
+        free = self._spectral.rotate(Z)[:, self._spectral.values == 0]
         return float(np.sqrt(np.square(free).sum(axis=1)).max(initial=0.0)) / self.alpha
 
     def conjugate(self, Z: np.ndarray) -> float:
-        values, vectors = self._eigen
         if self.polar(Z) > 1.0 + 1e-12:
             return float("inf")
-        w = _shortened(Z @ vectors, values, self.alpha)
+        values = self._spectral.values
+        w = _shortened(self._spectral.rotate(Z), values, self.alpha)
         return 0.5 * float(np.sum(values * np.square(w)))
 
 
@@ -155,7 +157,7 @@ class CoupledL1(_Coupled):
     ----------
     alpha : float
         Non-negative strength of the norm.
-    matrix : ndarray of shape (T, T)
+    matrix : ndarray of shape (T, T) or TaskForm
         M, positive definite.
 
     Raises
@@ -175,16 +177,16 @@ class CoupledL1(_Coupled):
         return L1(self.alpha).value(W) + self._quadratic(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
-        V = self._row_lasso(np.eye(len(self.matrix)) + step * self.matrix, W, step * self.alpha, _MAX_SWEEPS)
+        M = self.form.matrix
+        V = self._row_lasso(np.eye(len(M)) + step * M, W, step * self.alpha, _MAX_SWEEPS)
         self._last["prox"] = V
         return V
 
     def conjugate(self, Z: np.ndarray) -> float:
         begun = "prox" in self._last and self._last["prox"].shape == Z.shape
-        W = self._row_lasso(self.matrix, Z, self.alpha, _FEW_SWEEPS if begun else _MAX_SWEEPS)
-        V = Z - np.clip(Z - W @ self.matrix, -self.alpha, self.alpha)
-        values, vectors = self._eigen
-        return 0.5 * float(np.sum(np.square(V @ vectors) / values))
+        W = self._row_lasso(self.form.matrix, Z, self.alpha, _FEW_SWEEPS if begun else _MAX_SWEEPS)
+        V = Z - np.clip(Z - self.form.times(W), -self.alpha, self.alpha)
+        return 0.5 * self.form.inverse_energy(V)
 
     def _row_lasso(self, G: np.ndarray, Z: np.ndarray, threshold: float, sweeps: int) -> np.ndarray:
         """Return, per row, argmin_v 1/2 v'Gv - <z, v> + threshold ||v||_1."""

@@ -23,27 +23,39 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
-def alone(path: Path, *, must: bool = True) -> Iterator[None]:
-    """Hold a file or folder, waiting for it; the kernel lets go of dead processes. Without `fcntl` nothing is held.
+def alone(path: Path) -> Iterator[str | None]:
+    """Hold a file or folder, waiting for it; the kernel lets go of dead processes.
 
-    Raises
-    ------
-    OSError
-        If the file system knows no locks; with ``must=False`` nothing is held there.
+    Yields None, or why nothing is held: the system or the file system knows no locks.
     """
     if fcntl is None:
-        yield
+        yield "this system has no flock"
         return
+    refused = None
     held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o666)
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
         except OSError as error:
-            if must or error.errno not in NO_LOCKS:
+            if error.errno not in NO_LOCKS:
                 raise
-        yield
+            refused = error.strerror
+        yield refused
     finally:
         os.close(held)
+
+
+def file_system(path: Path) -> str:
+    """Return type, where known, and mount point of the file system that a path is on."""
+    place = path.resolve()
+    while not place.is_mount():
+        place = place.parent
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    except OSError:
+        return str(place)
+    kinds = [kind for _, point, kind, *_ in mounts if point == str(place)]
+    return f"{kinds[-1]} at {place}" if kinds else str(place)
 
 
 def running(host: str, pid: int, started: str = "") -> bool:

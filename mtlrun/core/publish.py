@@ -60,7 +60,7 @@ def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
         gone = [name for name in obsolete if not (files / name).exists()]
         (made / OBSOLETE).write_text("\n".join(gone), encoding="utf-8")
         _flush(made)
-        with alone(folder, must=False):
+        with alone(folder):
             _move(folder)
             targets = [target for _, target in _moves(files, folder)]
             for target in targets:
@@ -87,7 +87,7 @@ def finish(folder: Path) -> None:
         If the folder cannot be written.
     """
     if (folder / READY).is_dir():
-        with alone(folder, must=False):
+        with alone(folder):
             _move(folder)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.core.errors import DataError, UnknownNameError, counted
 from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.magnitude import check_magnitudes
 from mtlrun.data.splitters import GROUP, TIME, WEIGHT, group_split, time_split
@@ -122,7 +122,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     known = ~np.isnan(y) if y.ndim == 1 else ~np.isnan(y).all(axis=1)
     keep, tasks, task_id = _enough(make, known, tasks, task_id)
     if len(keep) < len(y):
-        make.notes.append(f"{len(y) - len(keep)} rows without a target or of small tasks left out")
+        make.notes.append(f"{counted(len(y) - len(keep), 'row')} without a target or of small tasks left out")
     data = Dataset(
         X=X[keep],
         y=y[keep],
@@ -293,7 +293,7 @@ def _enough(
     if len(small) and make.roles.min_rows is None:
         worst = small[np.argmin(sizes[small])]
         more = f" (and {len(small) - 1} more tasks are too small)" if len(small) > 1 else ""
-        count = f"{sizes[worst]} row{'' if sizes[worst] == 1 else 's'}"
+        count = f"{counted(sizes[worst], 'row')}"
         raise DataError(
             f"{make.table.name}: task {tasks[worst]!r} has {count}{more}; training, selecting and testing take "
             f"at least {MIN_ROWS}",
@@ -302,7 +302,7 @@ def _enough(
     if len(small) == len(tasks):
         raise DataError(f"{make.table.name}: no task has {need} rows", "Choose another task column or --min-rows.")
     if len(small):
-        make.notes.append(f"{len(small)} tasks with fewer than {need} rows left out")
+        make.notes.append(f"{counted(len(small), 'task')} with fewer than {need} rows left out")
     left = np.flatnonzero(sizes >= need)
     rows = rows[np.isin(task_id[rows], left)]
     return rows, [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
@@ -351,7 +351,7 @@ def _check_unseen(make: _Building, data: Dataset, train: np.ndarray, test: np.nd
     new = sorted({data.tasks[t] for t in np.setdiff1d(data.task_id[test], data.task_id[train])})
     if new and make.roles.unseen == "error":
         raise DataError(
-            f"the test rows have {len(new)} tasks without training rows: {', '.join(new[:5])}",
+            f"the test rows have {counted(len(new), 'task')} without training rows: {', '.join(new[:5])}",
             "Say --unseen mean to predict them with the mean of all tasks' models.",
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, counted
 from mtlrun.data.files import DataFile, refuse_bomb
 from mtlrun.data.magnitude import check_large
 from mtlrun.data.readers import is_number, number_name
@@ -254,7 +254,8 @@ def _choose(names: Sequence[str], n_columns: int, wanted: Wanted, file: DataFile
         columns = [k for k in range(n_columns) if k != task]
         if len(columns) != wanted.n_features:
             hint = f" besides the task column {wanted.task_column!r}" if task is not None else ""
-            text = f"{file.where()}: {len(columns)} columns{hint}, the model has {wanted.n_features} features"
+            needed = counted(wanted.n_features, "feature")
+            text = f"{file.where()}: {counted(len(columns), 'column')}{hint}, the model has {needed}"
             raise DataError(text, "Without a header the columns must be those of the training, in that order.")
         return columns, []
     missing = [name for name in wanted.features if name not in names]
@@ -285,7 +286,9 @@ def _task_list(ids: Any, n_rows: int, file: DataFile) -> list[str] | None:
     if ids is None:
         return None
     if ids.shape != (n_rows,):
-        raise DataError(f"{file.where()}: task_id has shape {ids.shape}, X has {n_rows} rows", "One task per row.")
+        raise DataError(
+            f"{file.where()}: task_id has shape {ids.shape}, X has {counted(n_rows, 'row')}", "One task per row."
+        )
     return [number_name(v) if isinstance(v, float) else str(v) for v in ids.tolist()]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import sparse
 
 from mtlrun.core.columns import column_names, take_column
-from mtlrun.core.errors import DataError, suggest
+from mtlrun.core.errors import DataError, counted, suggest
 from mtlrun.data.files import DataFile, Snapshot
 from mtlrun.data.readers import WHOLE, number_name
 from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
@@ -264,7 +264,9 @@ def _mat(file: DataFile, like: Table | None) -> Table:
     X, Y = (content[name] for name in names)
     if not isinstance(X, list) and not isinstance(Y, list):
         if X.shape[0] != Y.shape[0]:
-            raise DataError(f"{file.where()}: X has {X.shape[0]} rows, Y has {Y.shape[0]}", "A row of Y per row of X.")
+            raise DataError(
+                f"{file.where()}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}", "A row of Y per row of X."
+            )
         targets = [f"{TARGET} {t}" for t in range(Y.shape[1])]
         frame = pd.DataFrame(np.hstack([_dense(X), _dense(Y)]), columns=[*_numbered(X.shape[1]), *targets])
         return Table(file.where(), frame, default_targets=targets)
@@ -288,11 +290,12 @@ def _check_cells(X: Sequence[Any], ys: Sequence[np.ndarray], name: str) -> None:
     other = next((t for t, width in enumerate(widths) if width != widths[0]), 0)
     wrong = next((t for t, (x, y) in enumerate(zip(X, ys, strict=False)) if x.shape[0] != len(y)), None)
     if len(X) != len(ys):
-        problem = f"{len(X)} cells of features, {len(ys)} of targets"
+        problem = f"{counted(len(X), 'cell')} of features, {len(ys)} of targets"
     elif wrong is not None:
-        problem = f"cell {wrong + 1} has {X[wrong].shape[0]} rows of features and {len(ys[wrong])} targets"
+        rows, targets = counted(X[wrong].shape[0], "row"), counted(len(ys[wrong]), "target")
+        problem = f"cell {wrong + 1} has {rows} of features and {targets}"
     elif other:
-        problem = f"cell {other + 1} has {widths[other]} features, cell 1 has {widths[0]}"
+        problem = f"cell {other + 1} has {counted(widths[other], 'feature')}, cell 1 has {widths[0]}"
     else:
         return
     raise DataError(f"{name}: {problem}", "Every task is one cell of both, with the same features.")

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mtlrun.core import memory
 from mtlrun.core.columns import column_names
 from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.core.result import SolverResult
@@ -39,6 +40,12 @@ COMMON_RULES = {
 }
 
 
+def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3) -> float:
+    """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
+    design = 0 if data.sparse else data.X.shape[0] * data.X.shape[1]
+    return 8.0 * (coefficients * data.n_features * data.n_tasks + fields * data.targets.size + designs * design)
+
+
 class BaseMTL(BaseEstimator, ABC):
     """Linear model of several tasks; what a subclass adds is `_fit_data` and a table of parameter rules.
 
@@ -48,12 +55,18 @@ class BaseMTL(BaseEstimator, ABC):
     """
 
     _rules: ClassVar[dict[str, Rule]] = COMMON_RULES
+    #: What to do when a fit would take too much memory.
+    _remedy: ClassVar[str] = "Use fewer features (select some of them), fewer tasks or fewer rows."
     task_column: int | str | None
     unseen: str
 
     @abstractmethod
     def _fit_data(self, data: TaskData) -> SolverResult:
         """Solve the problem of checked data; labels are -1 and +1."""
+
+    def _bytes(self, data: TaskData) -> float:
+        """Return how many bytes a fit takes beside the data: about, and rather too many than too few."""
+        return usual_bytes(data)
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int) -> Array:
@@ -81,8 +94,12 @@ class BaseMTL(BaseEstimator, ABC):
         ------
         ValueError
             For a parameter out of range, a list of arrays, task ids with a 2-D `y`, missing or infinite values.
+        MemoryLimitError
+            If the fit would not fit into memory; also a ValueError.
         """
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
+        memory.require(self._bytes(data), f"{type(self).__name__} on {sizes}", self._remedy)
         self._publish(self._fit_data(data))
         return self
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from mtlrun.core import memory
 from mtlrun.core.certificates import primal_value
 from mtlrun.core.intercept import optimal_intercept
 from mtlrun.core.losses import LOSSES, Loss
@@ -18,13 +19,14 @@ from mtlrun.core.operator import TaskOperator
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL
+from mtlrun.estimators.base import COMMON_RULES, BaseMTL, usual_bytes
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
 from mtlrun.solvers.admm import solve_admm
 from mtlrun.solvers.block_cd import cd_applies, solve_block_cd
 from mtlrun.solvers.fista import solve_fista
 from mtlrun.solvers.lasso import solve_lasso
-from mtlrun.solvers.rotation import Rotation, prepare, rotation_bytes
+from mtlrun.solvers.rotation import Rotation, preparation_bytes, prepare, rotation_bytes
+from mtlrun.solvers.smooth import gram_bytes
 from mtlrun.solvers.split import solve_split
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,8 +36,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CLASS_LOSSES = choice("logistic", "squared_hinge", "squared")
 #: Those without eigenbases; "lasso" is coordinate descent with ADMM behind it.
 _SOLVERS = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso}
-#: Up to this size of the eigenbases "auto" is ADMM.
-MAX_ROTATION_BYTES = 2 << 30
 #: Classification with at most this many labels is a matter of milliseconds by any solver; there "auto" is FISTA, whose
 #: iterates take a weight of k exactly as k repetitions.
 SMALL_LABELS = 2000
@@ -81,15 +81,23 @@ class ConvexMTL(BaseMTL):
         if not self.warm_start:
             return self._solve(data)
         key = (_content(data), self._solver_for(data), type(self._loss()), self.fit_intercept)
-        memory: Memory | None = getattr(self, "_memory", None)
-        if memory is None or memory.key != key:
+        kept: Memory | None = getattr(self, "_memory", None)
+        if kept is None or kept.key != key:
             start, rotation = None, self._decompose(data)
         else:
             # Of the same content; the decomposition belongs to the object kept.
-            data, start, rotation = memory.data, memory.result, memory.rotation
+            data, start, rotation = kept.data, kept.result, kept.rotation
         result = self._solve(data, start=start, rotation=rotation)
         self._memory = Memory(key, data, rotation, result)
         return result
+
+    def _bytes(self, data: TaskData) -> float:
+        parts, solver = len(self._penalties()), self._solver_for(data)
+        if solver == "admm":
+            bases = preparation_bytes(self._designs(data))
+            return usual_bytes(data, coefficients=8 * parts + 10, fields=12) + bases
+        grams = 0 if self._loss().labels else gram_bytes(data)
+        return usual_bytes(data, coefficients=8 * parts + 14, fields=12) + 3 * grams
 
     def _solver_for(self, data: TaskData) -> str:
         """Return the solver that "auto" stands for: ADMM while the eigenbases fit into memory, where no other does."""
@@ -99,7 +107,7 @@ class ConvexMTL(BaseMTL):
             return "lasso"
         if self._loss().labels and data.targets.size <= SMALL_LABELS:
             return "fista"
-        return "admm" if rotation_bytes(self._designs(data)) <= MAX_ROTATION_BYTES else "fista"
+        return "admm" if memory.fits(rotation_bytes(self._designs(data))) else "fista"
 
     def _decompose(self, data: TaskData) -> Rotation | None:
         """Return the eigenbases that the solver needs, None if it needs none."""

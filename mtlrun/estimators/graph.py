@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
+from mtlrun.core.arrays import is_sparse
 from mtlrun.core.graph import check_similarity, laplacian
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.penalties_coupled import CoupledL1, TaskQuadratic
+from mtlrun.core.taskforms import ChainForm, DenseForm, MeanForm, SparseForm, TaskForm
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, choice, real
@@ -33,8 +35,7 @@ class _Graph(ConvexMTL):
     ridge: float
 
     def _penalties(self) -> list[Penalty]:
-        L = task_laplacian(self.graph, self.tasks_)
-        M = self.alpha * L + self.ridge * np.eye(len(L))
+        M = task_laplacian(self.graph, self.tasks_).scaled(self.alpha, self.ridge)
         # The strength in front only sets the scale of a solver's first step.
         return [CoupledL1(self.sparsity, M)] if self.sparsity > 0 else [TaskQuadratic(1.0, M)]
 
@@ -47,12 +48,12 @@ class _Graph(ConvexMTL):
         return float(np.abs(clone(self)._gradient_at_zero(X, y, task_id, sample_weight)).max())
 
 
-def task_laplacian(graph: Any, tasks: np.ndarray) -> np.ndarray:
-    """Return the Laplacian (T, T) of a graph of tasks.
+def task_laplacian(graph: Any, tasks: np.ndarray) -> TaskForm:
+    """Return the Laplacian (T, T) of a graph of tasks, as a matrix only for a graph that is one.
 
     Parameters
     ----------
-    graph : "mean", "chain", array-like of shape (T, T) or DataFrame
+    graph : "mean", "chain", array-like or sparse matrix of shape (T, T), or DataFrame
         "mean": all pairs, with weights 1/T, so that tr(W L W') is the sum of squared distances from the mean;
         "chain": consecutive tasks in the order of `tasks`, with weights 1; or similarities.
     tasks : ndarray of shape (T,)
@@ -63,13 +64,10 @@ def task_laplacian(graph: Any, tasks: np.ndarray) -> np.ndarray:
     ValueError
         If the similarities are of a wrong shape, negative, not finite or not symmetric.
     """
-    n_tasks = len(tasks)
-    if not isinstance(graph, str):
-        return laplacian(check_similarity(graph, tasks, isolated=True))
-    if graph == "mean":
-        return np.eye(n_tasks) - 1.0 / n_tasks
-    differences = np.diff(np.eye(n_tasks), axis=0)
-    return differences.T @ differences
+    if isinstance(graph, str):
+        return MeanForm(len(tasks)) if graph == "mean" else ChainForm(len(tasks))
+    L = laplacian(check_similarity(graph, tasks, isolated=True))
+    return SparseForm(L) if is_sparse(L) else DenseForm(L)
 
 
 class GraphMTL(RegressorMTL, _Graph):
@@ -88,9 +86,10 @@ class GraphMTL(RegressorMTL, _Graph):
     ----------
     alpha : float, default 1.0
         Strength of the coupling.
-    graph : "mean", "chain", array-like of shape (n_tasks, n_tasks) or DataFrame, default "mean"
+    graph : "mean", "chain", array-like or sparse of shape (n_tasks, n_tasks), or DataFrame, default "mean"
         Similarities A of the tasks (in the order of `tasks_`, or a DataFrame named by the tasks): "mean" has 1/n_tasks
-        for every pair, "chain" has 1 for tasks next to each other in `tasks_`. The diagonal has no effect.
+        for every pair, "chain" has 1 for tasks next to each other in `tasks_`. The diagonal has no effect. For
+        thousands of tasks give a sparse matrix: it stays one.
     sparsity : float, default 0.0
         Strength of the l1 norm; `sparsity_max` returns the value from which on all coefficients are zero.
     ridge : float, default 1.0

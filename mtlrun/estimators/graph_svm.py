@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtlrun.core.graph import TaskCoupling, check_similarity, couple_tasks
+from mtlrun.core.graph import TaskCoupling, couple_graph
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
@@ -17,6 +17,7 @@ from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 from mtlrun.solvers.block_dcd import solve_block_dcd
 from mtlrun.solvers.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm_subspace import MAX_FREE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,7 +51,13 @@ class GraphModel(ClassifierMTL, BaseMTL):
     coupling: float
 
     def _couple(self) -> TaskCoupling:
-        return couple_tasks(check_similarity(self.graph, self.tasks_), self.coupling)
+        return couple_graph(self.graph, self.tasks_, self.coupling)
+
+    def _bytes(self, data: TaskData) -> float:
+        width = self.n_features_in_ if isinstance(data.X, StringDesign) else data.n_features
+        design = 0 if data.sparse or isinstance(data.X, StringDesign) else data.n_rows * data.n_features
+        together = 4 * min(MAX_FREE, data.targets.size) ** 2
+        return 8.0 * (6 * (width + 1) * data.n_tasks + 12 * data.targets.size + 2 * design + together)
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         if self.features is None:
@@ -96,7 +103,7 @@ class GraphSVC(GraphModel):
     Parameters
     ----------
     C : float, default 1.0
-    graph : "all", array-like of shape (n_tasks, n_tasks), or DataFrame, default "all"
+    graph : "all", array-like or sparse of shape (n_tasks, n_tasks), or DataFrame, default "all"
         Similarity A of the tasks in the order of `tasks_` (sorted labels, or the columns of a 2-D y); a DataFrame
         named by the tasks may have any order. Symmetric and not negative; its diagonal has no effect. "all" is ones
         plus the identity, as in the published runs. A task that is similar to no other is refused (`coupling=0`

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.core.arrays import is_sparse
 from mtlrun.core.kernels import Kernel, make_kernels
+from mtlrun.core.memory import fits
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
@@ -22,8 +23,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # The machines are this much more accurate than the whole is asked to be.
 _MACHINES = 0.1
-# Up to this many entries the equal rows of a task are merged.
-_MERGE = 50_000_000
+# Merging the equal rows of a task takes so many times the memory of their dense table.
+_TABLES = 4
 
 
 class KernelMemory(NamedTuple):
@@ -313,7 +314,7 @@ def _merge(X: Any, Y: Array, w: Array | None) -> tuple[Any, Array, Array]:
     w = np.ones(len(Y)) if w is None else w
     kept = np.flatnonzero(w > 0)
     X, Y, w = X[kept], Y[kept], w[kept]
-    if X.shape[0] * X.shape[1] > _MERGE:
+    if not fits(_TABLES * 8 * X.shape[0] * X.shape[1]):
         return X, Y, w
     table = np.column_stack([Y, X.toarray() if is_sparse(X) else X])
     _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)

@@ -14,7 +14,7 @@ from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
-from mtlrun.estimators.ridge import solve_ridge
+from mtlrun.estimators.ridge import ridge_bytes, solve_ridge
 from mtlrun.estimators.single import Independent, Pooled, Solo, count_one_class, fit_sklearn, is_constant, with_mirror
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -40,8 +40,14 @@ class _RidgeModel(RegressorMTL):
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
-        W, b = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return Solo(W[:, 0], b[0], 1, True)
+        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+        return Solo(found.W[:, 0], found.b[0], found.n_iter, found.converged)
+
+    def _convergence_message(self, result: SolverResult) -> str:
+        return (
+            f"{type(self).__name__} did not converge after {result.n_iter} iterations of conjugate gradients. Scale "
+            "the features, or take a larger alpha."
+        )
 
     def _loss(self) -> Loss:
         return SquaredLoss()
@@ -58,7 +64,8 @@ class IndependentRidge(_RidgeModel, Independent):
         1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 ||w_t||^2
 
     which is scikit-learn's Ridge with the same `alpha`. A shared design without missing targets is factorised once
-    for all tasks.
+    for all tasks. Where the Gram matrix of a task would take too much memory (more than about 9000 rows and features),
+    conjugate gradients with the features alone take its place.
 
     Parameters
     ----------
@@ -95,12 +102,16 @@ class IndependentRidge(_RidgeModel, Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
+    def _bytes(self, data: TaskData) -> float:
+        rows = data.n_rows if data.shared else int(data.sizes.max())
+        return super()._bytes(data) + _solving_bytes(data, rows)
+
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
             return super()._fit_data(data)
         self.n_one_class_ = count_one_class(data)
-        W, b = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
-        return self._result(data, W, b, W, 1, True)
+        found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
+        return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
 
 
 class PooledRidge(_RidgeModel, Pooled):
@@ -109,6 +120,16 @@ class PooledRidge(_RidgeModel, Pooled):
     Minimises ``1/2 sum_t ||y_t - X_t w - b||^2 + alpha/2 ||w||^2``. Parameters and attributes as of
     `IndependentRidge`; all rows of `coef_` are equal.
     """
+
+    def _bytes(self, data: TaskData) -> float:
+        return super()._bytes(data) + _solving_bytes(data, data.n_rows)
+
+
+def _solving_bytes(data: TaskData, n_rows: int) -> float:
+    """Return what `solve_ridge` takes for a task of so many rows, or for all tasks of a shared design."""
+    tasks = data.n_tasks if data.shared else 1
+    products = 6 * 8 * (n_rows + data.n_features) * tasks
+    return ridge_bytes(n_rows, data.n_features, data.sparse) + products
 
 
 class _LassoModel(RegressorMTL):

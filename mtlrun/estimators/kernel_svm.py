@@ -11,9 +11,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
+from mtlrun.core import memory
 from mtlrun.core.graph import TaskCoupling
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators.base import usual_bytes
 from mtlrun.estimators.graph_svm import GraphModel
 from mtlrun.estimators.params import NONE, Rule, choice, real
 from mtlrun.estimators.single import count_one_class
@@ -21,8 +23,8 @@ from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Entries of a kernel matrix that is computed beforehand (800 MB).
-_MAX_GRAM = 1e8
+# A kernel matrix that is computed beforehand takes so many times its memory, since its factors are sparse.
+_COPIES = 2.5
 _LIBSVM_STEPS = 1_000_000
 
 
@@ -48,7 +50,7 @@ class MultiTaskKernelSVC(GraphModel):
     gram : {"auto", "precomputed", "on_the_fly"}, default "auto"
         "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" gives LIBSVM the features
         ``F_t x`` with F F' = M and its linear kernel, of which it keeps `cache_size`. "auto" takes the first up to
-        10,000 rows.
+        about 10,000 rows.
     cache_size : float, default 200
         MB for rows of the kernel matrix.
     features, task_column, unseen
@@ -135,13 +137,22 @@ class MultiTaskKernelSVC(GraphModel):
             alpha, b, n_iter, done = self._libsvm(designs, coupling, y, cost, used)
         return self._certified(data, designs, coupling, y, cost, alpha, b, n_iter, done)
 
+    def _bytes(self, data: TaskData) -> float:
+        entries = data.X.nnz if data.sparse else data.n_rows * data.n_features
+        copies = 2 if isinstance(self.graph, str) else data.n_tasks
+        rows = data.targets.size / data.n_rows
+        return usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * entries
+
     def _libsvm(
         self, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
     ) -> tuple[Array, float, int, bool]:
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
         began = time.perf_counter()
         n = int(used.sum())
-        precomputed = self.gram == "precomputed" or (self.gram == "auto" and float(n) ** 2 <= _MAX_GRAM)
+        need = _COPIES * 8 * float(n) ** 2
+        precomputed = self.gram == "precomputed" or (self.gram == "auto" and memory.fits(need))
+        if precomputed:
+            memory.require(need, f"the kernel matrix of {n} rows", "Use gram='on_the_fly', or fewer rows.")
         Z = augmented_features(designs, coupling)
         Z = Z if used.all() else Z[used]
         if precomputed:
@@ -180,7 +191,7 @@ class MultiTaskKernelSVC(GraphModel):
         """Return the result with coefficients, objective and duality gap of dual variables that sum to 0 over y."""
         cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
         V = np.stack([X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)])
-        W = coupling.matrix @ V
+        W = coupling.apply(V)
         z = y * (np.concatenate([X @ w for X, w in zip(designs, W, strict=True)]) + b)
         h = np.maximum(0.0, 1.0 - z)
         primal = 0.5 * float(np.sum(V * W)) + float(cost @ h)
@@ -217,9 +228,14 @@ def augmented_features(designs: list[Any], coupling: TaskCoupling) -> Any:
 
     Returns
     -------
-    csr_array of shape (N, r * d)
+    csr_array of shape (N, r * d), or of the columns that have entries where these are too many
         With two copies of every row when all tasks are equally similar.
     """
     F = coupling.factor()
-    blocks = [sp.kron(F[t : t + 1], sp.csr_array(X), format="csr") for t, X in enumerate(designs)]
-    return sp.csr_array(sp.vstack(blocks, format="csr"))
+    blocks = [sp.kron(F[[t]], sp.csr_array(X), format="csr") for t, X in enumerate(designs)]
+    Z = sp.csr_array(sp.vstack(blocks, format="csr"))
+    if Z.shape[1] > np.iinfo(np.int32).max:  # LIBSVM counts in 32 bits, and columns without entries change no product
+        used, columns = np.unique(Z.indices, return_inverse=True)
+        Z = sp.csr_array((Z.data, columns, Z.indptr), shape=(Z.shape[0], len(used)))
+    Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
+    return Z

@@ -26,11 +26,6 @@ class Rule:
 
         return Rule(f"{self.text} or {other.text}", accepts, self.names + other.names)
 
-    def nearest(self, value: Any) -> str | None:
-        """Return the allowed string that is nearest to a misspelt one, None if there is none."""
-        near = suggest(value, self.names, n=1) if isinstance(value, str) else []
-        return near[0] if near else None
-
 
 def real(low: float = -math.inf, high: float = math.inf, closed: str = "left") -> Rule:
     """Return the rule of a number in an interval; `closed` is one of left, right, both, neither."""
@@ -85,6 +80,6 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
         value = getattr(estimator, name)
         if rule.accepts(value):
             continue
-        near = rule.nearest(value)
-        hint = f"; did you mean {near!r}?" if near else ""
+        near = suggest(value, rule.names, n=1) if isinstance(value, str) else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{name} must be {rule.text}, got {value!r}{hint}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.core.ownmodules import import_named
 from mtlrun.estimators.methods import METHODS, MethodInfo
 
 __all__ = ["METHODS", "MethodInfo", "build", "get_method", "load_class"]
@@ -44,7 +44,7 @@ def load_class(name: str) -> type:
     path = name if ":" in name else get_method(name).class_path
     module_name, _, class_name = path.partition(":")
     try:
-        module = importlib.import_module(module_name)
+        module = import_named(module_name)
     except (ImportError, ValueError) as error:
         raise ConfigError(
             f"cannot import {module_name!r} for the estimator {name!r}: {error}",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from mtlrun.core.penalties import Penalty, SquaredTraceNorm
 from mtlrun.core.result import SolverResult
@@ -11,7 +13,7 @@ from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexMTL
 from mtlrun.estimators.params import Rule, choice, real
-from mtlrun.solvers.relationship import root_covariance, solve_alternating
+from mtlrun.solvers.relationship import LowRank, solve_alternating
 
 
 class _SquaredTrace(RegressorMTL, ConvexMTL):
@@ -37,7 +39,7 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if self.variant == "corrected":
             result = super()._fit_data(data)
-            covariance = root_covariance(result.W if self._over == "features" else result.W.T)[0]
+            self._covariance: Any = LowRank.root(result.W if self._over == "features" else result.W.T)
         else:
             penalty = self._penalty()
             result = solve_alternating(
@@ -50,10 +52,16 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
                 tol=self.tol,
                 max_iter=self.max_iter,
             )
-            covariance = result.info["covariance"]
-        name = "feature_covariance_" if self._over == "features" else "task_covariance_"
-        setattr(self, name, covariance.matrix)
+            self._covariance = result.info["covariance"].matrix
         return result
+
+    def _learnt(self) -> np.ndarray:
+        """Return the matrix learnt; made when it is asked for, since it may be much larger than the coefficients."""
+        try:
+            found = self._covariance
+        except AttributeError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
+        return np.asarray(found.matrix(self._over) if isinstance(found, LowRank) else found)
 
 
 class MTFL(_SquaredTrace):
@@ -93,7 +101,8 @@ class MTFL(_SquaredTrace):
     intercept_ : ndarray of shape (n_tasks,)
     tasks_ : ndarray of shape (n_tasks,)
     feature_covariance_ : ndarray of shape (n_features, n_features)
-        D, of trace 1; singular when W has not full rank, so that there is no precision matrix.
+        D, of trace 1; singular when W has not full rank, so that there is no precision matrix. Made when it is asked
+        for.
     gap_ : float
         Relative duality gap.
     objective_, stop_crit_, n_iter_, converged_, n_features_in_
@@ -147,6 +156,10 @@ class MTFL(_SquaredTrace):
     def _penalty(self) -> SquaredTraceNorm:
         return SquaredTraceNorm(float(self.gamma))
 
+    @property
+    def feature_covariance_(self) -> np.ndarray:
+        return self._learnt()
+
 
 class MTRL(_SquaredTrace):
     """Multi-task relationship learning (MTRL): a covariance of the tasks.
@@ -171,7 +184,7 @@ class MTRL(_SquaredTrace):
     Attributes
     ----------
     task_covariance_ : ndarray of shape (n_tasks, n_tasks)
-        Omega, of trace 1, in the order of `tasks_`; singular when W has not full rank.
+        Omega, of trace 1, in the order of `tasks_`; singular when W has not full rank. Made when it is asked for.
     coef_, intercept_, tasks_, gap_, objective_, stop_crit_, n_iter_, converged_, n_features_in_
         As of `MTFL`.
 
@@ -229,3 +242,7 @@ class MTRL(_SquaredTrace):
 
     def _penalty(self) -> SquaredTraceNorm:
         return SquaredTraceNorm(0.5 * float(self.lam2), ridge=float(self.lam1))
+
+    @property
+    def task_covariance_(self) -> np.ndarray:
+        return self._learnt()

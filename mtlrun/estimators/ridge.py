@@ -1,47 +1,102 @@
-"""Ridge regression in closed form: dense or sparse, weighted, one factorisation for all tasks of a shared design."""
+"""Ridge regression: dense or sparse, weighted, one factorisation for all tasks of a shared design.
+
+Where that would take too much memory, conjugate gradients for all tasks at once.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
+from mtlrun.core import memory
+from mtlrun.core.conjugate import conjugate_gradients
 from mtlrun.core.intercept import centre
 from mtlrun.core.operator import TaskOperator
 from mtlrun.core.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: The direct solution takes about so many times the memory of the Gram matrix.
+_GRAMS = 4
+_TOL, _MAX_ITER = 1e-12, 5000
 
-def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> tuple[Array, Array]:
-    """Minimise 1/2 sum_ti w_i (y_ti - x_i'w_t - b_t)^2 + alpha/2 ||W||_F^2 through the smaller Gram matrix of X.
+
+class Ridge(NamedTuple):
+    """Coefficients W (d, T) and intercepts b (T,), zeros without; iterations (1 for a factorisation), and success."""
+
+    W: Array
+    b: Array
+    n_iter: int
+    converged: bool
+
+
+def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> Ridge:
+    """Minimise 1/2 sum_ti w_i (y_ti - x_i'w_t - b_t)^2 + alpha/2 ||W||_F^2.
+
+    Through the smaller Gram matrix of X where that fits into memory (`mtlrun.core.memory.KEPT`), else by conjugate
+    gradients with X alone.
 
     Parameters
     ----------
     data : TaskData
-        Shared design of shape (n, d) with at most one weight per row. A sparse one stays sparse; only a
-        min(n, d) square matrix is dense.
+        Shared design of shape (n, d) with at most one weight per row. A sparse one stays sparse.
     alpha : float
         With 0 the solution of least norm is returned.
     fit_intercept : bool, default True
 
     Returns
     -------
-    W : ndarray of shape (d, T)
-    b : ndarray of shape (T,)
-        Zeros without intercept.
+    Ridge
     """
     centred = centre(data) if fit_intercept else None
     operator = TaskOperator(data) if centred is None else centred.operator
     targets = data.targets if centred is None else centred.data.targets
     w = np.ones(data.n_rows) if data.weights is None else data.weights
-    if data.n_features <= data.n_rows:
+    n_iter, converged = 1, True
+    if not _direct(data.n_rows, data.n_features, data.sparse):
+        W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
+    elif data.n_features <= data.n_rows:
         W = _solve_positive(operator.gram(data.weights), alpha, operator.adjoint(w[:, np.newaxis] * targets))
     else:
         root = np.sqrt(w)[:, np.newaxis]
         W = operator.adjoint(root * _solve_positive(operator.outer_gram(data.weights), alpha, root * targets))
-    return W, np.zeros(data.n_tasks) if centred is None else centred.intercept(W)
+    b = np.zeros(data.n_tasks) if centred is None else centred.intercept(W)
+    return Ridge(W, b, n_iter, converged)
+
+
+def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
+    """Return about what `solve_ridge` takes beside its arguments, its result and copies of the design."""
+    return _GRAMS * 8 * min(n_rows, n_features) ** 2 if _direct(n_rows, n_features, sparse) else 0
+
+
+def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
+    """Return whether to factorise; for sparse designs only while that is small, since products with them are cheap."""
+    return memory.fits((_GRAMS if sparse else 1) * 8 * min(n_rows, n_features) ** 2)
+
+
+def _iterate(data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array) -> tuple[Array, int, bool]:
+    """Solve (X'X + alpha I) W = X'y by products with X; with alpha = 0 the solution of least norm."""
+    weights = w[:, np.newaxis]
+    diagonal = None if alpha == 0 else _squares(data, operator, w) + alpha
+    solved = conjugate_gradients(
+        lambda V: operator.adjoint(weights * operator.forward(V)) + alpha * V,
+        operator.adjoint(weights * targets),
+        diagonal=diagonal,
+        tol=_TOL,
+        max_iter=_MAX_ITER,
+    )
+    return solved.X, max(1, solved.n_iter), solved.converged
+
+
+def _squares(data: TaskData, operator: TaskOperator, w: Array) -> Array:
+    """Return the weighted sums of squares of the (centred) features, shape (d,)."""
+    X = data.X if operator.shift is not None else operator.data.X
+    squares = np.asarray((X.multiply(X).T @ w) if data.sparse else np.einsum("i,ij,ij->j", w, X, X))
+    if operator.shift is not None:  # the shift is the weighted mean
+        squares = squares - w.sum() * np.square(operator.shift)
+    return np.maximum(squares, 0.0)
 
 
 def _solve_positive(gram: Array, alpha: float, right: Array) -> Array:

@@ -15,9 +15,13 @@ from mtlrun.core.operator import TaskOperator
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
-from mtlrun.estimators.base import BaseMTL
+from mtlrun.estimators.base import BaseMTL, usual_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+# Bytes of the objects that belong to the solution of one task.
+_PER_TASK = 1000
 
 
 class Solo(NamedTuple):
@@ -56,6 +60,11 @@ class SingleTask(BaseMTL):
 class Independent(SingleTask):
     """One model per task."""
 
+    def _bytes(self, data: TaskData) -> float:
+        rows = data.n_rows if data.shared else int(data.sizes.max())
+        entries = 2.0 * data.X.nnz * rows / data.n_rows if data.sparse else float(rows) * data.n_features
+        return usual_bytes(data, coefficients=6, designs=0) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
+
     def _fit_data(self, data: TaskData) -> SolverResult:
         self.n_one_class_ = count_one_class(data)
         fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
@@ -66,6 +75,10 @@ class Independent(SingleTask):
 
 class Pooled(SingleTask):
     """One model for the rows of all tasks; the penalty is counted once."""
+
+    def _bytes(self, data: TaskData) -> float:
+        entries = 2.0 * data.X.nnz if data.sparse else float(data.n_rows) * data.n_features
+        return usual_bytes(data, coefficients=6, designs=0) + 8.0 * 4 * entries
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         fit = self._fit_one(*pool(data, labels=self._loss().labels))

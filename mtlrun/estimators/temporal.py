@@ -25,9 +25,8 @@ class _Temporal(StrengthMTL):
     ridge: float
 
     def _penalties(self) -> list[Penalty]:
-        n_tasks = len(self.tasks_)
-        M = self.smoothness * task_laplacian("chain", self.tasks_) + self.ridge * np.eye(n_tasks)
-        if not M.any():
+        M = task_laplacian("chain", self.tasks_).scaled(self.smoothness, self.ridge)
+        if self.ridge == 0 and (self.smoothness == 0 or len(self.tasks_) == 1):
             return [L21(self.alpha)]
         if self.alpha > 0:
             return [CoupledL21(self.alpha, M)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.records import FAILED
-from mtlrun.experiments.pool import Outcome, Result, Unit, attempt
+from mtlrun.experiments.pool import Outcome, Result, Unit, attempt_alone, in_flight
 
 #: Seconds to wait for the scheduler, and for a first worker.
 PATIENCE = 30
@@ -20,7 +20,7 @@ DIED = "the worker processes that did it died, one after the other (out of memor
 
 
 def run_on_dask(
-    function: Callable[..., Any], units: Iterable[Unit], scheduler: str | None
+    function: Callable[..., Any], units: Iterable[Unit], scheduler: str | None, jobs: int | None = None
 ) -> Generator[Result, None, None]:
     """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
 
@@ -36,17 +36,25 @@ def run_on_dask(
         with nothing beside it, at the end: it may have been the victim of its neighbour. Then it is a failed outcome.
     scheduler : str or None
         Address; None starts a cluster of processes on this machine, for this call only.
+    jobs : int, optional
+        Pieces in flight, or processes of the cluster on this machine; None or -1: as many as there are workers, or
+        cores.
 
     Raises
     ------
     ConfigError
         If distributed is not installed, no scheduler answers or it is lost on the way, it has no worker, a worker runs
-        several threads or has other sources of mtlrun.
+        several threads or has other sources of mtlrun: one that is there at the start, or that joins later.
     """
-    with _client(scheduler) as client:
+    limit = float("inf") if jobs in (None, -1) else jobs
+
+    def width() -> int:
+        return int(min(_workers(client), limit))
+
+    with _client(scheduler, jobs) as client:
         suspects: list[Unit] = []
         try:
-            for unit, outcome in _spread(client, function, iter(units), lambda: len(client.nthreads())):
+            for unit, outcome in _spread(client, function, iter(units), width):
                 if outcome.error == DIED:
                     suspects.append(unit)
                 else:
@@ -65,43 +73,60 @@ def _spread(
     from distributed import as_completed
 
     finished = as_completed([], raise_errors=False, with_results=True)
-    flying: dict[Any, Unit] = {}
+    ours = sources()
 
-    def send() -> None:
-        while len(flying) < max(1, width()):
-            unit = next(units, None)
-            if unit is None:
-                return
-            future = client.submit(attempt, function, *unit[1], pure=False)
-            flying[future] = unit
-            finished.add(future)
+    def submit(unit: Unit) -> Any:
+        future = client.submit(_on_worker, ours, function, unit[1], pure=False)
+        finished.add(future)
+        return future
 
-    try:
-        send()
-        while flying:
-            future, outcome = next(finished)
-            unit = flying.pop(future)
-            if future.status == "error":
-                outcome = Outcome(FAILED, error=_why(future.exception()))
-            elif future.status != "finished":
-                raise OSError(future.status)
-            send()
-            yield unit, outcome
-    finally:
-        client.cancel(list(flying))
+    def wait(flying: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+        return [next(finished)]
+
+    for unit, future, result in in_flight(units, width, submit, wait, client.cancel):
+        if future.status == "error":
+            yield unit, Outcome(FAILED, error=_why(future.exception()))
+        elif future.status != "finished":
+            raise OSError(future.status)
+        elif isinstance(result, str):
+            raise _other_sources(result)
+        else:
+            yield unit, result
+
+
+def _on_worker(ours: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome | str:
+    """Do a piece of work, or return the address of this worker, which has other sources: it may have joined late."""
+    from distributed import get_worker
+
+    return attempt_alone(function, *arguments) if sources() == ours else str(get_worker().address)
+
+
+def _other_sources(worker: str) -> ConfigError:
+    remedy = "Install the same version there, and start the worker again. What is finished is kept."
+    return ConfigError(f"the Dask worker {worker} has other sources of mtlrun", remedy)
 
 
 def _why(error: Exception) -> str:
+    """Return what is said of a piece of work that Dask could not do; that of `attempt` are outcomes.
+
+    Raises
+    ------
+    ConfigError
+        If a worker does not know our functions: its mtlrun is another one.
+    """
+    if isinstance(error, ImportError | AttributeError):
+        raise _other_sources(f"({type(error).__name__}: {error})")
     return DIED if type(error).__name__ == "KilledWorker" else f"Dask: {type(error).__name__}: {error}"[:200]
 
 
 @contextlib.contextmanager
-def _client(scheduler: str | None) -> Iterator[Any]:
+def _client(scheduler: str | None, jobs: int | None) -> Iterator[Any]:
     try:
         from distributed import Client  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise ConfigError("--backend dask needs the package distributed", "pip install 'mtlrun[distributed]'") from None
-    local = {} if scheduler else {"threads_per_worker": 1, "dashboard_address": None}
+    n_workers = None if jobs == -1 else jobs
+    local = {} if scheduler else {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
     try:
         client = Client(scheduler, timeout=PATIENCE, **local)
     except (OSError, ValueError) as error:
@@ -118,16 +143,20 @@ def _check(client: Any, scheduler: str | None) -> None:
     except TimeoutError:
         remedy = f"Start some, on any machine: dask worker {scheduler} --nthreads 1"
         raise ConfigError(f"the Dask scheduler {scheduler} has no worker", remedy) from None
-    threads = max(client.nthreads().values())
-    if threads > 1:
-        # Limits of BLAS threads and the collection of warnings belong to a process, not to a thread.
-        remedy = "Start them with: dask worker ADDRESS --nthreads 1 --nworkers N"
-        raise ConfigError(f"a Dask worker runs {threads} threads; one is needed", remedy)
     ours = sources()
     for worker, theirs in client.run(sources, on_error="return").items():
         if theirs != ours and not isinstance(theirs, OSError):  # an OSError: it has just died
-            remedy = "Install the same version there, and start the worker again."
-            raise ConfigError(f"the Dask worker {worker} has other sources of mtlrun", remedy)
+            raise _other_sources(worker)
+
+
+def _workers(client: Any) -> int:
+    """Return how many workers there are now, each of one thread."""
+    threads = client.nthreads().values()
+    if max(threads, default=1) > 1:
+        # Limits of BLAS threads and the collection of warnings belong to a process, not to a thread.
+        remedy = "Start them with: dask worker ADDRESS --nthreads 1 --nworkers N"
+        raise ConfigError(f"a Dask worker runs {max(threads)} threads; one is needed", remedy)
+    return len(threads)
 
 
 @lru_cache

@@ -130,8 +130,8 @@ def _value(estimator: Any, params: dict[str, Any], name: str, value: Any, path: 
         return
     rule = parameter_rule(estimator, params, name)
     if rule is not None and not rule.accepts(value):
-        near = rule.nearest(value)
-        hint = f"did you mean {near!r}?" if near else ""
+        near = suggest(value, rule.names, 1) if isinstance(value, str) else []
+        hint = f"did you mean {near[0]!r}?" if near else ""
         yield path, False, f"{name} must be {rule.text}, not {shorten(repr(value), 200)}", hint
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from mtlrun.core.errors import UserError
+
+#: Bytes that must find room; results have more, but a full disk is known by them.
+TRIAL = 1 << 14
 
 
 def refuse_file(folder: Path) -> Path:
@@ -23,7 +27,7 @@ def refuse_file(folder: Path) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made, because a file is in its way, or that cannot be written.
+    """Refuse a folder that cannot be made, because a file is in its way, or that cannot be written; tries it.
 
     Raises
     ------
@@ -31,8 +35,14 @@ def check_folder(folder: Path) -> None:
         Names the file or folder in the way.
     """
     place = _nearest(refuse_file(folder))
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"{place}: results cannot be written into this folder", "Choose another --output.")
+    try:
+        with tempfile.TemporaryFile(dir=place) as trial:
+            trial.write(bytes(TRIAL))
+            trial.flush()
+            os.fsync(trial.fileno())
+    except OSError as error:
+        text = f"{place}: results cannot be written into this folder: {error.strerror or error}"
+        raise UserError(text, "Choose another --output.") from None
 
 
 def _nearest(folder: Path) -> Path:

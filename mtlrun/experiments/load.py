@@ -14,7 +14,7 @@ from mtlrun.experiments.catalogue import find, shown_path
 from mtlrun.experiments.crosscheck import FIXED, crosscheck
 from mtlrun.experiments.findings import describe_problems
 from mtlrun.experiments.layers import Layers, Origin
-from mtlrun.experiments.schema import ExperimentSpec, Method, Selection
+from mtlrun.experiments.schema import ExperimentSpec, Method, Selection, experiment_id
 from mtlrun.experiments.spec import FULL, Experiment
 from mtlrun.experiments.trainspec import KIND as TRAIN
 from mtlrun.experiments.trainspec import validate_training
@@ -52,11 +52,7 @@ def load_experiment(
     ConfigError
         With all problems of the file and of the overrides, each at its place.
     """
-    path = find(str(target))
-    document = load_file(path, shown_path(path))
-    if _is_training(document):
-        raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
-    bases = bases_of(document, path)
+    document, bases = _experiment_document(target)
     chosen = _choose_profile(Layers.of(document, bases), profile)
     given = list(overrides)
     layers = _layers(document, bases, chosen, given)
@@ -76,6 +72,31 @@ def load_experiment(
         document.name,
         _dataset_ids(Layers.of(document, bases).data),
     )
+
+
+def run_of(target: str | Path, *, profile: str | None = None) -> Path:
+    """Return the run folder of an experiment below an output folder, whether or not its data are there.
+
+    Raises
+    ------
+    UnknownNameError, ConfigError
+        For an unknown experiment or profile, or a file that names none.
+    """
+    document, bases = _experiment_document(target)
+    chosen = _choose_profile(Layers.of(document, bases), profile)
+    try:
+        return Path(experiment_id(str(document.data["id"])), chosen)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{document.name}: id: {error}", f"See all problems: mtlrun validate {target}") from None
+
+
+def _experiment_document(target: str | Path) -> tuple[Document, list[Document]]:
+    """Return the file of an experiment and those that it extends."""
+    path = find(str(target))
+    document = load_file(path, shown_path(path))
+    if _is_training(document):
+        raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
+    return document, bases_of(document, path)
 
 
 def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> Document:

@@ -1,7 +1,8 @@
 """One process per cell: lock files with the owner's pid, host and start time.
 
 A lock whose owner is gone from this host is taken over; one from another host is believed, since nothing can be known
-about it from here.
+about it from here. Decisions are made under `flock`; on a file system without it a lock is still made by one process
+only, but two that take over the same dead lock at once may both get it (`Locks.unguarded`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mtlrun.core.processes import alone, fcntl, running, start_of
+from mtlrun.core.processes import alone, file_system, running, start_of
 from mtlrun.core.records import write_atomic
 
 SUFFIX = ".lock"
@@ -64,13 +65,16 @@ class Locks:
             Not taken: who holds it. Taken: whose dead lock was taken over, None when there was none.
         """
         path = self._path(name)
-        with self.mutex():
+        with self.mutex() as refused:
             found = self._read(path) if path.exists() else None
             alive = not found.gone() if found is not None else path.exists() and not _older_than(path, 60)
             if alive:
                 return False, found
             path.unlink(missing_ok=True)
-            self._write(path)
+            try:
+                self._write(path, guarded=refused is None)
+            except FileExistsError:
+                return False, self._read(path)
         self.held.add(name)
         return True, found
 
@@ -108,21 +112,26 @@ class Locks:
         for name in list(self.held):
             self.release(name)
 
-    def mutex(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the folder for the moment of a decision."""
+    def mutex(self) -> contextlib.AbstractContextManager[str | None]:
+        """Hold the folder for the moment of a decision, as `alone` does."""
         return alone(self.folder / ".mutex")
+
+    def unguarded(self) -> str | None:
+        """Return the file system of the folder and why it cannot be held there; None where it can."""
+        with self.mutex() as refused:
+            return refused and f"{file_system(self.folder)}: {refused}"
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}{SUFFIX}"
 
     @staticmethod
-    def _write(path: Path) -> None:
+    def _write(path: Path, *, guarded: bool) -> None:
         text = json.dumps(asdict(Owner.me()))
-        if fcntl is None:
+        if guarded:  # nobody is replaced; a lock is whole or not there
+            write_atomic(path, text, durable=False)
+        else:
             with path.open("x") as stream:
                 stream.write(text)
-        else:  # the folder is held, so that nobody is replaced; a lock is whole or not there
-            write_atomic(path, text, durable=False)
 
     @staticmethod
     def _read(path: Path) -> Owner | None:

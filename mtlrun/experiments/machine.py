@@ -38,16 +38,17 @@ class TimingLock:
         if self.held or self._refused:
             return
         try:
-            self._stream = _open()
+            stream = _open()
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.tell("waiting: another process on this machine takes seconds, and both would be wrong")
+                fcntl.flock(stream, fcntl.LOCK_EX)  # the kernel lets go when a process dies; Ctrl-C ends the waiting
         except OSError as error:
             self._refused = True
             self.tell(f"timed runs in other folders of this machine are not seen: {error}")
             return
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.tell("waiting: another process on this machine takes seconds, and both would be wrong")
-            fcntl.flock(self._stream, fcntl.LOCK_EX)  # the kernel lets go when a process dies; Ctrl-C ends the waiting
+        self._stream = stream
 
     def release(self) -> None:
         """Let others take theirs."""

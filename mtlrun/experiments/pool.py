@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
@@ -47,23 +49,24 @@ class Pool:
 
     Attributes
     ----------
-    jobs : int
-        Processes; -1 means all cores.
+    jobs : int or None
+        Processes; -1 means all cores. None: one, or with ``backend="dask"`` all workers.
     backend : str or None
-        Name of a joblib backend, default loky; or ``dask``: the workers of the cluster of `scheduler`, however many.
+        Name of a joblib backend, default loky; or ``dask``: the workers of the cluster of `scheduler`, at most `jobs`
+        of them at a time.
     scheduler : str or None
-        Address for ``backend="dask"``; default a cluster of processes on this machine.
+        Address for ``backend="dask"``; default a cluster of `jobs` processes on this machine.
     seconds : float or None
         Limit of one piece of work. It runs in a process of its own, which is killed at the limit, in compiled code too.
     """
 
-    jobs: int = 1
+    jobs: int | None = None
     backend: str | None = None
     scheduler: str | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.jobs < 1 and self.jobs != -1:
+        if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
             raise ConfigError(f"--jobs {self.jobs}: at least one job is needed", "-1 means all cores.")
         if self.backend is not None and self.backend != "dask":
             from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
@@ -78,7 +81,7 @@ class Pool:
     @property
     def serial(self) -> bool:
         """Whether one piece of work runs after the other."""
-        return self.jobs == 1 and self.backend is None
+        return self.jobs in (None, 1) and self.backend is None
 
     def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
@@ -97,30 +100,37 @@ class Pool:
         elif self.backend == "dask":
             from mtlrun.experiments.cluster import run_on_dask
 
-            yield from run_on_dask(function, units, self.scheduler)
+            yield from run_on_dask(function, units, self.scheduler, self.jobs)
         else:
             yield from self._parallel(function, units)
 
     def _limited(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
-        from joblib import Parallel, delayed, effective_n_jobs
+        from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-        workers = threading.local()
-        made: list[_Worker] = []
+        from joblib import effective_n_jobs
 
-        def call(tag: Any, arguments: tuple[Any, ...]) -> Result:
-            if not hasattr(workers, "mine"):
-                workers.mine = _Worker(float(self.seconds or 0))
-                made.append(workers.mine)
-            return tag, workers.mine.call(function, arguments)
+        workers = [_Worker(float(self.seconds or 0)) for _ in range(effective_n_jobs(self.jobs or 1))]
+        free = list(workers)
+        work = attempt if len(workers) == 1 else attempt_alone
 
-        try:
-            n_jobs = effective_n_jobs(self.jobs)
-            parallel = Parallel(n_jobs, backend="threading", pre_dispatch=n_jobs, return_as="generator_unordered")
-            with _closing(parallel(delayed(call)(tag, arguments) for tag, arguments in units)) as results:
-                yield from results
-        finally:
-            for worker in made:
-                worker.stop()
+        def call(arguments: tuple[Any, ...]) -> Outcome:
+            worker = free.pop()  # there are as many threads as workers
+            try:
+                return worker.call(work, function, *arguments)
+            finally:
+                free.append(worker)
+
+        def first(flying: Iterable[Future[Outcome]]) -> Iterable[tuple[Future[Outcome], Outcome]]:
+            return [(future, future.result()) for future in wait(flying, return_when=FIRST_COMPLETED).done]
+
+        def end(_: Iterable[Future[Outcome]]) -> None:
+            for worker in workers:
+                worker.end()
+
+        with ThreadPoolExecutor(len(workers)) as threads:
+            submit = lambda unit: threads.submit(call, unit[1])  # noqa: E731
+            for unit, _, outcome in in_flight(iter(units), lambda: len(workers), submit, first, end):
+                yield unit[0], outcome
 
     def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         from joblib import Parallel, delayed, parallel_config
@@ -132,10 +142,11 @@ class Pool:
         def tasks() -> Iterator[Any]:
             for tag, arguments in waiting:
                 flying[tag] = None
-                yield delayed(_tagged)(tag, function, arguments)
+                yield delayed(_tagged)(tag, function, arguments, parent)
 
+        parent = os.getpid() if self.backend in (None, "loky", "multiprocessing") else None
         local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
-        with parallel_config(backend=self.backend or "loky", n_jobs=self.jobs, **local):
+        with parallel_config(backend=self.backend or "loky", n_jobs=self.jobs or 1, **local):
             while True:
                 try:
                     parallel = Parallel(return_as="generator_unordered", batch_size=1)
@@ -161,19 +172,62 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
         return Outcome(status, error=text[:200], log=_without_folders("".join(traceback.format_exception(error))))
 
 
+def attempt_alone(function: Callable[..., Any], *arguments: Any) -> Outcome:
+    """Call a function in a worker: all processes are busy with other units, so there is no parallel work inside."""
+    from joblib import parallel_config
+
+    with parallel_config(backend="sequential"):
+        return attempt(function, *arguments)
+
+
+def in_flight(
+    units: Iterator[Unit],
+    width: Callable[[], int],
+    submit: Callable[[Unit], Any],
+    wait: Callable[[Iterable[Any]], Iterable[tuple[Any, Any]]],
+    cancel: Callable[[list[Any]], object],
+) -> Generator[tuple[Unit, Any, Any], None, None]:
+    """Yield (unit, future, result) as they are finished, with at most `width()` of them in flight.
+
+    With a width of one the next unit is taken when the caller comes back for it; otherwise before, so that nobody waits
+    while the caller is busy with a result. What is in flight at the end, as after an interrupt, is cancelled.
+    """
+    flying: dict[Any, Unit] = {}
+
+    def fill() -> None:
+        while len(flying) < max(1, width()) and (unit := next(units, None)) is not None:
+            flying[submit(unit)] = unit
+
+    try:
+        fill()
+        while flying:
+            for future, result in wait(flying):
+                unit = flying.pop(future)
+                if width() > 1:
+                    fill()
+                yield unit, future, result
+            fill()
+    finally:
+        cancel(list(flying))
+
+
 class _Worker:
     """A process that does one piece of work at a time and is killed when one takes too long."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.executor: Any = None
+        self.ended = False
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+    def call(self, work: Callable[..., Outcome], *arguments: Any) -> Outcome:
         from concurrent.futures import BrokenExecutor
 
-        started = time.perf_counter()
         try:
-            return self._start().submit(attempt, function, *arguments).result(timeout=self.seconds)
+            executor = self._start()
+            if self.ended:  # meanwhile
+                self.stop()
+            started = time.perf_counter()
+            return executor.submit(work, *arguments).result(timeout=self.seconds)
         except TimeoutError:
             self.stop()
             spent = time.perf_counter() - started
@@ -183,9 +237,14 @@ class _Worker:
             return Outcome(FAILED, error=f"the worker process died: {error}"[:200])
 
     def stop(self) -> None:
-        if self.executor is not None:
-            self.executor.shutdown(wait=True, kill_workers=True)
-            self.executor = None
+        executor, self.executor = self.executor, None
+        if executor is not None:
+            executor.shutdown(wait=True, kill_workers=True)
+
+    def end(self) -> None:
+        """Stop for good, whatever the thread that calls is doing."""
+        self.ended = True
+        self.stop()
 
     def _start(self) -> Any:
         from joblib.externals.loky import ProcessPoolExecutor
@@ -193,18 +252,34 @@ class _Worker:
         if self.executor is None:
             self.executor = ProcessPoolExecutor(max_workers=1)
             # Starting and importing count for nobody's limit.
-            self.executor.submit(_import_all).result()
+            self.executor.submit(_prepare, os.getpid()).result()
         return self.executor
 
 
-def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Result:
-    from joblib import parallel_config
+def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...], parent: int | None) -> Result:
+    if parent is not None:
+        end_with(parent)
+    return tag, attempt_alone(function, *arguments)
 
-    with parallel_config(backend="sequential"):  # all processes are busy with other units: no parallel work inside
-        return tag, attempt(function, *arguments)
+
+@cache
+def end_with(parent: int) -> None:
+    """End this process when its parent is gone, which cannot stop it any more when it was killed.
+
+    A thread looks every second. Linux could send a signal instead (PR_SET_PDEATHSIG), but it counts the end of the
+    thread that started the process as the death of the parent.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
-def _import_all() -> None:
+def _prepare(parent: int) -> None:
+    end_with(parent)
     import mtlrun.runs.fit
     import mtlrun.runs.measure  # noqa: F401
 
@@ -221,6 +296,6 @@ def _closing(results: Any) -> Iterator[Any]:
 
 
 def _without_folders(text: str) -> str:
-    for folder in sorted({p for p in sys.path if p}, key=len, reverse=True):
+    for folder in sorted({os.getcwd(), *filter(None, sys.path)}, key=len, reverse=True):
         text = text.replace(f"{folder}/", "")
     return text

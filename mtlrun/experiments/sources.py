@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mtlrun.core.errors import ConfigError, suggest
+from mtlrun.core.ownmodules import current_folder
 
 _MAX_HOPS = 20
 Definition = TypeVar("Definition", ast.ClassDef, ast.FunctionDef)
@@ -44,7 +45,8 @@ def find_module(name: str) -> Path | None:
     locations = list(search) if search is not None else None
     spec = None
     for end in range(start, len(parts) + 1):
-        spec = PathFinder.find_spec(".".join(parts[:end]), locations)
+        with current_folder():
+            spec = PathFinder.find_spec(".".join(parts[:end]), locations)
         if spec is None:
             return None
         locations = list(spec.submodule_search_locations or [])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mtlrun.core.errors import ConfigError, DataError, UserError
+from mtlrun.core.errors import ConfigError, DataError, UserError, counted
 from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.seeds import derive_seed
@@ -111,8 +111,8 @@ def fit_training(training: Training, dataset: Dataset, *, say: Callable[[str], N
     spec = training.spec
     rows = _split(spec, dataset)
     say(
-        f"{spec.dataset.name}: {dataset.n_samples} rows ({len(rows[0])} for training, {len(rows[1])} for test), "
-        f"{dataset.n_features} features, {dataset.n_tasks} tasks"
+        f"{spec.dataset.name}: {counted(dataset.n_samples, 'row')} ({len(rows[0])} for training, {len(rows[1])} for "
+        f"test), {counted(dataset.n_features, 'feature')}, {counted(dataset.n_tasks, 'task')}"
     )
     try:
         fitted = fit_split(spec, dataset, rows, say=say)

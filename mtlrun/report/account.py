@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from mtlrun.core.errors import counted
 from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import Run
@@ -137,12 +138,11 @@ def cost_section(run: Run) -> Section:
     evaluation, searches = math.fsum(map(_total_seconds, cells)), _search_seconds(run)
     if fits:
         section.lines.append(
-            f"{len(cells)} cells: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
+            f"{counted(len(cells), 'cell')}: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
         )
     if searches:
-        section.lines.append(
-            f"{len(run.selections)} parameter search{'es' * (len(run.selections) != 1)}: {significant(searches)} s."
-        )
+        n = counted(len(run.selections), "parameter search", "parameter searches")
+        section.lines.append(f"{n}: {significant(searches)} s.")
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:
         count = f"{len(walls)} invocation{'s' * (len(walls) > 1)}"

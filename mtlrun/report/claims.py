@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any
 
+from mtlrun.core.errors import counted
 from mtlrun.report.checks import (
     ALL_DATA,
     AVERAGE_RANK,
@@ -177,7 +178,7 @@ def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: t
     lowest = check.get("at_least") is not None
     found = min(values) if lowest else max(values)
     holds = all(_within(check, value) for value in values)
-    splits = f"{len(values)} split{'s' * (len(values) > 1)} of up to {max(t.n for t in tests)} pairs"
+    splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
     text = f"{title}: {'smallest' if lowest else 'largest'} p {show(found, 'small')} of {splits} ({_bounds(check)})"
     return Finding(text, holds, found)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mtlrun.core.errors import counted
 from mtlrun.core.statistics import FriedmanTest, PairedTest, average_ranks, friedman, holm, paired_test
 from mtlrun.record import Records
 from mtlrun.report.folder import Run
@@ -132,7 +133,7 @@ def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
     else:
         trials = sorted({t for r in rows for t in r.samples.get(metric, {})})
         values = {r.method: [r.samples.get(metric, {}).get(t) for t in trials] for r in rows if r.dataset in datasets}
-        blocks = f"{len(trials)} split{'s' * (len(trials) != 1)} of {datasets[0] if datasets else 'nothing'}"
+        blocks = f"{counted(len(trials), 'split')} of {datasets[0] if datasets else 'nothing'}"
     complete = {m: v for m, v in values.items() if v and None not in v}
     if len(complete) < MIN_METHODS:
         return None

@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from mtlrun.core.errors import counted
 from mtlrun.report.board import MIN_TASKS, MULTITASK, Board, Entry, Versus, equal_scores
 from mtlrun.report.table import mean, std
 from mtlrun.report.text import Column, Grid, Section, exact, markdown_section, show
@@ -84,7 +85,7 @@ def _hurt_text(board: Board, joint: Entry, base: Entry) -> str:
         return f" It made no task worse than {base.label}."
     always = [name for name, _, every in hurt if every]
     count = len(hurt)
-    text = f" It hurt {count} task{'s' * (count != 1)}"
+    text = f" It hurt {counted(count, 'task')}"
     if board.n_splits > 1:
         text += ", in every split" if len(always) == count else f", {len(always) or 'none'} of them in every split"
     names = [*always, *(name for name, _, every in hurt if not every)]
@@ -154,7 +155,7 @@ def sections(board: Board) -> list[Section]:
     """Return the sections of the report."""
     base = board.reference
     explanation = (
-        f"{board.metric}: mean over the tasks, then over {board.n_splits} split{'s' * (board.n_splits != 1)}; "
+        f"{board.metric}: mean over the tasks, then over {counted(board.n_splits, 'split')}; "
         f"{'greater' if board.greater else 'smaller'} is better. Seconds: search and fit of one split. Wins, ties and "
         f"losses: tasks against {base.label if base else 'nothing'}, the best of the independent methods; p: paired "
         f"test of the same (signed ranks over tasks, with fewer than {MIN_TASKS} tasks the corrected t over splits)."

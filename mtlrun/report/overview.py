@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, counted
 from mtlrun.report.account import computing_seconds
 from mtlrun.report.build import Report, build_report
 from mtlrun.report.checks import NOT_TESTABLE, VERDICTS
@@ -139,16 +139,16 @@ class Overview:
         """The verdict in a few lines."""
         artefacts = len({entry.id for entry in self.entries})
         runs = f" in {len(self.entries)} runs" * (len(self.entries) > artefacts)
-        lines = [f"{artefacts} artefact{'s' * (artefacts != 1)}{runs}, {_cells_text(self.entries)}."]
+        lines = [f"{counted(artefacts, 'artefact')}{runs}, {_cells_text(self.entries)}."]
         if self.left_out:
             lines[0] = f"{lines[0][:-1]}; {len(self.left_out)} left out."
         verdicts = [claim.verdict for _, claim in self.claims()]
         numbers = [number.verdict for _, number in self.references()]
         if verdicts:
-            lines.append(f"{_plural(len(verdicts), 'claim')} of the papers: {_counted(verdicts, VERDICTS)}.")
+            lines.append(f"{counted(len(verdicts), 'claim')} of the papers: {_counted(verdicts, VERDICTS)}.")
         if numbers:
             told = _counted([NUMBERS[verdict] for verdict in numbers], NUMBERS.values())
-            lines.append(f"{_plural(len(numbers), 'reference number')}: {told}.")
+            lines.append(f"{counted(len(numbers), 'reference number')}: {told}.")
         lines.append(f"Cost: {duration(_seconds(self.entries))} of computing (cells and parameter searches).")
         return lines
 
@@ -349,10 +349,6 @@ def _decisive(
 def _cite(entries: Sequence[Entry]) -> str:
     """Return the paper of some runs: the shortest form, some name a second source."""
     return min((str((e.report.run.info.get("paper") or {}).get("cite", "")) for e in entries), key=len, default="")
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _counted(words: Iterable[str], order: Iterable[str]) -> str:

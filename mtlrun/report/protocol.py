@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mtlrun.core.errors import counted
 from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import PlannedCell, Run, mark_simulated
@@ -159,7 +161,7 @@ def _used(run: Run, label: str) -> str | None:
         record = run.record(cell)
         if cell.dataset == label and record is not None and {"n_train", "n_test", "n_tasks"} <= set(record.counts):
             counts = record.counts
-            return f"{counts['n_train']} + {counts['n_test']} rows, {counts['n_tasks']} tasks"
+            return f"{counts['n_train']} + {counted(counts['n_test'], 'row')}, {counted(counts['n_tasks'], 'task')}"
     return None
 
 
@@ -176,9 +178,14 @@ def rerun_section(run: Run) -> Section:
         return section
     section.lines.append(f"All: `{command}` (finished cells are kept; --force computes them again).")
     grid = Grid([Column("method"), Column("command")])
-    grid.rows = [[m, f"{command} --only {shlex.quote(f'method={m}')}"] for m in run.methods]
+    grid.rows = [[m, f"{command} --only {shlex.quote(f'method={_pattern(m)}')}"] for m in run.methods]
     section.grids.append(grid)
     return section
+
+
+def _pattern(label: str) -> str:
+    """Return a pattern of --only for a label: characters that mean something in patterns become any character."""
+    return re.sub(r"[,*?\[]", "?", label)
 
 
 def facts(mapping: Any) -> str:
@@ -206,7 +213,7 @@ def grid_text(grid: Mapping[str, Any] | None) -> str:
         items = as_list(values)
         numbers = [v for v in items if isinstance(v, int | float) and not isinstance(v, bool)]
         if len(numbers) == len(items) > 2:
-            parts.append(f"{name}: {len(items)} values {plain(min(numbers))}..{plain(max(numbers))}")
+            parts.append(f"{name}: {counted(len(items), 'value')} {plain(min(numbers))}..{plain(max(numbers))}")
         else:
             parts.append(f"{name}: {value_text(items) if isinstance(values, list | tuple) else values}")
     return "; ".join(parts)

@@ -12,7 +12,6 @@ import ast
 import contextlib
 import functools
 import hashlib
-import importlib
 import inspect
 import json
 import os
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import ConfigError, suggest
+from mtlrun.core.ownmodules import import_named
 from mtlrun.core.records import write_atomic
 from mtlrun.runs.modules import OWN, SOURCE, Finder, Module, stamp, version
 
@@ -32,6 +32,7 @@ EXEMPT = frozenset(
     {
         "mtlrun",
         "mtlrun.core.errors",
+        "mtlrun.core.ownmodules",
         "mtlrun.core.records",
         "mtlrun.core.resources",
         "mtlrun.core.visible",
@@ -321,7 +322,7 @@ def _load(path: str) -> Any:
     module, _, name = path.partition(":")
     begun, before = time.time_ns(), {*sys.modules}
     try:
-        loaded = importlib.import_module(module)
+        loaded = import_named(module)
     except (Exception, SystemExit) as error:  # whatever the user's module raises
         raise ConfigError(f"cannot import {module!r} for {path!r}: {type(error).__name__}: {error}", _REMEDY) from error
     _IMPORTED.update(dict.fromkeys({*sys.modules} - before, begun))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import time
 from dataclasses import replace
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from mtlrun.core.ownmodules import import_named
 from mtlrun.data.dataset import Dataset
 from mtlrun.experiments.measures.measurement import Measurement
 from mtlrun.experiments.measures.registry import MEASURES
@@ -40,7 +40,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     if data is not None and cell.features is not None:
         data = replace(data, X=make_step(cell.features, data).fit_transform(data.X), features=[])
     module, _, name = cell.method.measure.partition(":")
-    measure = getattr(importlib.import_module(module), name)
+    measure = getattr(import_named(module), name)
     threads = (cell.scoring.timing or UNTIMED).threads
     with threadpool_limits(limits=threads), noted_warnings() as texts:
         found = measure(data, seed=cell.split.seed, **cell.method.params)

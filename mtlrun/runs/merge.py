@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, counted
 from mtlrun.core.records import write_atomic
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.folder import Run, checked, read_json, read_run
@@ -52,7 +52,7 @@ class Merged:
             "not finished there": self.unfinished,
         }
         rest = [f"{count} {what}" for what, count in told.items() if count]
-        return f"{self.copied} cell{'s' * (self.copied != 1)} taken" + f" ({', '.join(rest)})" * bool(rest)
+        return f"{counted(self.copied, 'cell')} taken" + f" ({', '.join(rest)})" * bool(rest)
 
 
 def merge(folder: Path, other: Path) -> Merged:

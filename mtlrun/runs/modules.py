@@ -13,6 +13,8 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtlrun.core.ownmodules import current_folder
+
 OWN = "mtlrun"
 SOURCE = tuple(importlib.machinery.SOURCE_SUFFIXES)
 _SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *SOURCE, *importlib.machinery.BYTECODE_SUFFIXES)
@@ -98,7 +100,8 @@ class Finder:
 def find_top(name: str) -> Module | None:
     """Return where a module is that is in no package, through whatever finds modules in this process."""
     try:
-        spec = importlib.util.find_spec(name)
+        with current_folder():
+            spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):  # a module without a specification, such as __main__
         return None
     if spec is None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.core.errors import ConfigError, UnknownNameError, counted, suggest
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.seeds import derive_seed
 from mtlrun.experiments.axis import Setting, settings
@@ -174,7 +174,7 @@ class Plan:
             "methods": [m.label for m in spec.methods],
             "datasets": self.datasets,
             "cells": [_planned(row) for row in self.rows],
-            "command": rerun_command(experiment),
+            "command": rerun_command(experiment, self.data_dir),
             **({} if spec.published is None else {"published": read_curves(spec.published)}),
             **self._quantities(),
         }
@@ -376,8 +376,7 @@ def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
     here = _versions()
     names = sorted({f"{name} {version}" for versions in found for name, version in versions.items()})
     now = ", ".join(f"{name} {here[name]}" for name in here if any(name in versions for versions in found))
-    count = f"{len(found)} cell{'s' * (len(found) != 1)}"
-    return f"{count} computed with {', '.join(names)} (here: {now}); --force computes them again"
+    return f"{counted(len(found), 'cell')} computed with {', '.join(names)} (here: {now}); --force computes them again"
 
 
 def write_plan(plan: Plan) -> None:
@@ -411,12 +410,14 @@ def settings_text(overrides: Iterable[str]) -> str:
     return " ".join(f"--set {text}" for text in overrides) or "no --set"
 
 
-def rerun_command(experiment: Experiment) -> str:
-    """Return one line that runs the experiment again."""
+def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
+    """Return one line that runs the experiment again, on the data of the same folder where one was given."""
     shipped = experiment.source == f"configs/{experiment.id}.yaml"
     words = ["mtlrun", "reproduce", experiment.id if shipped else experiment.source, "--profile", experiment.profile]
     for override in experiment.overrides:
         words += ["--set", override]
+    if data_dir is not None:
+        words += ["--data-dir", str(data_dir)]
     return shlex.join(words)
 
 

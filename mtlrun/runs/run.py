@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, counted
 from mtlrun.core.records import canonical_json
 from mtlrun.experiments.machine import TimingLock
 from mtlrun.experiments.pool import Outcome, Pool
@@ -75,7 +75,7 @@ class RunSummary:
 def run(
     plan: Plan,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
     backend: str | None = None,
     scheduler: str | None = None,
     force: bool = False,
@@ -87,8 +87,9 @@ def run(
     Parameters
     ----------
     plan : Plan
-    jobs : int, default 1
-        Processes for searches and for cells that are not timed; -1: all cores. No number depends on it.
+    jobs : int, optional
+        Processes for searches and for cells that are not timed; -1: all cores. Default: one, or all workers of a Dask
+        cluster. No number depends on it.
     backend, scheduler : str, optional
         A joblib backend for the same cells; ``dask`` with the address of its scheduler.
     force : bool
@@ -201,7 +202,7 @@ class Runner:
         cls,
         plan: Plan,
         *,
-        jobs: int = 1,
+        jobs: int | None = None,
         backend: str | None = None,
         scheduler: str | None = None,
         force: bool = False,
@@ -256,12 +257,17 @@ class Runner:
         """Say what will be computed and why."""
         rows = self.plan.wanted
         if not cells:
-            self.progress.message(f"all {len(rows)} cells up to date")
+            self.progress.message(f"all {counted(len(rows), 'cell')} up to date")
             return
         for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
             self.progress.message(line)
         self.progress.message(f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(rows))}")
-        if self.plan.timed and (self.pool.jobs != 1 or self.pool.backend):
+        if (why := self.store.locks.unguarded()) is not None:
+            self.progress.message(
+                f"{self.store.cells} is on a file system without file locks ({why}): start nothing else that computes "
+                "there meanwhile, or choose a folder on another one with --output"
+            )
+        if self.plan.timed and not self.pool.serial:
             what = "only searches run in parallel" if folds else "nothing is left to run in parallel"
             self.progress.message(f"timed cells run one after the other whatever --jobs says: {what}")
 
@@ -472,7 +478,7 @@ class Runner:
             "finished": None,
             "pid": os.getpid(),
             "command": command_line(),
-            "jobs": self.pool.jobs,
+            "jobs": self.pool.jobs or (-1 if self.pool.backend == "dask" else 1),
             "backend": self.pool.backend or "loky",
             "threads": timing.threads if timing else 1,
             "n_computed": 0,
@@ -499,8 +505,8 @@ def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
 
 def work_text(cells: int, folds: int, of: int) -> str:
     """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
-    searches = f", after {folds} fold{'s' * (folds != 1)} of searches" if folds else ""
-    return f"{cells} of {of} cell{'s' * (of != 1)} to compute{searches}"
+    searches = f", after {counted(folds, 'fold')} of searches" if folds else ""
+    return f"{cells} of {counted(of, 'cell')} to compute{searches}"
 
 
 def note(record: Record) -> str:
@@ -509,7 +515,7 @@ def note(record: Record) -> str:
         return record.error or ""
     if record.family == FOLD:
         scores = record.selection["scores"]
-        return f"{len(scores)} candidate{'s' * (len(scores) != 1)}"
+        return counted(len(scores), "candidate")
     shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
     if record.seconds.get("fit") is not None:
         shown.append(f"fit {record.seconds['fit']:.3g} s")

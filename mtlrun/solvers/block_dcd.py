@@ -109,14 +109,25 @@ def solve_block_dcd(
         raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
     fast = (form, step) == ("block", "exact") if fast is None else fast
     account = Account(tol, max_iter, callback)
-    problem, state = _prepare(data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed)
+    problem, state = _prepare(
+        data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed, form == "example"
+    )
     sweep = block_sweeps if form == "block" else example_sweeps
-    _ascend(data.X, problem, state, account, sweep, shrinking, fast)
+    _ascend(data.X, coupling, problem, state, account, sweep, shrinking, fast)
     alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
-    return account.result((coupling.matrix @ state.V).T, fit_intercept, np.ascontiguousarray(alpha))
+    return account.result(coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha))
 
 
-def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinking: bool, fast: bool) -> None:
+def _ascend(
+    X: Any,
+    coupling: TaskCoupling,
+    p: Problem,
+    s: State,
+    account: Account,
+    sweep: Any,
+    shrinking: bool,
+    fast: bool,
+) -> None:
     """Alternate sweeps and certificates until the account says stop; in between exact steps where they are cheap."""
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
     s.limits[2] = _BOLDNESS if fast else 1.0
@@ -132,7 +143,7 @@ def _ascend(X: Any, p: Problem, s: State, account: Account, sweep: Any, shrinkin
         free = free_variables(p, s) if fast else _NONE
         cost = step_cost(p, len(free))
         if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and account.max_iter * size > work + cost:
-            climb(X, p, s, free)
+            climb(X, p, s, free, coupling)
             work += cost
             primal, gap = certify(p, s, shrinking, True)
         elif relative(primal, gap) <= account.tol:
@@ -152,8 +163,9 @@ def _prepare(
     start: Array | None,
     step: str,
     seed: int,
+    pairs: bool,
 ) -> tuple[Problem, State]:
-    """Lay the data out for compiled code."""
+    """Lay the data out for compiled code; `pairs` says that the sweeps need M itself, however simple it is."""
     n_tasks, n_rows = data.n_tasks, data.n_rows
     cap = costs(data, C)
     alpha = start_alpha(start, cap, loss)
@@ -170,7 +182,7 @@ def _prepare(
     squared_norms(rows, norms, np.zeros((1, width)))
     curvature = np.tile(norms, n_tasks) if data.shared else norms
     if step == "exact":
-        curvature *= np.repeat(np.diag(coupling.matrix), np.diff(offsets))
+        curvature *= np.repeat(coupling.diagonal, np.diff(offsets))
     problem = Problem(
         rows=rows,
         loss=_CODES[loss],
@@ -179,7 +191,8 @@ def _prepare(
         y=y,
         cap=cap,
         curvature=curvature,
-        matrix=coupling.matrix,
+        matrix=coupling.matrix if pairs or coupling.common is None else np.zeros((0, 0)),
+        own=coupling.diagonal,
         common=coupling.common is not None,
         share=0.0 if coupling.common is None else coupling.common[1],
         row_cost=_row_cost(rows, n_rows),

@@ -13,7 +13,7 @@ def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[f
     """Sweep over the active entries of all tasks in one random order; arguments and results as of `block_sweeps`."""
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, curvatures, matrix, _, _, _ = p
+    _, loss, offsets, shifts, ys, caps, curvatures, matrix, _, _, _, _ = p
     alphas, V, total, _, _, active, n_active, limits, random = s
     n_tasks = len(shifts)
     flat, task = np.empty(n_active.sum(), dtype=np.int32), np.empty(n_active.sum(), dtype=np.int32)

@@ -44,7 +44,9 @@ class Problem(NamedTuple):
     curvature : ndarray
         What the step divides by: M_tt ||x||^2, or what a variant puts in its place.
     matrix : ndarray of shape (T, T)
-        M.
+        M; empty where `common` says it all.
+    own : ndarray of shape (T,)
+        Diagonal of M.
     common : bool
         Whether M = a I + b 11' with ``b = share``.
     share : float
@@ -60,6 +62,7 @@ class Problem(NamedTuple):
     cap: np.ndarray
     curvature: np.ndarray
     matrix: np.ndarray
+    own: np.ndarray
     common: bool
     share: float
     row_cost: float
@@ -181,14 +184,14 @@ def _enter(p: Problem, s: State, t: int) -> None:
                 for j in range(len(rest)):
                     rest[j] += matrix[t, k] * V[k, j]
     for j in range(len(rest)):
-        w[0, j] = rest[j] + matrix[t, t] * V[t, j]
+        w[0, j] = rest[j] + p.own[t] * V[t, j]
 
 
 @compiled
 def _leave(p: Problem, s: State, t: int) -> None:
     """Take what w has gained back into V and total."""
     V, w, rest, total = s.V, s.w, s.rest, s.total
-    own = p.matrix[t, t]
+    own = p.own[t]
     for j in range(len(rest)):
         new = (w[0, j] - rest[j]) / own
         total[j] += new - V[t, j]
@@ -200,10 +203,10 @@ def _visit(p: Problem, s: State, t: int, seen: np.ndarray, columns: np.ndarray, 
     """Go once through the active entries of task t in random order; `seen` collects extremes and counts."""
     # Taken out of the tuples once: numba counts references each time.
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, curvatures, matrix, _, _, _ = p
+    _, loss, offsets, shifts, ys, caps, curvatures, _, owns, _, _, _ = p
     alphas, _, _, w, _, entries, n_active, limits, random = s
     active = entries[offsets[t] : offsets[t + 1]]
-    own, shift, upper, lower = matrix[t, t], shifts[t], limits[0], limits[1]
+    own, shift, upper, lower = owns[t], shifts[t], limits[0], limits[1]
     n, k, changes = n_active[t], 0, 0
     top, bottom = -np.inf, np.inf
     seen[2] += n
@@ -367,7 +370,7 @@ def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, floa
     """
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, _, _, _, _, _ = p
+    _, loss, offsets, shifts, ys, caps, _, _, _, _, _, _ = p
     alphas, V, total, w, _, active, n_active, limits, _ = s  # noqa: RUF059
     if anew:
         _rebuild(p, s)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.core.losses import SquaredLoss
+from mtlrun.core.memory import require
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.covariance import (
@@ -25,8 +26,8 @@ from mtlrun.solvers.sylvester import CoupledSystem, solve_w
 
 FetrCallback = Callable[[int, float, "FetrState"], Any]
 
-#: One Gram matrix per task may take this many bytes together.
-MAX_GRAM_BYTES = 4 << 30
+# Building the Gram matrices and using them takes about so many times their memory.
+_GRAM_COPIES = 3
 # The objective carries rounding of about eps * condition * (sum of the sizes of its terms); a rise beyond this
 # fraction is an error of the algorithm.
 _ROUNDING = 1e-9
@@ -67,7 +68,7 @@ class FetrProblem:
     Raises
     ------
     ValueError
-        For parameters out of range, or if one Gram matrix per task would take more than 4 GB.
+        For parameters out of range, or if one Gram matrix per task would not fit into memory.
     """
 
     def __init__(
@@ -116,15 +117,15 @@ def gram_form(data: TaskData, fit_intercept: bool) -> GramLoss:
     Raises
     ------
     ValueError
-        If one Gram matrix per task would take more than 4 GB together.
+        If one Gram matrix per task would not fit into memory (MemoryLimitError).
     """
     one = data.shared and (data.weights is None or data.weights.ndim == 1)
     need = 8 * data.n_features**2 * (1 if one else data.n_tasks)
-    if need > MAX_GRAM_BYTES:
-        raise ValueError(
-            f"the Gram matrices of {1 if one else data.n_tasks} design(s) with {data.n_features} features need "
-            f"{need / 1e9:.3g} GB, more than the {MAX_GRAM_BYTES / 1e9:.3g} GB allowed; use fewer features"
-        )
+    require(
+        _GRAM_COPIES * need,
+        f"the Gram matrix of {data.n_features} features for {1 if one else data.n_tasks} design(s)",
+        "Use fewer features.",
+    )
     return GramLoss(data, SquaredLoss(2.0), fit_intercept)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.core import memory
 from mtlrun.core.losses import Loss
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.result import SolverResult
@@ -17,7 +18,6 @@ from mtlrun.solvers.rotation import Rotation, rotation_bytes
 
 #: ADMM is expected to take so many iterations.
 _ITERATIONS = 50
-_MAX_ROTATION_BYTES = 2 << 30
 
 
 def solve_lasso(
@@ -57,7 +57,7 @@ def solve_lasso(
     rotation = _rotation(start, data, fit_intercept)
     if rotation is not None:
         return solve_admm(data, loss, penalties, start=start, rotation=rotation, max_iter=max_iter, **options)
-    feasible = rotation_bytes(data) <= _MAX_ROTATION_BYTES
+    feasible = memory.fits(rotation_bytes(data))
     side = min(data.n_rows, data.n_features)
     work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks if feasible else np.inf
     first = solve_block_cd(data, loss, penalties, start=start, max_iter=max_iter, max_work=work, **options)

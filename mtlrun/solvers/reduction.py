@@ -12,13 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from mtlrun.core import memory
 from mtlrun.core.losses import Loss, SquaredLoss
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.rotation import Rotation, SharedRotation, prepare, rotation_bytes
-
-# Larger eigenbases are not made.
-_MAX_BYTES = 2 << 30
 
 
 def find_basis(
@@ -50,7 +48,7 @@ def find_basis(
         raise ValueError("the rotation was prepared from other data or with another fit_intercept")
     one_design = data.shared and not data.masked and (data.weights is None or (weighted and data.weights.ndim == 1))
     invariant = isinstance(loss, SquaredLoss) and all(p.rotation_invariant for p in penalties)
-    if not (one_design and invariant) or rotation_bytes(data) > _MAX_BYTES:
+    if not (one_design and invariant) or not memory.fits(rotation_bytes(data)):
         return None
     basis = prepare(data, fit_intercept) if rotation is None else rotation
     return basis if isinstance(basis, SharedRotation) else None

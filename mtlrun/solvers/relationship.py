@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from mtlrun.core.certificates import duality_gap
 from mtlrun.core.losses import SquaredLoss
+from mtlrun.core.memory import require
 from mtlrun.core.penalties import SquaredTraceNorm
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
 from mtlrun.solvers.covariance import Precision
 from mtlrun.solvers.fetr import gram_form
 from mtlrun.solvers.sylvester import CoupledSystem, solve_w
+
+# Matrices of the size of the covariance that the alternation has at a time.
+_SQUARES = 8
+# Singular values below this, relative to the largest, are rounding.
+_RANK = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """The matrix U diag(values) U' of trace 1, or I / size where W is zero; a (size, size) matrix only on demand.
+
+    Attributes
+    ----------
+    values : ndarray of shape (r,)
+        Positive.
+    vectors : ndarray of shape (size, r)
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def root(cls, W: np.ndarray) -> LowRank:
+        """Return (W W')^{1/2} / tr((W W')^{1/2}): `root_covariance` of W in its singular vectors."""
+        U, sigma, _ = np.linalg.svd(W, full_matrices=False)
+        rank = int(np.count_nonzero(sigma > _RANK * sigma.max(initial=0.0)))
+        return cls(sigma[:rank] / sigma[:rank].sum(), np.ascontiguousarray(U[:, :rank]))
+
+    def matrix(self, what: str) -> np.ndarray:
+        """Return the matrix.
+
+        Raises
+        ------
+        MemoryLimitError
+            If it would not fit into memory; `what` is its name.
+        """
+        size = len(self.vectors)
+        require(
+            2 * 8 * size**2,
+            f"the covariance of {size} {what}",
+            "Use the coefficients: their singular vectors are its own.",
+        )
+        if not len(self.values):
+            return np.eye(size) / size
+        scaled = self.vectors * np.sqrt(self.values)
+        return np.asarray(scaled @ scaled.T)
 
 
 def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
@@ -81,11 +130,16 @@ def solve_alternating(
     Raises
     ------
     ValueError
-        If one Gram matrix per task would take too much memory.
+        If one Gram matrix per task, or the covariance, would take too much memory.
     """
+    size = data.n_tasks if over == "tasks" else data.n_features
+    require(
+        _SQUARES * 8 * size**2,
+        f"the alternation over the covariance of {size} {over}",
+        "Use variant='corrected', which needs no such matrix, or fewer of them.",
+    )
     form = gram_form(data, fit_intercept)  # loss without 1/2: all weights below are doubled
     d, T = data.n_features, data.n_tasks
-    size = T if over == "tasks" else d
     D, W = Precision.scalar(size, 1.0 / size), np.zeros((d, T))
     objective: list[float] = []
     decrease, converged, it = np.inf, False, 0

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from mtlrun.core.intercept import Centred, centre
+from mtlrun.core.memory import require
 from mtlrun.core.operator import TaskOperator
 from mtlrun.core.taskdata import TaskData
 
@@ -22,8 +23,8 @@ from mtlrun.core.taskdata import TaskData
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
 _ORTHONORMAL = 1e-8
-# The bases of all tasks together may take this many bytes.
-_MAX_BYTES = 2 << 30
+# Decomposing takes about so many times the memory of the bases.
+_COPIES = 4
 
 
 class Rotation(ABC):
@@ -209,11 +210,6 @@ class TaskRotation(Rotation):
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
         longest = data.n_rows if data.shared else int(data.sizes.max())
-        if rotation_bytes(data) > _MAX_BYTES:
-            raise ValueError(
-                f"one eigenbasis per task needs {rotation_bytes(data) / 1e9:.1f} GB for {data.n_tasks} tasks with "
-                f"{data.n_features} features; use solve_fista"
-            )
         if longest < data.n_features:
             squares, self.bases = self._short_tasks(longest)
         else:
@@ -263,9 +259,12 @@ def prepare(data: TaskData, fit_intercept: bool = False) -> Rotation:
 
     Raises
     ------
-    ValueError
-        If one basis per task would need more than 2 GB.
+    MemoryLimitError
+        If the bases would not fit into memory.
     """
+    sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
+    remedy = "Use solver='fista' (solve_fista), which needs none, or fewer features."
+    require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", remedy)
     return SharedRotation(data, fit_intercept) if _uniform(data) else TaskRotation(data, fit_intercept)
 
 
@@ -275,6 +274,11 @@ def rotation_bytes(data: TaskData) -> int:
         return 8 * min(data.n_rows, data.n_features) ** 2
     longest = data.n_rows if data.shared else int(data.sizes.max())
     return 8 * data.n_tasks * data.n_features * min(longest, data.n_features)
+
+
+def preparation_bytes(data: TaskData) -> int:
+    """Return what `prepare` takes while it works."""
+    return _COPIES * rotation_bytes(data)
 
 
 def _recentre(centred: Centred, data: TaskData) -> Centred:

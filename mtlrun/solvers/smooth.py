@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
+from mtlrun.core import memory
 from mtlrun.core.certificates import dual_value, feasible_scale
 from mtlrun.core.intercept import centre, optimal_intercept
 from mtlrun.core.losses import Loss, SquaredLoss
@@ -27,7 +28,6 @@ from mtlrun.solvers.rotation import SharedRotation
 
 # A dense product runs about this many times as fast per multiplication as one with a sparse matrix.
 _DENSE_ADVANTAGE = 50
-_MAX_GRAM_BYTES = 2 << 30
 # Up to this size the largest eigenvalue is computed exactly, and all of them count as cheap.
 _EXACT_SIZE = 2000
 
@@ -315,10 +315,19 @@ def cheap_eigenvectors(data: TaskData) -> bool:
     return data.n_features <= _EXACT_SIZE
 
 
+def gram_bytes(data: TaskData) -> int:
+    """Return the size of the Gram matrices that `smooth_loss` makes for the squared loss; 0 where it makes none."""
+    return _gram_size(data) if _gram_pays(data) else 0
+
+
+def _gram_size(data: TaskData) -> int:
+    one = data.shared and (data.weights is None or data.weights.ndim == 1)
+    return 8 * data.n_features**2 * (1 if one else data.n_tasks)
+
+
 def _gram_pays(data: TaskData) -> bool:
     d, T = data.n_features, data.n_tasks
-    one = data.shared and (data.weights is None or data.weights.ndim == 1)
-    if 8 * d * d * (1 if one else T) > _MAX_GRAM_BYTES:
+    if not memory.fits(_gram_size(data)):
         return False
     rows = data.n_rows * T if data.shared else data.n_rows
     direct = 2.0 * rows * d

@@ -76,7 +76,7 @@ class SmallProblem:
 
     def coefficients(self, alpha: Array) -> Array:
         """Return W = M V."""
-        return self.coupling.matrix @ self.sums(alpha)
+        return self.coupling.apply(self.sums(alpha))
 
     def factor(self, weights: Array) -> tuple[tuple[Array, bool], Array]:
         """Factorise M^{-1} x I + blockdiag_t(X_t' diag(weights) X_t), scaled to a unit diagonal.
@@ -158,7 +158,7 @@ def _newton(p: SmallProblem, account: Account, loss_name: str, W: Array) -> tupl
     while True:
         alpha = -loss.gradient(z, ones, p.cap)
         gradient = p.coupling.inverse @ W - p.sums(alpha)
-        gap = 0.5 * float(np.sum(gradient * (p.coupling.matrix @ gradient)))
+        gap = 0.5 * float(np.sum(gradient * p.coupling.apply(gradient)))
         if account.note(iteration, primal, max(gap, 0.0)):
             return W, alpha
         iteration += 1
@@ -180,7 +180,7 @@ def _newton(p: SmallProblem, account: Account, loss_name: str, W: Array) -> tupl
 def _hinge_gap(p: SmallProblem, alpha: Array) -> tuple[float, float, Array, Array]:
     """Return primal value, duality gap (a sum of non-negative terms), coefficients and margins of alpha."""
     V = p.sums(alpha)
-    W = p.coupling.matrix @ V
+    W = p.coupling.apply(V)
     z = p.margins(W)
     h = np.maximum(0.0, 1.0 - z)
     gap = np.sum(np.where(h > 0, (p.cap - alpha) * h, alpha * (z - 1.0)))
@@ -255,7 +255,7 @@ def _exact_on_support(p: SmallProblem, alpha: Array, s: Array, r: Array) -> tupl
             missing = 1.0 - p.margins(p.coefficients(trial))[free]
             X = np.concatenate([X[f] for X, f in zip(p.X, np.split(~(low | high), p.cuts), strict=True)])
             t = tasks[free]
-            trial[free] = lstsq(p.coupling.matrix[np.ix_(t, t)] * (X @ X.T), missing, check_finite=False)[0]
+            trial[free] = lstsq(p.coupling.part(t) * (X @ X.T), missing, check_finite=False)[0]
         below, above = trial < 0, trial > p.cap
         trial = np.clip(trial, 0.0, p.cap)
         primal, gap, W, z = _hinge_gap(p, trial)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mtlrun.core.arrays import is_sparse
+from mtlrun.core.graph import TaskCoupling
 from mtlrun.solvers.dcd_kernels import HINGE, LOGISTIC, Problem, State
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,13 +40,13 @@ def step_cost(p: Problem, n_free: int) -> float:
     return products / (2.0 * p.row_cost * _BLAS)
 
 
-def climb(X: Any, p: Problem, s: State, free: Array) -> None:
+def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> None:
     """Increase the dual in the variables `free`, the others fixed; V must belong to alpha, which changes.
 
     Two-metric projection: Newton's direction in the variables that no bound stops, clipped, halved until it gains.
     """
     task = np.searchsorted(p.offsets, free, side="right") - 1
-    K, margin = _kernel(X, p, s, free, task)
+    K, margin = _kernel(X, p, s, free, task, coupling)
     cap, a = p.cap[free], s.alpha[free].copy()
     if p.loss != HINGE:
         K[np.diag_indices_from(K)] += 1 / (2 * cap)
@@ -72,18 +73,18 @@ def climb(X: Any, p: Problem, s: State, free: Array) -> None:
     s.alpha[free] = a
 
 
-def _kernel(X: Any, p: Problem, s: State, free: Array, task: Array) -> tuple[Array, Array]:
+def _kernel(X: Any, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling) -> tuple[Array, Array]:
     """Return the kernel matrix of the free rows, labels included, and their margins."""
     rows = X[free - p.shifts[task]]
     rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
     y = p.y[free]
     products = rows @ rows.T
     products = products.toarray() if is_sparse(products) else products
-    K = p.matrix[np.ix_(task, task)] * (products + p.rows.bias**2) * np.outer(y, y)
+    K = coupling.part(task) * (products + p.rows.bias**2) * np.outer(y, y)
     margin = np.empty(len(free))
     width = rows.shape[1]
     for t in np.unique(task):
-        w = p.matrix[t] @ s.V
+        w = coupling.row(t, s.V)
         mine = task == t
         margin[mine] = y[mine] * (rows[mine] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0))
     return K, margin

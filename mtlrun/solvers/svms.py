@@ -11,6 +11,7 @@ from sklearn import config_context
 from sklearn.svm import SVC
 
 from mtlrun.core.kernels import Kernel
+from mtlrun.core.memory import require
 
 # LIBSVM's stopping tolerance: first, the smallest tried (it holds kernels in single precision), and by what it is
 # multiplied when a machine is not accurate.
@@ -66,6 +67,10 @@ class GramStore:
         X = self.designs[t]
         if id(X) in self._kept:
             return self._kept[id(X)]
+        n, kinds = X.shape[0], len(self.kernels)
+        require(
+            2 * 8 * kinds * n**2, f"a stack of {kinds} kernel matrices of {n} rows", "Use fewer kernels, or fewer rows."
+        )
         stack = np.stack([kernel(X) for kernel in self.kernels])
         if stack.nbytes <= self._free:
             self._free -= stack.nbytes

@@ -14,10 +14,8 @@ import scipy.linalg
 from scipy.linalg import eigh
 from scipy.linalg.blas import dtrsm
 
+from mtlrun.core.memory import require
 from mtlrun.solvers.tridiagonal import Tridiagonal, reduce_pencil
-
-#: The matrix of the closed form may take this many bytes.
-MAX_CLOSED_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,21 +103,17 @@ def closed_form_bytes(d: int, n_tasks: int) -> int:
     return 8 * (d * n_tasks) ** 2
 
 
-def solve_closed(system: CoupledSystem, *, max_bytes: int = MAX_CLOSED_BYTES) -> Solution:
+def solve_closed(system: CoupledSystem, *, max_bytes: int | None = None) -> Solution:
     """Solve the d T equations as one dense system, O(d^3 T^3): small problems only. Any layout.
 
     Raises
     ------
     ValueError
-        If the matrix would take more than `max_bytes` (4 GB by default).
+        If the matrix would take more than `max_bytes`, by default the memory that is free (MemoryLimitError).
     """
     d, T = system.cross.shape
-    need = closed_form_bytes(d, T)
-    if need > max_bytes:
-        raise ValueError(
-            f"the closed form needs a matrix of {need / 1e9:.3g} GB for {d} features and {T} tasks, more than the "
-            f"{max_bytes / 1e9:.3g} GB allowed; use w_solver='auto'"
-        )
+    what = f"the matrix of the closed form for {d} features and {T} tasks"
+    require(closed_form_bytes(d, T), what, "Use w_solver='auto'.", limit=max_bytes)
     # Entry (t, i, s, j) couples feature i of task t with feature j of task s.
     matrix = system.rho * np.einsum("ts,ij->tisj", system.task_precision, system.feature_precision)
     matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)

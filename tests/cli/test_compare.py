@@ -275,9 +275,7 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path):
     (tmp_path / "set.xml").write_text('<labels><label name="red"></label><label name="bleu"></label></labels>')
     result = mtlrun("compare", "set.arff", "--labels", "set.xml")
     assert result.exit_code == 2
-    assert result.stderr == (
-        "error: set.xml: names 1 labels that are no columns of set.arff: bleu\nDid you mean 'blue'?\n"
-    )
+    assert result.stderr == ("error: set.xml: 1 label without a column in set.arff: bleu\nDid you mean 'blue'?\n")
 
 
 def test_a_budget_that_reduces_a_search_marks_it_everywhere(mtlrun, grades, tmp_path, monkeypatch):

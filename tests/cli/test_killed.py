@@ -1,7 +1,12 @@
 """`compare` and `train` killed while they write over earlier results: `predict` sees all of the old or of the new."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from itertools import count
 
 import numpy as np
@@ -23,6 +28,15 @@ method: {estimator: IndependentRidge, params: {alpha: 2.0}}
 split: {kind: random, train: 0.5}
 metrics: [mse]
 """
+UNSAVED = """\
+from mtlrun.estimators.independent import PooledRidge
+
+class Unsaved(PooledRidge):
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        self.hook_ = lambda: 0
+        return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
+"""
+COLUMNS = ("--target", "grade", "--task-column", "school", "--splits", "1")
 
 
 @pytest.fixture
@@ -108,3 +122,67 @@ def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, 
     done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {folder}: ")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
+    mtlrun, grades, tmp_path, write_experiment, environment, stop
+):
+    folder = tmp_path / "results/runs/compare/grades"
+    assert mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q").exit_code == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    write_experiment()  # with the module of methods
+    command = ["compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge,made_methods:Slow", "-q"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mtlrun", *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 240
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(process.pid, stop)
+        err = process.communicate(timeout=240)[1]
+    finally:
+        process.kill()
+    assert process.returncode == (130 if stop == signal.SIGINT else -stop)
+    assert "Traceback" not in err
+    assert ("unfinished.md" in err) == (stop == signal.SIGINT)
+    assert {path: path.read_bytes() for path in before} == before
+    found = json.loads((folder / "unfinished.json").read_text())
+    assert {m["method"] for m in found["methods"] if m["score"] is not None} == {
+        "PooledRidge",
+        "IndependentRidge",
+        "TaskMean",
+    }
+    assert found["title"].startswith("Unfinished")
+    assert (folder / "unfinished.md").read_text().count("PooledRidge") >= 1
+    done = mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q")
+    assert done.exit_code == 0
+    assert "finished so far" not in done.stderr
+    assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
+
+
+def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(mtlrun, grades, tmp_path):
+    (tmp_path / "made_methods.py").write_text(UNSAVED)
+    done = mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "made_methods:Unsaved", "-q")
+    assert done.exit_code == 2, done.output
+    assert "cannot be saved without pickle" in done.stderr
+    assert "Unsaved" in done.stdout.splitlines()[1]
+    folder = tmp_path / "results/runs/compare/grades"
+    assert sorted(path.name for path in folder.iterdir()) == ["unfinished.json", "unfinished.md"]
+    assert "Unsaved" in (folder / "unfinished.md").read_text()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder here in which nobody can write")
+@pytest.mark.parametrize("command", ["compare", "train"])
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_fitted(mtlrun, grades, tmp_path, command):
+    (tmp_path / "small.yaml").write_text(TRAINING)
+    words = ("grades.csv", *COLUMNS) if command == "compare" else ("small.yaml",)
+    done = mtlrun(command, *words, "-o", "/proc")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: /proc: ")
+    assert "--output" in done.stderr
+    assert "split" not in done.stderr
+    assert "fitting" not in done.stderr

@@ -222,7 +222,7 @@ def test_missing_data_ends_with_the_remedy_and_the_demo(mtlrun, write_experiment
     assert lines[1:] == [
         "error: without a terminal to ask on, nothing is downloaded",
         "Say --yes to go ahead.",
-        "Without any download: mtlrun reproduce table.yaml --profile demo",
+        "Without any download: mtlrun reproduce table.yaml --profile demo --data-dir empty",
     ]
     assert not (tmp_path / "results").exists()
     dry = mtlrun("reproduce", "table.yaml", "--data-dir", "empty", "--dry-run")
@@ -285,7 +285,10 @@ def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, c
     assert result.exit_code == 2
     assert words in result.stderr
     assert "mtlrun data add mine FILE" in result.stderr
-    assert result.stderr.splitlines()[-1] == "Without any download: mtlrun reproduce table.yaml --profile demo"
+    assert (
+        result.stderr.splitlines()[-1]
+        == "Without any download: mtlrun reproduce table.yaml --profile demo --data-dir data"
+    )
     assert not (tmp_path / "results").exists()
 
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from mtlrun.experiments.keys import derive_seed
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -14,7 +15,6 @@ from mtlrun.core.metrics import mse_per_task
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.pertask import PerTask, for_tasks
-from mtlrun.experiments.keys import derive_seed
 
 BOOSTED = "sklearn.ensemble:HistGradientBoostingRegressor"
 CLASSIFIER = "sklearn.ensemble:HistGradientBoostingClassifier"

@@ -88,7 +88,7 @@ def test_a_module_in_the_current_folder_is_found(mtlrun, small, tmp_path, monkey
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 0
-    assert sys.path[-1] == str(tmp_path)
+    assert sys.path == installed
 
 
 def test_a_file_in_place_of_the_output_folder(mtlrun, small):

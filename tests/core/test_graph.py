@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from mtlrun.core.graph import check_similarity, couple_tasks, laplacian
+from mtlrun.core.errors import MemoryLimitError
+from mtlrun.core.graph import check_similarity, couple_graph, couple_tasks, laplacian
 
 TASKS = np.array(["a", "b", "c"])
 CHAIN = np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
@@ -36,7 +38,7 @@ def test_the_coupling_matrix_is_the_inverse_and_averages(seed, n_tasks, strength
     assert_allclose(M @ coupling.inverse, np.eye(n_tasks), atol=1e-9)
     assert_allclose(M.sum(axis=1), 1)
     assert M.min() > -1e-12
-    F = coupling.factor()
+    F = coupling.factor().toarray()
     assert_allclose(F @ F.T, M, atol=1e-12)
 
 
@@ -50,7 +52,7 @@ def test_equal_similarities_take_the_short_form(A, strength):
     if coupling.common:
         a, b = coupling.common
         assert_allclose(a * np.eye(len(A)) + b, expected, atol=1e-12)
-    assert_allclose(coupling.factor() @ coupling.factor().T, expected, atol=1e-12)
+    assert_allclose((coupling.factor() @ coupling.factor().T).toarray(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("A", [CHAIN, np.ones((3, 3))])
@@ -99,3 +101,46 @@ def test_bad_graphs_are_refused(graph, message):
 def test_bad_strengths_are_refused(strength):
     with pytest.raises(ValueError, match="coupling must be non-negative and finite"):
         couple_tasks(CHAIN, strength)
+
+
+def test_a_sparse_similarity_stays_sparse():
+    A = check_similarity(sp.csr_array(CHAIN), TASKS)
+    assert sp.issparse(A)
+    assert_allclose(A.toarray(), CHAIN)
+    assert_allclose(laplacian(A).toarray(), laplacian(CHAIN))
+    assert_allclose(couple_tasks(A, 2.0).matrix, couple_tasks(CHAIN, 2.0).matrix)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (-CHAIN, "must not be negative"),
+        (np.triu(CHAIN), "must be symmetric"),
+        (np.diag([1.0, 1.0, 1.0]), "isolated tasks"),
+        (CHAIN[:2, :2], "one row and one column per task"),
+        (np.where(CHAIN > 1, np.nan, CHAIN), "NaN"),
+    ],
+)
+def test_wrong_sparse_similarities_are_refused_like_dense_ones(wrong, message):
+    for graph in (wrong, sp.csr_array(wrong)):
+        with pytest.raises(ValueError, match=message):
+            check_similarity(graph, TASKS)
+
+
+def test_equal_similarities_of_many_tasks_need_no_matrix():
+    coupling = couple_graph("all", np.arange(5), 0.7)
+    small = couple_tasks(check_similarity("all", np.arange(5)), 0.7)
+    V = np.random.default_rng(0).normal(size=(5, 3))
+    assert_allclose(coupling.apply(V), small.matrix @ V)
+    assert_allclose(coupling.row(2, V), (small.matrix @ V)[2])
+    assert_allclose(coupling.part(np.array([3, 0, 3])), small.matrix[np.ix_([3, 0, 3], [3, 0, 3])])
+    assert_allclose(coupling.diagonal, np.diag(small.matrix))
+    assert_allclose(coupling.inverse, small.inverse)
+    many = couple_graph("all", np.arange(10**6))
+    assert_allclose(many.apply(np.ones((10**6, 1))), 1.0)
+
+
+@pytest.mark.parametrize("make", [lambda t: couple_graph("all", t).matrix, lambda t: check_similarity("all", t)])
+def test_matrices_of_all_pairs_are_refused_where_they_do_not_fit(make):
+    with pytest.raises(MemoryLimitError, match="1000000 tasks"):
+        make(np.arange(10**6))

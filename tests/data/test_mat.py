@@ -177,7 +177,7 @@ def test_golden_errors_of_a_ragged_set(own_set):
     good = cells([[7], [8]], [[9]])
     assert error(cells(*X), good, n_features=5) == "t.mat: cell 1 of X has shape (2, 3) where (n, 5) is expected"
     assert error(cells(X[0], [[1]]), good) == "t.mat: cell 2 of X has shape (1, 1) where (n, 3) is expected"
-    assert error(cells(X[0]), good) == "t.mat: 1 cells in X, 2 in Y"
+    assert error(cells(X[0]), good) == "t.mat: 1 cell in X, 2 in Y"
     assert error(cells(*X), cells([[7]], [[9]])) == "t.mat: task 1 has 2 rows in X, 1 in Y"
     assert error(cells(X[0], np.zeros((0, 3))), cells([[7], [8]], np.zeros((0, 1)))) == "t.mat: task 2 has no rows"
     assert error(np.zeros((3, 3)), good) == (

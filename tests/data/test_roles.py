@@ -205,7 +205,7 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
     found = dataset_of(frame, min_rows=4)
     assert found.tasks == ["s0", "s1", "s2"]
     assert found.features == ["a", "b"]
-    assert "1 tasks with fewer than 4 rows left out" in found.notes
+    assert "1 task with fewer than 4 rows left out" in found.notes
     assert "column 'gap' is empty: left out" in found.notes
     assert "column 'name' has 62 different words, an identifier: left out" in found.notes
     named = dataset_of(frame, min_rows=4, categorical=("name",))  # unless the user says that its words are categories

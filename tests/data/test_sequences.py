@@ -31,7 +31,7 @@ def test_several_files_tabs_and_named_labels(own_set):
         (b"sequence,label\nAC,1\nACG,1\n", {}, "t.csv:3: a sequence of 3 bases where the first has 2"),
         (b"sequence,label\n,1\n", {}, "t.csv:2: a sequence of 0 bases"),
         (b"sequence,label\nAC,2\n", {}, "t.csv:2: the label '2' is none of 1, +1, -1, 0"),
-        (b"sequence,label\nAC\n", {}, "t.csv:2: 1 cells where the header names 2 columns"),
+        (b"sequence,label\nAC\n", {}, "t.csv:2: 1 cell where the header names 2 columns"),
         (b"sequence,label\n", {}, "t.csv: no rows below the header"),
         (b"", {}, "t.csv: no rows below the header"),
         (b"sequence,label\nA\xff,1\n", {}, "t.csv:2:2: byte 0xff is no UTF-8 text"),

@@ -61,7 +61,7 @@ def test_ridge_is_scikit_learns(shape, intercept, kind, weighted):
 def test_without_penalty_ridge_is_least_squares_of_least_norm(shape, intercept):
     X, Y = problem(*shape, 2)
     X[:, 0] = X[:, 1]
-    W, b = solve_ridge(TaskData.from_matrix(X, Y), 0.0, fit_intercept=intercept)
+    W, b, *_ = solve_ridge(TaskData.from_matrix(X, Y), 0.0, fit_intercept=intercept)
     shift = X.mean(axis=0) * intercept
     expected = np.linalg.lstsq(X - shift, Y - Y.mean(axis=0) * intercept, rcond=1e-10)[0]
     assert_allclose(W, expected, atol=1e-8)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
 from mtlrun.record import Record
 from mtlrun.runs.plan import plan
+from mtlrun.runs.run import run
 
 LAB = '''
 """Estimators whose behaviour the tests decide."""

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +17,10 @@ from mtlrun.core.errors import ConfigError
 from mtlrun.core.records import FAILED, OK
 from mtlrun.data import load_dataset
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan
 from mtlrun.experiments.pool import Pool
+from mtlrun.runs.plan import plan
+from mtlrun.runs.run import run
 from mtlrun.runs.store import Store
 
 distributed = pytest.importorskip("distributed")
@@ -32,6 +34,13 @@ def work(value):
         os._exit(3)
     time.sleep(0.05)
     return value
+
+
+def spans():
+    """Return begin and end of a piece of work."""
+    begin = time.time()
+    time.sleep(0.2)
+    return begin, time.time()
 '''
 
 
@@ -156,10 +165,69 @@ def test_workers_with_other_sources_are_refused(cluster, monkeypatch):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
 
-def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(cluster, monkeypatch):
+def test_a_worker_that_joins_late_with_other_sources_ends_the_run(cluster, tmp_path):
     from errands import work
 
-    monkeypatch.setattr("mtlrun.experiments.cluster.sources", str)  # this is about workers that were started anew
+    import mtlrun
+
+    copy = tmp_path / "other" / "mtlrun"
+    ignored = shutil.ignore_patterns("__pycache__", "_*")
+    shutil.copytree(Path(mtlrun.__file__).parent, copy, ignore=lambda *a: ignored(*a) - {"__init__.py", "__main__.py"})
+    with (copy / "__init__.py").open("a") as stream:
+        stream.write("# another version\n")
+    paths = os.pathsep.join(
+        [str(copy.parent), str(Path(sys.modules["errands"].__file__).parent), *filter(None, sys.path)]
+    )
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster, "--nthreads", "1", "--no-nanny"]
+    late = []
+
+    def units():
+        yield 0, (0,)
+        with (tmp_path / "log").open("w") as log, distributed.Client(cluster, set_as_default=False) as client:
+            environment = {**os.environ, "PYTHONPATH": paths}
+            late.append(
+                subprocess.Popen([*command, "--no-dashboard"], env=environment, stdout=log, stderr=log, cwd=tmp_path)
+            )
+            client.wait_for_workers(len(client.nthreads()) + 1, timeout=240)
+        yield from ((i, (i,)) for i in range(1, 1000))
+
+    done = []
+    try:
+        with pytest.raises(ConfigError, match="has other sources of mtlrun"):
+            done.extend(Pool(backend="dask", scheduler=cluster).run(work, units()))
+    finally:
+        for process in late:
+            process.kill()
+            process.wait()
+    assert late
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_jobs_is_the_number_of_pieces_at_work(cluster, jobs):
+    from errands import spans
+
+    found = [outcome.value for _, outcome in Pool(jobs, "dask", cluster).run(spans, ((i, ()) for i in range(6)))]
+    overlaps = [sum(begin <= b < end for b, _ in found) for begin, end in found]
+    assert max(overlaps) <= jobs
+
+
+def test_jobs_is_the_size_of_the_cluster_on_this_machine(monkeypatch):
+    made = []
+
+    def client(*arguments, **options):
+        made.append(options)
+        raise OSError("enough")
+
+    monkeypatch.setattr(distributed, "Client", client)
+    for jobs in (3, -1, None):
+        with pytest.raises(ConfigError):
+            list(Pool(jobs, "dask").run(len, iter([(0, ("x",))])))
+    assert [options["n_workers"] for options in made] == [3, None, None]
+
+
+def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(cluster):
+    from errands import work
+
     units = [("dead", ("die",)), *((i, (i,)) for i in range(10))]
     found = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
     assert found["dead"].status == FAILED

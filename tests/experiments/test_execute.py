@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from mtlrun.core.records import CellRecord
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan
+from mtlrun.runs.plan import plan, survey
 from mtlrun.runs.progress import Plain
+from mtlrun.runs.run import run
 
 FAILING = """\
   - {label: broken, estimator: "lab.models:Broken"}
@@ -24,7 +23,7 @@ RUN = """
 import sys
 from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan
+from mtlrun.runs.plan import plan, survey
 from mtlrun.runs.progress import Plain
 
 if __name__ == "__main__":
@@ -33,13 +32,8 @@ if __name__ == "__main__":
 """
 
 
-def records(lab, name="lab/tiny/full"):
-    folder = lab.output / name / "cells"
-    return {path.stem: CellRecord.from_json(path.read_text()) for path in folder.glob("*.json")}
-
-
-def evaluations(lab):
-    return {(r.method, r.split["trial"]): r for r in records(lab).values() if r.kind == "evaluation"}
+def families(lab, family):
+    return sum(record.family == family for record in lab.records().values())
 
 
 def counts(summary):
@@ -57,29 +51,27 @@ def test_a_finished_run(lab):
     assert summary.exit_code == 0
     assert summary.run_dir == lab.output / "lab/tiny/full"
     assert {p.name for p in summary.run_dir.iterdir()} == {
-        "cells",
         "run.json",
         "config.resolved.yaml",
         "provenance.json",
     }
-    assert not list((summary.run_dir / "cells").glob("*.lock"))
-    assert told(stream) == ["lab/tiny: 4 cells and 2 selections to compute"]
-    record = evaluations(lab)["strong", 1]
-    assert (record.experiment, record.profile, record.dataset, record.status) == (
-        "lab/tiny",
-        "full",
-        "simulated-rmtl",
-        "ok",
-    )
+    assert not list((lab.output / "cells").glob("*.lock"))
+    assert told(stream) == ["lab/tiny: 4 of 4 cells to compute, after 4 folds of searches"]
+    record = lab.results()["strong", 1]
+    assert (record.family, record.status, record.inputs["dataset"]["id"]) == ("fit", "ok", "simulated-rmtl")
     assert 0 <= record.metrics["auc"] <= 1
     assert len(record.per_task["auc"]) == 6
     assert {"n_tasks": 6, "n_train": 30, "n_test": 30}.items() <= record.counts.items()
     assert record.params["alpha"] == record.selection["chosen"]["alpha"]
-    assert records(lab)[record.selection["key"]].selection["chosen"] == record.selection["chosen"]
+    folds = [lab.records()[key] for key in record.inputs["search"]["keys"]]
+    assert record.selection["scores"] == [
+        list(pair) for pair in zip(*(f.selection["scores"] for f in folds), strict=True)
+    ]
+    assert record.seconds["search"] == sum(fold.seconds["total"] for fold in folds)
     assert record.solver == {"converged": True, "n_iter": 1, "objective": 2.0}
     assert record.seconds["fit"] in record.seconds["fit_all"]
     assert record.environment["threads"] == 1
-    assert evaluations(lab)["weak", 0].selection == {}
+    assert lab.results()["weak", 0].selection == {}
 
 
 def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
@@ -87,7 +79,7 @@ def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
     summary = run(lab.plan(lab.tiny + FAILING), progress=Plain(stream))
     assert counts(summary) == (6, 6, 0, 0)
     assert summary.exit_code == 1
-    rows = evaluations(lab)
+    rows = lab.results(lab.tiny + FAILING)
     assert {name: rows[name, 0].status for name in ("strong", "broken", "diverging", "lazy", "bad grid")} == {
         "strong": "ok",
         "broken": "failed",
@@ -101,7 +93,7 @@ def test_item_1_failures_are_rows_and_the_other_cells_finish(lab):
     assert rows["lazy", 0].solver["message"] == "stopped early"
     assert rows["bad grid", 0].error.startswith("selection: no candidate has a score: fold 0: ValueError: alpha must")
     assert [(f.name, f.status) for f in summary.failures[:1]] == [("simulated-rmtl/broken/trial 0", "failed")]
-    assert (summary.run_dir / summary.failures[0].file).exists()
+    assert (lab.output / summary.failures[0].file).exists()
 
 
 def test_an_edit_of_a_solver_reruns_its_cells_and_is_named(lab):
@@ -123,7 +115,7 @@ def test_a_failure_is_retried_under_the_same_key(lab):
 
 def test_item_2_a_finished_target_starts_no_solver(lab):
     lab.run()
-    code = RUN + "    assert not {'sklearn', 'lab', 'mtlrun.experiments.evaluate', 'joblib'} & set(sys.modules)\n"
+    code = RUN + "    assert not {'sklearn', 'lab', 'mtlrun.runs.fit', 'joblib'} & set(sys.modules)\n"
     process = lab.python(code, "1")
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -139,10 +131,11 @@ def test_an_up_to_date_run_leaves_all_files_alone(lab):
 
 def test_force_computes_again(lab):
     lab.run()
-    before = {key: record.seconds for key, record in records(lab).items()}
+    before = {key: record.seconds for key, record in lab.records().items()}
     assert counts(lab.run(force=True, only=["method=strong"])) == (2, 0, 0, 0)
-    changed = {key for key, record in records(lab).items() if record.seconds != before[key]}
-    assert changed == {c.key for c in lab.plan(only=["method=strong"]).wanted} | {c.key for c in lab.plan().selections}
+    changed = {key for key, record in lab.records().items() if record.seconds != before[key]}
+    cells = [row.cell for row in lab.plan(only=["method=strong"]).wanted]
+    assert changed == {cell.key for cell in cells} | {fold.key for cell in cells for fold in cell.folds}
 
 
 SLOW = '  - {label: slow, estimator: "lab.models:Ridge", params: {slow: 0.2}}\n'
@@ -159,17 +152,17 @@ def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
     text = lab.tiny.replace("trials: 2", "trials: 5") + SLOW
     lab.write(text)
     process = lab.python(RUN, "1")
-    cells = lab.output / "lab/tiny/full/cells"
+    cells = lab.output / "cells"
     names = lambda pattern: {path.stem for path in cells.glob(pattern)}  # noqa: E731
     wait_for(lambda: names("*.lock") - names("*.json") and len(names("*.json")) >= 8)
     process.kill()
     process.communicate()
-    finished = records(lab)  # every file can be read
-    assert 8 <= len(finished) < 20
+    finished = lab.records()  # every file can be read
+    assert 8 <= len(finished) < 25
     before = {key: (cells / f"{key}.json").read_text() for key in finished}
     stream = io.StringIO()
     summary = run(lab.plan(text), progress=Plain(stream))
-    done = sum(r.kind == "evaluation" for r in finished.values())
+    done = sum(record.family == "fit" for record in finished.values())
     assert counts(summary) == (15 - done, 0, done, 0)
     assert {key: (cells / f"{key}.json").read_text() for key in finished} == before
     assert not list(cells.glob("*.lock"))
@@ -190,43 +183,43 @@ def test_item_4_two_processes_compute_no_cell_twice(lab):
     totals = [out.splitlines()[-1].split() for out, _ in outputs]
     assert sum(int(t[1]) for t in totals) == 8
     assert all(int(t[1]) + int(t[3]) == 8 for t in totals)
-    assert len(records(lab)) == 12
+    assert (families(lab, "fit"), families(lab, "fold")) == (8, 8)
 
 
-def test_item_6_profiles_and_signs_do_not_mix(lab):
-    text = lab.tiny + "profiles: {smoke: {}}\n"
+def test_item_6_profiles_share_what_is_the_same_and_nothing_else(lab):
+    text = lab.tiny + "profiles: {smoke: {methods: [{label: weak, params: {alpha: 5}}]}}\n"
     made = load_experiment(lab.write(text), profile="smoke")
     run(plan(made, output=lab.output))
-    assert counts(lab.run(text, load={"profile": "full"})) == (4, 0, 0, 0)
-    assert len(records(lab, "lab/tiny/smoke")) == 6
+    assert counts(lab.run(text, load={"profile": "full"})) == (2, 0, 2, 0)
+    assert (families(lab, "fit"), families(lab, "fold")) == (6, 4)
 
 
 def test_item_14_ctrl_c_keeps_what_is_finished(lab, monkeypatch):
     class Impatient(Plain):
         def cell(self, name, status, seconds, note):
             super().cell(name, status, seconds, note)
-            if self.done == 4:
+            if self.done == 6:
                 raise KeyboardInterrupt
 
     summary = run(lab.plan(), progress=Impatient(io.StringIO()))
     assert summary.interrupted
     assert summary.exit_code == 130
     assert counts(summary) == (2, 0, 0, 2)
-    assert not list((summary.run_dir / "cells").glob("*.lock"))
-    assert json.loads((summary.run_dir / "provenance.json").read_text())["runs"][0]["n_computed"] == 4
+    assert not list((lab.output / "cells").glob("*.lock"))
+    assert json.loads((summary.run_dir / "provenance.json").read_text())["runs"][0]["n_computed"] == 6
     assert counts(lab.run()) == (2, 0, 2, 0)
 
 
 def test_item_14_a_signal_in_the_middle_of_a_fit(lab):
     lab.write(lab.tiny.replace("[0.1, 10]}", "[0.1, 10], slow: [0.4]}").replace("trials: 2", "trials: 5"))
     process = lab.python(RUN, "2")
-    cells = lab.output / "lab/tiny/full/cells"
+    cells = lab.output / "cells"
     wait_for(lambda: len(list(cells.glob("*.json"))) >= 1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=240)
     assert out.splitlines()[-1].split()[-1] == "130", (out, err)
     assert "Traceback" not in err
-    assert records(lab)
+    assert lab.records()
     assert not list(cells.glob("*.lock"))
 
 
@@ -234,23 +227,21 @@ def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
     run(lab.plan(text), jobs=2, progress=Plain(stream))
-    assert (
-        told(stream)[1] == "timed cells run one after the other whatever --jobs says: only selections run in parallel"
-    )
-    for record in evaluations(lab).values():
+    assert told(stream)[1] == "timed cells run one after the other whatever --jobs says: only searches run in parallel"
+    for record in lab.results(text).values():
         assert record.environment["serial"] is True
         assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)
         assert len(record.seconds["fit_all"]) == 3
         assert record.seconds["fit"] == sorted(record.seconds["fit_all"])[1]
     runs = json.loads((lab.output / "lab/tiny/full/provenance.json").read_text())["runs"]
-    assert (runs[0]["jobs"], runs[0]["threads"], runs[0]["n_computed"]) == (2, 1, 6)
+    assert (runs[0]["jobs"], runs[0]["threads"], runs[0]["n_computed"]) == (2, 1, 8)
     assert runs[0]["blas"]
 
 
 def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
-    from mtlrun.experiments import timing
+    from mtlrun.runs import fit
 
-    monkeypatch.setattr(timing, "_warm", set())
+    monkeypatch.setattr(fit, "_warm", set())
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
     noisy = '  - {label: noisy, estimator: "lab.models:Noisy"}\ntiming: {repeats: 2}\n'
@@ -263,11 +254,11 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
 def test_numbers_do_not_depend_on_jobs(lab):
     text = lab.tiny.replace("[0.1, 10]", "[0.1, 1, 10]") + '  - {label: noisy, estimator: "lab.models:Noisy"}\n'
     lab.run(text, jobs=1)
-    one = {k: (r.metrics, r.per_task, r.selection.get("candidates"), r.params) for k, r in records(lab).items()}
-    for path in (lab.output / "lab/tiny/full/cells").glob("*.json"):
+    one = {k: (r.metrics, r.per_task, r.selection.get("scores"), r.params) for k, r in lab.records().items()}
+    for path in (lab.output / "cells").glob("*.json"):
         path.unlink()
     lab.run(text, jobs=2)
-    two = {k: (r.metrics, r.per_task, r.selection.get("candidates"), r.params) for k, r in records(lab).items()}
+    two = {k: (r.metrics, r.per_task, r.selection.get("scores"), r.params) for k, r in lab.records().items()}
     assert one == two
 
 
@@ -279,7 +270,7 @@ def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
     summary = lab.run(text)
     assert counts(summary) == (2, 1, 0, 0)
     assert [(f.name, f.status) for f in summary.failures] == [("simulated-rmtl/endless/trial 0", "timeout")]
-    assert evaluations(lab)["endless", 0].error == "stopped after 2 s (limits.seconds: 2)"
+    assert lab.results(text)["endless", 0].error == "stopped after 2 s (limits.seconds: 2)"
 
 
 def test_fail_fast_stops_and_leaves_the_rest(lab):
@@ -287,7 +278,7 @@ def test_fail_fast_stops_and_leaves_the_rest(lab):
     summary = lab.run(text, fail_fast=True)
     assert summary.n_failed == 1
     assert summary.n_left == 5
-    assert not list((summary.run_dir / "cells").glob("*.lock"))
+    assert not list((lab.output / "cells").glob("*.lock"))
     assert counts(lab.run(text)) == (4, 2, 0, 0)
 
 
@@ -297,7 +288,7 @@ def test_fail_fast_at_a_failed_search_is_a_failure(lab):
     assert counts(summary) == (0, 1, 0, 5)
     assert summary.exit_code == 1
     assert summary.failures[0].error.startswith("selection: no candidate has a score")
-    assert not list((summary.run_dir / "cells").glob("*.lock"))
+    assert not list((lab.output / "cells").glob("*.lock"))
 
 
 def test_block_methods_report_their_blocks(lab):
@@ -306,18 +297,19 @@ def test_block_methods_report_their_blocks(lab):
         + '  - {label: blocks, estimator: "lab.models:Blocks", params: {base: {estimator: "lab.models:Ridge"}}}\n'
     )
     lab.run(text, only=["method=blocks"])
-    record = evaluations(lab)["blocks", 0]
+    record = lab.results(text)["blocks", 0]
     assert (record.seconds["blocks_sum"], record.seconds["blocks_max"]) == (0.75, 0.5)
     assert record.params["base"]["estimator"] == "lab.models:Ridge"
 
 
 def test_a_damaged_cell_file_is_computed_again(lab):
-    folder = lab.run().run_dir
-    cell = lab.plan().evaluations[0]
-    (folder / "cells" / f"{cell.key}.json").write_text('{"key": ')
+    lab.run()
+    key = lab.plan().rows[0].cell.key
+    file = lab.output / "cells" / f"{key}.json"
+    file.write_text(file.read_text().replace('"auc":0.', '"auc":1.'))
     made = lab.plan()
-    assert made.evaluations[0].state == "damaged"
-    assert made.evaluations[0].reason.startswith(f"cells/{cell.key}.json is damaged: Expecting value")
+    state = survey(made)[0]
+    assert (state.name, state.reason.startswith(f"cells/{key}.json is damaged")) == ("damaged", True)
     assert counts(run(made)) == (1, 0, 3, 0)
 
 
@@ -334,4 +326,4 @@ def test_ragged_data_need_estimators_that_know_tasks(lab):
     summary = lab.run(text)
     assert counts(summary) == (2, 2, 0, 0)
     assert "task_id" in summary.failures[0].error
-    assert evaluations(lab)["weak", 0].counts["n_tasks"] == 2
+    assert lab.results(text)["weak", 0].counts["n_tasks"] == 2

@@ -1,5 +1,6 @@
 """Disks, permissions, clocks and other processes: nothing finished is lost, nothing wrong is believed."""
 
+import errno
 import io
 import json
 import os
@@ -10,15 +11,17 @@ import threading
 import time
 
 import pytest
+from mtlrun.experiments.work import new_record
+from typer.testing import CliRunner
 
+from mtlrun.cli.app import app
 from mtlrun.core.records import FAILED, CellRecord, write_atomic
-from mtlrun.runs.run import run
 from mtlrun.experiments.locks import Locks, Owner
 from mtlrun.experiments.machine import TimingLock
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
+from mtlrun.runs.run import run
 from mtlrun.runs.store import Store
-from mtlrun.experiments.work import new_record
 
 RUN = "lab/tiny/full"
 
@@ -326,3 +329,29 @@ def test_a_link_in_the_place_of_the_timing_lock_is_not_followed(tmp_path, monkey
     TimingLock(lines.append).acquire()
     assert not (tmp_path / "precious").exists()
     assert len(lines) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="flock is of POSIX systems")
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_flock_is_named_at_the_start_and_works(lab, monkeypatch, number):
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    lab.write(lab.tiny + "timing: {repeats: 1}\n")
+    cells = lab.output / RUN / "cells"
+    monkeypatch.chdir(lab.root)
+    first = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(lab.output)])
+    assert first.exit_code == 0, first.stderr
+    lines = first.stderr.splitlines()
+    (told,) = [i for i, line in enumerate(lines) if os.strerror(number) in line and "--output" in line]
+    mount = next(str(place) for place in lab.root.resolve().parents if place.is_mount())
+    assert f" at {mount}: " in lines[told]
+    assert told < next(i for i, line in enumerate(lines) if "simulated-rmtl" in line and " ok" in line)
+    assert not list(cells.glob("*.lock"))
+    mine, other = Locks(cells), Locks(cells)
+    assert mine.acquire("a")[0]
+    assert not other.acquire("a")[0]
+    mine.release("a")

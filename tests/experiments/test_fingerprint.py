@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mtlrun.experiments.fingerprint import NOT_NUMERICAL, code_fingerprint, reachable
 
 import mtlrun
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.experiments.fingerprint import NOT_NUMERICAL, code_fingerprint, reachable
 from mtlrun.experiments.methods import class_paths, resolved
 from mtlrun.experiments.sources import parse
 

@@ -43,6 +43,10 @@ def test_reasons_name_the_file_the_data_and_the_value():
     assert explain(OLD, OLD) == ""
     assert explain(OLD, {**OLD, "code": {"m/a.py": "2", "m/b.py": "1"}}) == "code changed (m/a.py)"
     assert explain(OLD, {**OLD, "dataset": {**OLD["dataset"], "fingerprint": "2"}}) == "data changed"
-    changed = {**OLD, "method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}, "search": {"keys": ["s2"]}}
+    changed = {
+        **OLD,
+        "method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}},
+        "search": {"keys": ["s2"]},
+    }
     assert explain(OLD, changed) == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"
     assert explain(OLD, {**changed, "fold": 2, "features": {"kind": "table"}}, limit=2).endswith("; 2 more")

@@ -12,9 +12,9 @@ from mtlrun.data.load import load_dataset
 from mtlrun.experiments.measures.lookup import measure_parameters, measure_path
 from mtlrun.experiments.measures.registry import MEASURES
 from mtlrun.experiments.measures.statistics import data_set_statistics
+from mtlrun.report.build import build_report
 from mtlrun.runs.plan import plan
 from mtlrun.runs.store import Store
-from mtlrun.report.build import build_report
 
 TRACE = """\
 schema: 1

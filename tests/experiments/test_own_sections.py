@@ -6,9 +6,9 @@ import pytest
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.load import load_dataset
 from mtlrun.experiments.featuresteps import cell_part
-from mtlrun.runs.store import Store
 from mtlrun.experiments.trial import split_three
 from mtlrun.report.build import build_report
+from mtlrun.runs.store import Store
 
 
 def with_datasets(lab, entries, split="split: {kind: random, train: 0.5, trials: 2}"):

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
 from mtlrun.runs.plan import plan, rerun_reasons, survey
-from mtlrun.runs.run import todo
+from mtlrun.runs.run import run, todo
 
 SHARED = """\
   - label: same search

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.selection import candidates, combine, fit_fold, search_part
 from mtlrun.evaluation import Part
+from mtlrun.experiments.selection import candidates, combine, fit_fold, search_part
 
 
 def inputs_of(lab, method, grid, **search):

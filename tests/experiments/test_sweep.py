@@ -5,11 +5,11 @@ import json
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import write_report
+from mtlrun.runs.plan import plan
+from mtlrun.runs.run import run
 
 SWEEPS = ["fig2", "sensitivity-lambda", "sensitivity-t", "simulated-features", "simulated-tasks"]
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
 from mtlrun.runs.plan import plan
+from mtlrun.runs.run import run
 
 LABELS = [
     "One Norm",

@@ -3,10 +3,10 @@
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.runs.run import run
 from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan
 from mtlrun.report.build import build_report
+from mtlrun.runs.plan import plan
+from mtlrun.runs.run import run
 
 
 @pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "real", "full"])

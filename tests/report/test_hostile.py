@@ -7,11 +7,11 @@ import pytest
 from mtlrun.core.errors import DataError
 from mtlrun.report.build import build_report
 from mtlrun.report.html import html_report
-from mtlrun.runs.merge import merge
 from mtlrun.report.overview import read_overview
 from mtlrun.report.site import write_overview, write_page
 from mtlrun.report.text import Column, Grid, csv_grid
 from mtlrun.report.writers import FORMATS, render, write_report
+from mtlrun.runs.merge import merge
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",

@@ -13,8 +13,8 @@ from mtlrun.cli.app import app
 from mtlrun.core.errors import DataError
 from mtlrun.core.records import CellRecord
 from mtlrun.report.build import build_report
-from mtlrun.runs.merge import Merged, merge
 from mtlrun.report.writers import FILES
+from mtlrun.runs.merge import Merged, merge
 
 DC = "LADM-DC-RMTL-10%"
 

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from mtlrun.core import memory
 from mtlrun.core.certificates import primal_value, relative_gap
+from mtlrun.core.errors import MemoryLimitError
 from mtlrun.core.losses import SquaredLoss
 from mtlrun.core.penalties import SquaredTraceNorm
 from mtlrun.core.taskdata import TaskData
@@ -143,12 +145,13 @@ def test_a_warm_start_at_the_solution_needs_no_iteration():
     assert solve_gradient(system, start=W, tol=1e-10).n_iter == 0
 
 
-def test_the_closed_form_is_refused_with_its_memory():
+def test_the_closed_form_is_refused_with_its_memory(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 20e9)
     assert closed_form_bytes(1000, 1000) == 8 * 10**12
     big = CoupledSystem(np.eye(300), np.zeros((300, 200)), np.eye(300), np.eye(200), 1.0, 1.0)
-    with pytest.raises(ValueError, match=r"28\.8 GB for 300 features and 200 tasks.*w_solver='auto'"):
+    with pytest.raises(MemoryLimitError, match=r"300 features and 200 tasks needs 28\.8 GB[^\0]*w_solver='auto'"):
         solve_closed(big)
-    with pytest.raises(ValueError, match="GB allowed"):
+    with pytest.raises(ValueError, match="that are allowed"):
         solve_closed(make_system("ragged"), max_bytes=100)
 
 
@@ -289,7 +292,7 @@ def test_without_prior_it_is_ridge(layout):
     W = solve_fetr(data, 0.8, 1e-10, fit_intercept=True, tol=1e-13).W
     for t in range(data.n_tasks):
         X, y, _ = data.task(t)
-        ridge, _ = solve_ridge(TaskData.from_matrix(X, y[:, None]), 0.8)
+        ridge, *_ = solve_ridge(TaskData.from_matrix(X, y[:, None]), 0.8)
         assert_allclose(W[:, t], ridge[:, 0], atol=1e-6)
 
 
@@ -327,8 +330,9 @@ def test_strengths_must_be_positive(name, value):
 
 
 def test_gram_matrices_that_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr("mtlrun.solvers.fetr.MAX_GRAM_BYTES", 100)
-    with pytest.raises(ValueError, match=r"Gram matrices of 4 design\(s\) with 5 features need 8e-07 GB"):
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 100)
+    with pytest.raises(MemoryLimitError, match=r"5 features for 4 design\(s\)"):
         solve_fetr(make_data("ragged"), 1.0, 1.0)
 
 

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from mtlrun.core import memory
+from mtlrun.core.errors import MemoryLimitError
 from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers import rotation as module
 from mtlrun.solvers.rotation import SharedRotation, TaskRotation, prepare
 
 SHARED = ["shared", "wide", "sparse", "weighted"]
@@ -158,7 +159,8 @@ def test_retarget_refuses_other_designs(small):
 
 
 def test_too_many_bytes_are_refused_with_the_remedy(small, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_BYTES", 100)
-    with pytest.raises(ValueError, match="use solve_fista"):
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
+    with pytest.raises(MemoryLimitError, match="solve_fista"):
         prepare(small.make("ragged"))
     assert prepare(small.make("shared")).rank == 4

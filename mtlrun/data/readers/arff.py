@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import DataError, shorten
+from mtlrun.core.errors import DataError, counted, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
@@ -314,7 +314,7 @@ class _RowParser:
     def _dense_row(self, number: int, text: str) -> list[float]:
         fields = list(_fields(text, self.file, number, 1))
         if len(fields) != self.width:
-            raise _wrong(self.file, number, 1, f"the row has {len(fields)} values, expected {self.width}")
+            raise _wrong(self.file, number, 1, f"the row has {counted(len(fields), 'value')}, expected {self.width}")
         return [self._value(a, v, number, c) for a, (v, c) in zip(self.attributes, fields, strict=True)]
 
     def _sparse_row(self, number: int, body: str, offset: int) -> dict[int, float]:
@@ -328,7 +328,7 @@ class _RowParser:
                 )
             column = whole(match[1])
             if column >= self.width or column in entries:
-                why = f"there are {self.width} columns" if column >= self.width else "it is given twice"
+                why = f"there are {counted(self.width, 'column')}" if column >= self.width else "it is given twice"
                 raise _wrong(self.file, number, offset + match.start(1), f"column {shorten(match[1], _SHOWN)}: {why}")
             value = _unquote(match[2])[0]
             entries[column] = self._value(self.attributes[column], value, number, offset + match.start(2))

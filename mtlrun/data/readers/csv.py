@@ -11,7 +11,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.errors import DataError, shorten
+from mtlrun.core.errors import DataError, counted, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
@@ -247,7 +247,7 @@ def unequal_rows(content: str, name: str, delimiter: str, columns: Sequence[str]
         if line <= start or not any(cell.strip() for cell in cells) or len(cells) == len(columns):
             continue
         raise DataError(
-            f"{name}:{line}: {len(cells)} cells where the header names {len(columns)} columns",
+            f"{name}:{line}: {counted(len(cells), 'cell')} where the header names {counted(len(columns), 'column')}",
             "Every row needs the same number of cells; quote cells that contain the separator.",
         )
 
@@ -363,7 +363,7 @@ def _explain(
         if len(cells) != len(columns):
             raise DataError(
                 f"{name}:{number}:{_position(line, delimiter, min(len(cells), len(columns)))}: "
-                f"{len(cells)} cells where the other rows have {len(columns)}",
+                f"{counted(len(cells), 'cell')} where the other rows have {len(columns)}",
                 "Every row needs the same number of cells; quote cells that contain the separator.",
             )
         for k, (column, cell) in enumerate(zip(columns, cells, strict=True)):

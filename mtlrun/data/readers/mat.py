@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from mtlrun.core.errors import DataError
+from mtlrun.core.errors import DataError, counted
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
@@ -145,10 +145,10 @@ def read(
 def check_sizes(tasks: list[np.ndarray], targets: list[np.ndarray], name: str, X: str, Y: str) -> list[int]:
     """Return the rows of every task; raises DataError where features and targets differ in number."""
     if len(tasks) != len(targets):
-        raise DataError(f"{name}: {len(tasks)} cells in {X}, {len(targets)} in {Y}")
+        raise DataError(f"{name}: {counted(len(tasks), 'cell')} in {X}, {len(targets)} in {Y}")
     for t, (a, b) in enumerate(zip(tasks, targets, strict=True), start=1):
         if len(a) != len(b):
-            raise DataError(f"{name}: task {t} has {len(a)} rows in {X}, {len(b)} in {Y}")
+            raise DataError(f"{name}: task {t} has {counted(len(a), 'row')} in {X}, {len(b)} in {Y}")
         if len(a) == 0:
             raise DataError(f"{name}: task {t} has no rows")
     return [len(a) for a in tasks]

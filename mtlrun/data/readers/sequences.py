@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from mtlrun.core.errors import DataError, UnknownNameError
+from mtlrun.core.errors import DataError, UnknownNameError, counted
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
@@ -109,7 +109,8 @@ def _rows(stream: IO[bytes], name: str, wanted: list[str], delimiter: str) -> It
             places = [header.index(column) for column in wanted]
             continue
         if len(cells) != len(header):
-            raise DataError(f"{name}:{number}: {len(cells)} cells where the header names {len(header)} columns")
+            there, named = counted(len(cells), "cell"), counted(len(header), "column")
+            raise DataError(f"{name}:{number}: {there} where the header names {named}")
         found = True
         yield number, line, [cells[place] for place in places]
     if not found:

@@ -1,0 +1,77 @@
+"""Modules of the current folder: those that are named are found, all others are left alone."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+#: Packages that others import where they are installed.
+OPTIONAL = ("pyarrow", "polars", "numexpr", "bottleneck", "cupy", "jax", "xarray", "tables", "lxml", "torch", "dask")
+MINE = """
+import helpers
+from sklearn.linear_model import Ridge
+
+
+class Mine(Ridge):
+    alpha_of_mine = helpers.ALPHA
+"""
+COMPARE = ("compare", "grades.csv", "--target", "grade", "--task-column", "school", "--splits", "1", "-q")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a table, and files called like packages, each of which leaves a mark when it is run."""
+    rng = np.random.default_rng(0)
+    hours = rng.normal(size=60)
+    frame = pd.DataFrame({"school": np.arange(60) % 3, "hours": hours, "grade": hours + rng.normal(size=60)})
+    frame.to_csv(tmp_path / "grades.csv", index=False)
+    for name in OPTIONAL:
+        (tmp_path / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\n")
+    return tmp_path
+
+
+@pytest.fixture(params=["module", "script"])
+def command(request, folder, environment):
+    """Run ``python -m mtlrun``, or the script that the installation makes, in that folder."""
+    script = Path(sys.executable).with_name("mtlrun")
+    if request.param == "script" and not shutil.which(str(script)):
+        pytest.skip("the script mtlrun is not installed beside this Python")
+    start = [sys.executable, "-m", "mtlrun"] if request.param == "module" else [str(script)]
+
+    def run(*words):
+        done = subprocess.run(
+            [*start, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def marks(folder):
+    return sorted(path.name for path in folder.glob("ran-*"))
+
+
+def test_files_called_like_optional_packages_are_not_run(command, folder, write_experiment):
+    command(*COMPARE, "--methods", "JointFeatureMTL")
+    assert marks(folder) == []
+    write_experiment()
+    command("reproduce", "table.yaml", "-q")
+    command("report", "table.yaml", "--format", "html")
+    assert marks(folder) == []
+
+
+def test_a_class_that_is_named_is_found_and_trusted_at_prediction(command, folder):
+    (folder / "mine.py").write_text(MINE)
+    (folder / "helpers.py").write_text("ALPHA = 1.0\n")
+    (folder / "train.yaml").write_text(
+        "schema: 1\nkind: train\nid: train/own\ndataset: {id: simulated-rmtl, n: 60, d: 5, m: 3}\n"
+        "method: mine:Mine\nsplit: {kind: random, train: 0.5}\nmetrics: [auc]\n"
+    )
+    command("train", "train.yaml", "-q")
+    command("predict", "results/runs/train/own", "simulated-rmtl", "--trust", "mine.Mine", "-q")
+    assert marks(folder) == []

@@ -1,0 +1,124 @@
+"""Reports are made from cells alone, and the commands that are printed run as they are printed."""
+
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+CARD = """\
+schema: 1
+id: plants
+title: Plants
+task_type: regression
+design: ragged
+reader: {name: csv, options: {target: height, task: garden}}
+folder: plants
+files: [{name: plants.csv, sha256: unknown}]
+licence: CC0
+citation: none
+"""
+EXPERIMENT = """\
+schema: 1
+id: made/own
+title: On data of one's own
+datasets: [plants]
+split: {kind: random, train: 0.5, trials: 1}
+metrics: [mse]
+selection: {folds: 2}
+methods:
+  - {label: "Ridge, [searched]", estimator: IndependentRidge, grid: {alpha: [0.1, 1.0]}}
+  - {label: Pooled, estimator: PooledRidge}
+profiles:
+  quick: {}
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A data set in a folder with a blank in its name, and an experiment on it."""
+    data = tmp_path / "my data"
+    for name in ("cards", "plants"):
+        (data / name).mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sun": rng.normal(size=60), "garden": np.repeat(list("abc"), 20)})
+    frame["height"] = frame.sun + 0.1 * rng.normal(size=60)
+    frame.to_csv(data / "plants/plants.csv", index=False)
+    (data / "cards/plants.yaml").write_text(CARD)
+    (tmp_path / "mine.yaml").write_text(EXPERIMENT)
+    return data
+
+
+def printed(mtlrun, line):
+    words = shlex.split(line)
+    assert words[0] == "mtlrun"
+    return mtlrun(*words[1:])
+
+
+def test_report_and_plot_of_own_data_need_no_data(mtlrun, own, tmp_path):
+    assert mtlrun("reproduce", "mine.yaml", "--data-dir", str(own)).exit_code == 0
+    shutil.rmtree(own)
+    for form in ("md", "csv", "json", "html"):
+        result = mtlrun("report", "mine.yaml", "--format", form)
+        assert result.exit_code == 0, result.output
+    assert mtlrun("report", "mine.yaml", "--profile", "quick").exit_code == 0
+    result = mtlrun("plot", "mine.yaml", "--kind", "path", "--out", "path.svg")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "path.svg").is_file()
+
+
+def test_report_of_an_unknown_profile_names_those_there_are(mtlrun, own):
+    result = mtlrun("report", "mine.yaml", "--profile", "quik")
+    assert result.exit_code == 2
+    assert "quick" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["schema: 1\n", "id: ../../else\n", "id: [1]\n", "- 1\n"])
+def test_report_of_a_file_that_names_no_run(mtlrun, tmp_path, text):
+    (tmp_path / "bad.yaml").write_text(text)
+    result = mtlrun("report", "bad.yaml")
+    assert result.exit_code == 2
+    assert "bad.yaml" in result.stderr
+
+
+def test_how_to_rerun_runs_as_printed(mtlrun, own):
+    words = ("reproduce", "mine.yaml", "--data-dir", "my data", "--set", "split.train=0.6")
+    assert mtlrun(*words).exit_code == 0
+    page = mtlrun("report", "mine.yaml", "--format", "md").stdout
+    lines = re.findall(r"mtlrun reproduce [^`|\n]+", page.partition("How to rerun")[2])
+    assert len(lines) == 3  # all, and one per method
+    for line in lines:
+        result = printed(mtlrun, line.replace("\\", "").strip())
+        assert result.exit_code == 0, result.output
+        assert "cells up to date" in result.output
+
+
+def test_next_step_of_init_runs_as_printed(mtlrun, own):
+    made = mtlrun("init", "plants", "--data-dir", str(own), "--output", "my plants.yaml")
+    assert made.exit_code == 0, made.output
+    (line,) = [line for line in made.stdout.splitlines() if line.startswith("next: ")]
+    result = printed(mtlrun, line.removeprefix("next: "))
+    assert result.exit_code == 0, result.output
+
+
+def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
+    shutil.copy(own / "plants/plants.csv", "new.csv")
+    words = ("-t", "height", "--task-column", "garden", "--methods", "GraphMTL", "--splits", "1", "-o", "my runs")
+    made = mtlrun("compare", "new.csv", *words)
+    assert made.exit_code == 0, made.output
+    (line,) = [line for line in made.stdout.splitlines() if "new rows: " in line]
+    result = printed(mtlrun, line.partition("new rows: ")[2].replace("FILE", "new.csv"))
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("command", ["reproduce", "info"])
+def test_what_is_missing_is_added_as_printed(mtlrun, own, tmp_path, command):
+    file = own / "plants/plants.csv"
+    file.rename(tmp_path / "plants.csv")
+    words = ("data", "info", "plants") if command == "info" else ("reproduce", "mine.yaml")
+    result = mtlrun(*words, "--data-dir", str(own))
+    (line,) = re.findall(r"mtlrun data add [^\n]+", result.output)
+    assert printed(mtlrun, line.replace("FILE", "plants.csv").rstrip(".")).exit_code == 0
+    assert file.is_file()

@@ -1,0 +1,138 @@
+"""What estimators say of the memory they need, against what they take; what does not fit is refused."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from mtlrun.core import memory
+from mtlrun.core.errors import MemoryLimitError
+from mtlrun.core.taskdata import TaskData
+from mtlrun.estimators import (
+    MTFL,
+    MTRL,
+    GraphMTL,
+    GraphMTLClassifier,
+    GraphSVC,
+    IndependentLasso,
+    IndependentRidge,
+    JointFeatureMTL,
+    MultiTaskKernelSVC,
+    PooledRidge,
+    TraceNormMTL,
+)
+
+MODELS = [
+    GraphMTL(),
+    GraphMTL(solver="fista"),
+    GraphMTL(graph="chain", solver="admm"),
+    GraphMTLClassifier(solver="fista"),
+    GraphMTLClassifier(solver="admm"),
+    GraphSVC(),
+    MTFL(),
+    MTRL(),
+    MTRL(solver="fista"),
+    MultiTaskKernelSVC(max_iter=100),
+    IndependentRidge(),
+    IndependentLasso(),
+    PooledRidge(),
+    TraceNormMTL(),
+    JointFeatureMTL(solver="admm"),
+]
+#: The estimate may be so many times too large.
+FACTOR = 12
+
+
+def make(shape):
+    rng = np.random.default_rng(0)
+    if shape == "tall":
+        return rng.normal(size=(2000, 40)), rng.normal(size=(2000, 6)), None
+    if shape == "wide":
+        return rng.normal(size=(50, 2000)), rng.normal(size=(50, 6)), None
+    if shape == "labels":
+        return rng.normal(size=(60, 30)), rng.normal(size=(60, 150)), None
+    if shape == "ragged":
+        return rng.normal(size=(500, 50)), rng.normal(size=500), np.repeat(np.arange(10), 50)
+    n, d = 200, 2000
+    X = sp.csr_array((rng.random(5 * n), (np.repeat(np.arange(n), 5), rng.integers(d, size=5 * n))), shape=(n, d))
+    return X, rng.normal(size=(n, 4)), None
+
+
+def data_of(X, y, ids):
+    return TaskData.from_matrix(X, y) if ids is None else TaskData.from_stacked(X, y, ids)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("shape", ["tall", "wide", "labels", "ragged", "sparse"])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_estimate_bounds_what_a_fit_takes(model, shape):
+    X, y, ids = make(shape)
+    model = clone(model)
+    if "C" in model.get_params() or isinstance(model, GraphMTLClassifier):
+        y = np.where(y > 0, 1, -1)
+    if "max_iter" in model.get_params():
+        model.set_params(max_iter=5)
+    model.fit(X, y, task_id=ids)  # compiles, and imports
+    estimate = model._bytes(data_of(X, y, ids))
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y, task_id=ids)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= estimate <= FACTOR * peak
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_fits_that_would_not_fit_are_refused_before_they_begin(model, monkeypatch):
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1000.0)
+    X, y, ids = make("ragged")
+    model = clone(model)
+    with pytest.raises(MemoryLimitError, match="500 rows, 50 features and 10 tasks") as caught:
+        model.fit(X, np.where(y > 0, 1, -1), task_id=ids)
+    assert type(model).__name__ in caught.value.message
+    assert caught.value.remedy
+    assert not hasattr(model, "coef_")
+
+
+def wide_sparse(n=100_000):
+    rng = np.random.default_rng(0)
+    return sp.csr_array((rng.random(n), (np.arange(n), rng.integers(n, size=n))), shape=(n, n)), rng.normal(size=(n, 2))
+
+
+def test_features_by_features_is_made_only_on_demand(monkeypatch):
+    """On 1e5 features the covariance has 80 GB; the coefficients are learnt all the same."""
+    monkeypatch.setattr(memory, "free_bytes", lambda: 16e9)
+    X, Y = wide_sparse()
+    model = MTFL(100.0, max_iter=50).fit(X, Y)
+    assert model.gap_ <= 1e-4
+    with pytest.raises(MemoryLimitError, match="100000 features"):
+        _ = model.feature_covariance_
+    with pytest.raises(MemoryLimitError, match="100000 features"):
+        MTFL(100.0, variant="paper").fit(X, Y)
+
+
+def test_the_covariance_on_demand_is_the_root_of_the_moment():
+    X, Y, _ = make("labels")
+    model = MTRL(tol=1e-8).fit(X, Y[:, :6])
+    values, vectors = np.linalg.eigh(model.coef_ @ model.coef_.T)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    np.testing.assert_allclose(model.task_covariance_, root / np.trace(root), atol=1e-8)
+    assert not hasattr(MTRL(), "task_covariance_")
+    np.testing.assert_allclose(MTRL(lam2=1e9).fit(X, Y[:, :6]).task_covariance_, np.eye(6) / 6)
+
+
+@pytest.mark.parametrize("model", [IndependentLasso(1e-3), GraphSVC(), MultiTaskKernelSVC()], ids=str)
+def test_sparse_data_with_long_indices_are_taken(model):
+    """scikit-learn's solvers take 32 bits only."""
+    X, y, _ = make("sparse")
+    X = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    y = np.where(y[:, 0] > 0, 1, -1)
+    model.fit(X, y, task_id=np.arange(200) % 3)
+    assert np.isfinite(model.coef_).all()
