@@ -10,7 +10,7 @@ from pathlib import Path
 from mtlrun.core.errors import DataError, UserError
 from mtlrun.core.records import TEMPORARY, writer_of
 from mtlrun.experiments.locks import SUFFIX, Locks
-from mtlrun.experiments.models import FACTS
+from mtlrun.models import FACTS
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.folder import read_json
 from mtlrun.report.overview import COMPARE, run_folders

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
+import tempfile
 import time as clock
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from mtlrun.core.errors import ConfigError, DataError, counted, suggest
 from mtlrun.core.metrics import METRICS, get_metric
+from mtlrun.core.records import temporary, writing
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import load_dataset
 from mtlrun.data.readers.mulan import read_labels
-from mtlrun.data.roles import GROUP_SPLIT, TEST_SPLIT, TIME_SPLIT, Roles, make_dataset
+from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
-from mtlrun.experiments.compare_methods import (
-    MAX_TREE_ROWS,
-    TREES,
+from mtlrun.experiments.pool import Pool
+from mtlrun.experiments.spec import Experiment
+from mtlrun.experiments.trainspec import experiment_of
+from mtlrun.predictions import distinct
+from mtlrun.report.board import MULTITASK, Board, Entry
+from mtlrun.runs.candidates import (
     Candidate,
     calibrated,
     chosen_candidate,
@@ -31,13 +36,14 @@ from mtlrun.experiments.compare_methods import (
     named_candidates,
     with_unseen,
 )
-from mtlrun.experiments.compare_result import Comparison
-from mtlrun.experiments.compare_run import Plan, Protocol, check_parts, make_plan, run_plan
-from mtlrun.experiments.pool import Pool
-from mtlrun.experiments.predictions import distinct
-from mtlrun.experiments.training import Trained, fit_training
-from mtlrun.experiments.trainspec import training_of
-from mtlrun.report.board import MULTITASK, Board, Entry
+from mtlrun.runs.comparison import Comparison, Source, store_table
+from mtlrun.runs.plan import Plan, plan
+from mtlrun.runs.progress import Silent
+from mtlrun.runs.run import Runner
+from mtlrun.runs.store import Store
+from mtlrun.runs.tablefacts import facts_of, sizes_of
+from mtlrun.runs.train import Trained, fit_training
+from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
 
 #: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.
 MANY_SPLITS, SOME_SPLITS = 1_000_000, 5_000_000
@@ -86,6 +92,7 @@ def compare(
     test: Any = None,
     say: Callable[[str], None] = lambda _: None,
     finished: Callable[[Board], None] = lambda _: None,
+    output: str | Path | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare multi-task methods and baselines on a table.
@@ -106,6 +113,8 @@ def compare(
         Told what happens, one line at a time.
     finished : callable
         Given the leaderboard of all that is finished, after every fit: it can be kept if the rest is interrupted.
+    output : path, optional
+        Folder that keeps finished fits, in ``cells``: a comparison of the same table there computes only what is new.
     **options
         Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
         unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, calibrate``).
@@ -146,35 +155,135 @@ def compare(
         names = tuple(_label_names(Path(labels), table))
     if sum(bool(x) for x in (target, targets, labels)) > 1:
         raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
-    shared: dict[str, Any] = {"train": settings.train, "seed": settings.seed, "splits": settings.splits or 3}
-    roles = Roles(targets=names, task=task, **shared, **given)
-    dataset = _named(make_dataset(table, roles, more), table)
-    dataset.options = {"task": task or table.default_task}
+    source = Source(table, more, _roles(names, task, settings, given))
+    dataset = replace(
+        make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
+    )
     metric = _metric(settings.metric, dataset)
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for a regression.")
     protocol = Protocol(_split(dataset, settings), _n_splits(dataset, settings), settings.folds, metric, settings.seed)
-    check_parts(dataset, protocol, roles.unseen)
-    candidates = _candidates(settings, dataset, roles.unseen)
-    jobs = os.cpu_count() or 1 if settings.jobs == -1 else settings.jobs
-    facts = [*_facts(dataset, protocol, roles), *_tree_fact(dataset, candidates)]
+    check_parts(dataset, protocol, source.roles.unseen)
+    candidates = _candidates(settings, dataset, source.roles.unseen)
+    facts = facts_of(dataset, protocol, source.roles, candidates)
     for line in facts:
         say(line)
-    budget = None if settings.budget is None else settings.budget * 60
-    plan = make_plan(candidates, dataset, protocol, budget=budget, started=started, jobs=jobs, say=say)
-    deadline = None if budget is None else started + 0.9 * budget
+    with _bench(output, source, dataset, protocol, settings, say) as bench:
+        budget = None if settings.budget is None else settings.budget * 60
+        schedule = make_schedule(
+            candidates,
+            bench.dataset,
+            protocol,
+            budget=budget,
+            started=started,
+            jobs=bench.jobs,
+            done=bench.knows(candidates) if budget else lambda _: False,
+            say=say,
+        )
+        deadline = None if budget is None else started + 0.9 * budget
+        return _compared(bench, schedule, facts, deadline, finished)
+
+
+def _compared(
+    bench: _Bench,
+    schedule: Schedule,
+    facts: list[str],
+    deadline: float | None,
+    finished: Callable[[Board], None],
+) -> Comparison:
+    """Compute all fits, and from the best method the rest of the result."""
 
     def so_far(entries: list[Entry]) -> None:
         if any(entry.score is not None for entry in entries):
-            finished(_unfinished(dataset, protocol, entries, facts, plan))
+            finished(_unfinished(bench.dataset, bench.protocol, entries, facts, schedule))
 
-    entries = run_plan(plan, dataset, protocol, jobs=jobs, deadline=deadline, say=say, finished=so_far)
-    protocol = replace(protocol, n_splits=max((len(e.scores) for e in entries), default=0))
-    board = _board(dataset, protocol, entries, facts, plan.left_out)
-    final = _Final(
-        dataset, protocol, {c.label: c for c in plan.candidates}, budget=settings.budget is not None, say=say
+    made = bench.plan(
+        replace(bench.protocol, n_splits=schedule.n_splits).experiment(schedule.candidates, bench.dataset)
     )
-    return final.comparison(board, roles, table, more, settings.calibrate)
+    cells = {(row.method, row.trial): row.cell for row in made.rows}
+    waves = Waves(schedule, cells, bench.runner(made), bench.protocol, deadline, bench.say, so_far)
+    entries = waves.run()
+    protocol = replace(bench.protocol, n_splits=max((len(e.scores) for e in entries), default=0))
+    board = _board(bench.dataset, protocol, entries, facts, schedule.left_out)
+    keys = [
+        {"method": label, "trial": trial, "key": cell.key, "searched": schedule.shrunk.get(label, "all")}
+        for (label, trial), cell in cells.items()
+    ]
+    return _Final(bench, {c.label: c for c in schedule.candidates}).comparison(board, keys)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
+
+    source: Source
+    folder: Path
+    data: Path
+    dataset: Dataset
+    protocol: Protocol
+    settings: Settings
+    say: Callable[[str], None]
+
+    @property
+    def jobs(self) -> int:
+        return os.cpu_count() or 1 if self.settings.jobs == -1 else self.settings.jobs
+
+    def plan(self, experiment: Experiment) -> Plan:
+        """Return the cells of an experiment on the table; they have no run folder of their own."""
+        return replace(plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder)
+
+    def runner(self, made: Plan) -> Runner:
+        return Runner(made, made.store(), Pool(self.jobs), _Told(self.say), force=False, fail_fast=False)
+
+    def knows(self, candidates: list[Candidate]) -> Callable[[Candidate], bool]:
+        """Return a function that says whether the first split of a method, with the grid that it has, is computed."""
+        options = [
+            replace(option, label=f"{option.label} ({option.n_candidates}, {len(option.grid)})")
+            for candidate in candidates
+            for option in candidate.options()
+        ]
+        made = self.plan(replace(self.protocol, n_splits=1).experiment(options, self.dataset))
+        store = made.store()
+        keys = [(option, row.cell.key) for option, row in zip(options, made.rows, strict=True)]
+        found = [option for option, key in keys if (record := store.load(key)) is not None and record.done]
+        return lambda wanted: any(wanted.method == option.method for option in found)
+
+
+class _Told(Silent):
+    """Passes on what a runner says; the results of the fits are told by `Waves`."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def message(self, text: str) -> None:
+        """Pass on."""
+        self.say(text)
+
+
+@contextmanager
+def _bench(
+    output: str | Path | None,
+    source: Source,
+    dataset: Dataset,
+    protocol: Protocol,
+    settings: Settings,
+    say: Callable[[str], None],
+) -> Iterator[_Bench]:
+    """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
+    with ExitStack() as stack:
+        folder = Path(output) if output is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(writing(folder, "Make room, or choose another folder."))
+        folder.mkdir(parents=True, exist_ok=True)
+        data = Path(stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder))))
+        source = source.as_stored(dataset)
+        store_table(data, data, source, dataset)
+        stored = load_dataset(dataset.id, data_dir=data)
+        source.check(dataset, stored)
+        store = Store(folder, folder)
+        store.tidy()
+        for name in store.locks.names():
+            store.locks.drop_dead(name)
+        yield _Bench(source, folder, data, stored, protocol, settings, say)
 
 
 def _settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
@@ -232,15 +341,14 @@ def short_name(file: str | Path) -> str:
     return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
 
 
-def _named(dataset: Dataset, table: Table) -> Dataset:
-    """Give the data set a name that no card of mtlrun has, and a fingerprint of its content."""
-    digest = hashlib.sha256()
-    X = [dataset.X.data, dataset.X.indices, dataset.X.indptr] if sparse.issparse(dataset.X) else [dataset.X]
-    for array in (*X, dataset.y, *([] if dataset.task_id is None else [dataset.task_id])):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return replace(
-        dataset, id=f"own-{short_name(table.name)}", title=Path(table.name).name, fingerprint=digest.hexdigest()
-    )
+def _roles(names: tuple[str, ...], task: str | None, settings: Settings, given: dict[str, Any]) -> Roles:
+    """Return the parts of the columns; how rows are split is one of them only where a column says it."""
+    shared: dict[str, Any] = {}
+    if given.get("group") or given.get("time"):
+        shared["train"] = settings.train
+    if given.get("group"):
+        shared |= {"seed": settings.seed, "splits": settings.splits or 3}
+    return Roles(targets=names, task=task, **shared, **given)
 
 
 def _metric(name: str | None, dataset: Dataset) -> str:
@@ -277,70 +385,6 @@ def _candidates(settings: Settings, dataset: Dataset, unseen: str) -> list[Candi
     return [with_unseen(candidate, unseen) for candidate in found]
 
 
-def _facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
-    """Return what is compared on what, in sentences."""
-    design = "one X for all tasks" if dataset.task_id is None else "rows belong to tasks"
-    sizes = _sizes(dataset)
-    found = [
-        f"{dataset.title}: {counted(dataset.n_samples, 'row')}, {counted(dataset.n_features, 'feature')}, "
-        f"{counted(dataset.n_tasks, 'task')} ({dataset.task_type}, {design}, {_range(sizes)} per task)",
-        *dataset.notes.splitlines(),
-    ]
-    missing = int(np.isnan(dataset.y).sum())
-    if missing:
-        found.append(f"{counted(missing, 'missing target')} masked: left out of fits and of scores")
-    found.append(_preprocessing(dataset))
-    if dataset.task_type == "regression":
-        found.append("targets are standardised inside every fit; scores and coefficients are in their own units")
-    if roles.weight:
-        found.append(f"rows are weighted by {roles.weight!r} in fits and in scores")
-    kinds = {
-        TEST_SPLIT: "one split: the rows of the test file are the test part",
-        GROUP_SPLIT: f"{counted(protocol.n_splits, 'random split')}, every {roles.group!r} on one side",
-        TIME_SPLIT: f"one split: the latest rows by {roles.time!r} are the test part",
-    }
-    part = f"{counted(protocol.n_splits, 'random split')}, {protocol.split.get('train', 0):.0%} of the rows"
-    by_task = " of every task" if dataset.task_id is not None else ""
-    found.append(kinds.get(protocol.split.get("name", ""), f"{part}{by_task} to train on"))
-    found.append(f"parameters are chosen by {protocol.folds}-fold cross-validation inside the training part")
-    if roles.unseen == "mean":
-        found.append("tasks without training rows are predicted by the mean of all tasks' models")
-    return found
-
-
-def _tree_fact(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
-    """Return what is done to trees on big tables, if any are compared."""
-    labels = [c.label for c in candidates if c.label in TREES]
-    if not labels or dataset.n_samples <= MAX_TREE_ROWS:
-        return []
-    text = f"{' and '.join(labels)}: with more than {MAX_TREE_ROWS:,} rows not tuned"
-    return [text + (f"; a tree of the forest sees {MAX_TREE_ROWS:,} rows" if TREES[-1] in labels else "")]
-
-
-def _preprocessing(dataset: Dataset) -> str:
-    if sparse.issparse(dataset.X):
-        return "features, learned on training rows only: divided by the largest absolute value (sparse, scikit-learn)"
-    words = f"{counted(len(dataset.categories), 'column')} of words one-hot ({', '.join(dataset.categories)})"
-    gaps = [n for n, bad in zip(dataset.features, np.isnan(dataset.X).any(axis=0), strict=True) if bad]
-    numeric = [name for name in gaps if name not in dataset.categories]
-    steps = [
-        f"gaps of {counted(len(numeric), 'column')} filled by the median and marked ({', '.join(numeric[:5])})"
-    ] * bool(numeric)
-    steps += ["numbers standardised"] + [words] * bool(dataset.categories)
-    return f"features, learned on training rows only by scikit-learn: {', '.join(steps)}"
-
-
-def _range(sizes: list[int]) -> str:
-    low, high = min(sizes), max(sizes)
-    return counted(high, "target") if low == high else f"{low} to {high} targets"
-
-
-def _sizes(dataset: Dataset) -> list[int]:
-    if dataset.task_id is not None:
-        return [int(n) for n in np.bincount(dataset.task_id, minlength=dataset.n_tasks)]
-    return [int(n) for n in (~np.isnan(dataset.y)).sum(axis=0)]
-
-
 def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], left_out: list[str]) -> Board:
     train, test = protocol.rows(dataset, 0)
     failed = [f"{e.label}: {e.errors[0]}" for e in entries if not e.scores and e.errors]
@@ -349,7 +393,7 @@ def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: li
         metric=protocol.metric,
         greater=get_metric(protocol.metric).greater_is_better,
         tasks=dataset.tasks,
-        sizes=_sizes(dataset),
+        sizes=sizes_of(dataset),
         entries=entries,
         n_splits=protocol.n_splits,
         test_over_train=len(test) / len(train),
@@ -361,12 +405,14 @@ def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: li
     return board
 
 
-def _unfinished(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], plan: Plan) -> Board:
+def _unfinished(
+    dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], schedule: Schedule
+) -> Board:
     """Return the leaderboard of what is done so far."""
     done = sum(len(e.scores) + len(e.errors) for e in entries)
-    note = f"unfinished: {done} of up to {len(entries) * plan.n_splits} fits are done"
+    note = f"unfinished: {done} of up to {len(entries) * schedule.n_splits} fits are done"
     protocol = replace(protocol, n_splits=max(len(e.scores) for e in entries))
-    board = _board(dataset, protocol, entries, facts, [*plan.left_out, note])
+    board = _board(dataset, protocol, entries, facts, [*schedule.left_out, note])
     return replace(board, title=f"Unfinished: {board.title}")
 
 
@@ -374,43 +420,33 @@ def _unfinished(dataset: Dataset, protocol: Protocol, entries: list[Entry], fact
 class _Final:
     """Fits what is kept: the best method, and the best linear one for its coefficients."""
 
-    dataset: Dataset
-    protocol: Protocol
+    bench: _Bench
     candidates: dict[str, Candidate]
-    budget: bool
-    say: Callable[[str], None]
 
-    def comparison(self, board: Board, roles: Roles, table: Table, more: Table | None, calibrate: bool) -> Comparison:
+    def comparison(self, board: Board, keys: list[dict[str, Any]]) -> Comparison:
         """Return the result."""
-        best = board.ranked()[0]
-        self.say(f"fitting the best method, {best.label}, on all rows")
-        trained = self._trained(best)
-        if calibrate:
-            trained = self._calibrated(best, trained)
+        bench, best = self.bench, board.ranked()[0]
+        bench.say(f"fitting the best method, {best.label}, on all rows")
+        trained = self._fit(self.candidates[best.label])
+        if bench.settings.calibrate:
+            chosen = trained.result["selection"].get("chosen") or {}
+            trained = self._fit(calibrated(chosen_candidate(self.candidates[best.label], chosen)))
         linear = trained
         joint = next((e for e in board.ranked() if e.family == MULTITASK), None)
         if not hasattr(trained.model.estimator, "coef_") and joint is not None:
-            self.say(f"fitting {joint.label} on all rows for its coefficients")
-            linear = self._trained(joint)
-        source = joint.label if joint is not None and linear is not trained else best.label
-        return Comparison(board, self.dataset, trained, roles, table, more, _coefficients(linear), source)
-
-    def _candidate(self, entry: Entry) -> Candidate:
-        candidate = self.candidates[entry.label]
-        # Within a budget the search is not repeated: what the last split chose is taken.
-        chosen = entry.chosen[max(entry.chosen)] if entry.chosen else {}
-        return chosen_candidate(candidate, chosen) if self.budget and chosen else candidate
-
-    def _trained(self, entry: Entry) -> Trained:
-        return self._fit(self._candidate(entry))
-
-    def _calibrated(self, entry: Entry, trained: Trained) -> Trained:
-        chosen = trained.result["selection"].get("chosen", {})
-        return self._fit(calibrated(chosen_candidate(self._candidate(entry), chosen)))
+            bench.say(f"fitting {joint.label} on all rows for its coefficients")
+            linear = self._fit(self.candidates[joint.label])
+        of = joint.label if joint is not None and linear is not trained else best.label
+        asked = {name: value for name, value in asdict(bench.settings).items() if name != "jobs"}
+        cells = {"options": asked, "metric": bench.protocol.metric, "split": bench.protocol.split, "cells": keys}
+        return Comparison(board, bench.dataset, trained, bench.source, _coefficients(linear), of, cells)
 
     def _fit(self, candidate: Candidate) -> Trained:
-        config = {**self.protocol.spec(candidate, self.dataset), "refit": True}
-        return fit_training(training_of(config, self.dataset.title), self.dataset)
+        training = self.bench.protocol.training(candidate, self.bench.dataset)
+        made = self.bench.plan(experiment_of(training))
+        runner = self.bench.runner(made)
+        runner.progress = Silent()
+        return fit_training(training, made.rows[0].cell, self.bench.dataset, runner)
 
 
 def _coefficients(trained: Trained) -> pd.DataFrame | None:

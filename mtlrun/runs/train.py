@@ -20,9 +20,9 @@ from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.experiments.folders import check_folder
-from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
-from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.trainspec import Training, experiment_of
+from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
+from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features

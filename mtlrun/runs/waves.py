@@ -1,26 +1,33 @@
-"""Runs the methods of a comparison on repeated splits, within a budget of time where one is given."""
+"""What a comparison computes, in which order, and within a budget of time how much of it."""
 
 from __future__ import annotations
 
-import itertools
+import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from mtlrun.core.errors import ConfigError, DataError, counted, shorten
-from mtlrun.core.records import OK
+from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.data.splitters import GROUP, TIME
-from mtlrun.experiments.compare_methods import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
-from mtlrun.experiments.keys import derive_seed
-from mtlrun.experiments.pool import Outcome, Pool, Unit
-from mtlrun.experiments.training import fit_split
-from mtlrun.experiments.trainspec import TrainSpec
-from mtlrun.experiments.trial import fold_rows, split_rows
+from mtlrun.estimators.registry import build
+from mtlrun.evaluation import Part
+from mtlrun.experiments.methods import resolved
+from mtlrun.experiments.schema import ExperimentSpec
+from mtlrun.experiments.spec import FULL, Experiment
+from mtlrun.experiments.trainspec import Training, training_of
+from mtlrun.record import NOT_CONVERGED, Record
 from mtlrun.report.board import Entry
+from mtlrun.runs.candidates import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
+from mtlrun.runs.cell import Cell, Features
+from mtlrun.runs.fit import with_features
+from mtlrun.runs.run import Runner
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000
@@ -31,6 +38,7 @@ PILOT_PART = 0.2
 MAX_SPLITS = 10
 #: A method whose split is estimated to take at most so many seconds is not worth a process of its own.
 CHEAP = 10.0
+FEATURES = "table"
 
 
 @dataclass(frozen=True)
@@ -53,31 +61,44 @@ class Protocol:
     metric: str
     seed: int
 
-    def spec(self, candidate: Candidate, dataset: Dataset) -> dict[str, Any]:
-        """Return a method as a training file."""
-        method: dict[str, Any] = {"estimator": candidate.estimator}
-        for name in ("params", "grid", "select_with"):
-            if getattr(candidate, name):
-                method[name] = getattr(candidate, name)
+    def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:
+        """Return the methods as an experiment, a row for each on every split."""
         config: dict[str, Any] = {
-            "schema": 1,
+            **self._common(dataset),
+            "title": f"Methods on {dataset.title}",
+            "datasets": [dataset.id],
+            "methods": [{"label": candidate.label, **candidate.method} for candidate in candidates],
+            "split": {**self.split, "trials": self.n_splits},
+            "selection": self._selection(),
+        }
+        return Experiment(ExperimentSpec.model_validate(config), config, FULL, (FULL,), (), {}, dataset.title, ())
+
+    def training(self, candidate: Candidate, dataset: Dataset) -> Training:
+        """Return a method as a training file: its cell is that of the first split."""
+        config: dict[str, Any] = {
+            **self._common(dataset),
             "kind": "train",
-            "id": f"compare/{dataset.id}",
             "title": f"{candidate.label} on {dataset.title}",
             "dataset": {"id": dataset.id},
-            "features": "table",
-            "method": method,
+            "method": candidate.method,
             "split": self.split,
-            "metrics": [self.metric],
-            "seed": self.seed,
+            "refit": True,
+            **({"selection": self._selection()} if candidate.grid else {}),
         }
-        if candidate.grid:
-            config["selection"] = {"folds": self.folds, "metric": self.metric}
-        return config
+        return training_of(config, dataset.title)
+
+    def _common(self, dataset: Dataset) -> dict[str, Any]:
+        same = {"schema": 1, "id": f"compare/{dataset.id}", "features": FEATURES}
+        return {**same, "metrics": [self.metric], "seed": self.seed}
+
+    def _selection(self) -> dict[str, Any]:
+        return {"folds": self.folds, "metric": self.metric}
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
-        return split_rows(dataset, {**self.split, "trial": trial, "seed": derive_seed(self.seed, dataset.id, trial)})
+        seed = derive_seed(self.seed, dataset.id, trial)
+        train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
+        return train, test
 
 
 def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
@@ -120,7 +141,7 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
 
 
 @dataclass
-class Plan:
+class Schedule:
     """What is run: methods (some with smaller grids), number of splits, estimates, and what is left out."""
 
     candidates: list[Candidate]
@@ -130,115 +151,147 @@ class Plan:
     shrunk: dict[str, str] = field(default_factory=dict)
 
 
-def run_unit(dataset: Dataset, config: dict[str, Any], rows: Any, trial: int) -> dict[str, Any]:
-    """Fit one method on one split; what `Entry` needs of it."""
-    started = time.perf_counter()
-    spec = TrainSpec.model_validate(config)
-    fitted = fit_split(spec, dataset, rows, trial=trial, threads=1)
-    metric = spec.metrics[0]
-    return {
-        "score": fitted.fields["metrics"][metric],
-        "tasks": [None if value != value else value for value in fitted.fields["per_task"][metric]],
-        "converged": fitted.fields["status"] == OK,
-        "chosen": fitted.selection.get("chosen", {}),
-        "edges": fitted.selection.get("edges", {}),
-        "fit": fitted.fields["seconds"]["fit"],
-        "seconds": time.perf_counter() - started,
-    }
+Place = tuple[str, int]
+#: What a comparison tells after every fit: all results so far.
+Finished = Callable[[list[Entry]], None]
 
 
-def run_plan(
-    plan: Plan,
-    dataset: Dataset,
-    protocol: Protocol,
-    *,
-    jobs: int,
-    deadline: float | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    finished: Callable[[list[Entry]], None] = lambda _: None,
-) -> list[Entry]:
-    """Run all methods on all splits, split by split; `finished` is told all results after every piece.
+@dataclass
+class Waves:
+    """Computes the cells of a comparison and collects their records.
 
-    With a deadline (of `time.monotonic`) a piece that would not be done in time is not started, and one that takes too
-    long is stopped; the numbers of finished pieces do not depend on it, nor on `jobs`.
+    Attributes
+    ----------
+    schedule : Schedule
+    cells : mapping of (label, split) to Cell
+    runner : Runner
+    protocol : Protocol
+    deadline : float or None
+        Of `time.monotonic`: what would not be done by then is not begun, and what takes too long is stopped. No number
+        depends on it.
+    say, finished : callable
     """
-    entries = {c.label: Entry(c.label, c.family) for c in plan.candidates}
-    for label, note in plan.shrunk.items():
-        entries[label].searched = note
-    for pool, units in _work(plan, dataset, protocol, jobs, deadline):
-        for (label, trial), outcome in pool.run(run_unit, units):
-            _record(entries[label], trial, outcome)
-            if outcome.status == OK:
-                plan.seconds[label] = outcome.value["seconds"]  # estimates are no longer needed
-            say(_line(label, trial, plan.n_splits, protocol.metric, outcome))
-            finished(list(entries.values()))
-    for entry in entries.values():
-        entry.scores = dict(sorted(entry.scores.items()))
-        entry.tasks = dict(sorted(entry.tasks.items()))
-        entry.chosen = dict(sorted(entry.chosen.items()))
-        entry.notes = list(dict.fromkeys(entry.notes))
-        entry.errors = list(dict.fromkeys(entry.errors))
-    return list(entries.values())
+
+    schedule: Schedule
+    cells: Mapping[Place, Cell]
+    runner: Runner
+    protocol: Protocol
+    deadline: float | None = None
+    say: Callable[[str], None] = lambda _: None
+    finished: Finished = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.entries = {c.label: Entry(c.label, c.family) for c in self.schedule.candidates}
+        for label, note in self.schedule.shrunk.items():
+            self.entries[label].searched = note
+        self.places: dict[str, list[Place]] = {}
+        for place, cell in self.cells.items():
+            self.places.setdefault(cell.key, []).append(place)
+        self.open = set(self.cells)
+        self.runner.told = self._add
+
+    def run(self) -> list[Entry]:
+        """Compute everything, or what there is time for; return the results by method."""
+        pool = self.runner.pool
+        with self.runner.working(len(self.cells)):
+            for wave in self._waves(pool.jobs or 1):
+                cells = [self.cells[place] for place in wave]
+                self._known(cells, done=True)
+                waiting = [place for place in wave if place in self.open and not self._too_late(place)]
+                dear = self.deadline is not None and any(self._seconds(place) > CHEAP for place in waiting)
+                self.runner.fits(
+                    [self.cells[place] for place in waiting], replace(pool, until=self.deadline, stops=dear)
+                )
+                self._known(cells, done=False)  # of other processes
+                left = [
+                    f"{label}, split {trial + 1}: no time was left"
+                    for label, trial in wave
+                    if (label, trial) in self.open
+                ]
+                self.schedule.left_out += left
+        return self._sorted()
+
+    def _waves(self, jobs: int) -> Iterator[list[Place]]:
+        """Yield what is computed together; cheap methods come first, so that there is a result whatever happens."""
+        labels = [candidate.label for candidate in self.schedule.candidates]
+        size = 1 if jobs == 1 else len(labels) if self.deadline is None else jobs
+        n_splits = self.schedule.n_splits
+        for trial in range(n_splits):
+            places = [(label, trial) for label in labels]
+            if trial and self.deadline is not None:
+                seconds = sum(self._seconds(place) for place in places) / jobs
+                if time.monotonic() + seconds > self.deadline:
+                    if trial < self.protocol.n_splits:
+                        few = f"{self.protocol.n_splits - trial} of {counted(self.protocol.n_splits, 'split')}"
+                        self.schedule.left_out.append(f"{few}: the budget was spent")
+                    return
+            for start in range(0, len(places), size):
+                yield places[start : start + size]
+
+    def _seconds(self, place: Place) -> float:
+        """Return what a row will cost; nothing if it was computed before."""
+        record = self.runner.store.load(self.cells[place].key)
+        return 0.0 if record is not None and record.done else self.schedule.seconds.get(place[0], 0.0)
+
+    def _too_late(self, place: Place) -> bool:
+        return self.deadline is not None and time.monotonic() + self._seconds(place) > self.deadline
+
+    def _known(self, cells: list[Cell], done: bool) -> None:
+        """Take over records that are there already; those of failures only when they were not tried again."""
+        for cell in cells:
+            if self.open.intersection(self.places[cell.key]):
+                record = self.runner.store.load(cell.key)
+                if record is not None and (record.done or not done):
+                    self._add(record)
+
+    def _add(self, record: Record) -> None:
+        """Take over the record of a row, and tell it."""
+        for label, trial in self.places.get(record.key, ()):
+            if (label, trial) in self.open:
+                self.open.remove((label, trial))
+                enter(self.entries[label], trial, record, self.protocol.metric)
+                if record.done:
+                    self.schedule.seconds[label] = self.entries[label].seconds[-1]  # no estimate is needed any more
+                self.say(self._line(label, trial, record))
+                self.finished(list(self.entries.values()))
+
+    def _line(self, label: str, trial: int, record: Record) -> str:
+        start = f"split {trial + 1}/{self.schedule.n_splits}  {label}"
+        if not record.done:
+            return f"{start}: {record.error or record.status}"
+        entry = self.entries[label]
+        before = "" if record.key in self.runner.computed else ", computed before"
+        score = f"{self.protocol.metric} {entry.scores[trial]:.4g}"
+        return f"{start}: {score}, {entry.seconds[-1]:.3g} s{before}"
+
+    def _sorted(self) -> list[Entry]:
+        for entry in self.entries.values():
+            entry.scores = dict(sorted(entry.scores.items()))
+            entry.tasks = dict(sorted(entry.tasks.items()))
+            entry.chosen = dict(sorted(entry.chosen.items()))
+            entry.notes = list(dict.fromkeys(entry.notes))
+            entry.errors = list(dict.fromkeys(entry.errors))
+        return list(self.entries.values())
 
 
-def _work(
-    plan: Plan, dataset: Dataset, protocol: Protocol, jobs: int, deadline: float | None
-) -> Iterator[tuple[Pool, Iterator[Unit]]]:
-    """Yield who does what: within a deadline split by split, and the dear methods in processes that can be stopped."""
-    if deadline is None:
-        parts = (_units(plan, plan.candidates, dataset, protocol, trial, None) for trial in range(plan.n_splits))
-        yield Pool(jobs=jobs), itertools.chain.from_iterable(parts)
+def enter(entry: Entry, trial: int, record: Record, metric: str) -> None:
+    """Add the record of a split to the results of a method."""
+    if not record.done:
+        entry.errors.append(record.error or record.status)
         return
-    for trial in range(plan.n_splits):
-        if trial and time.monotonic() + sum(plan.seconds.values()) / jobs > deadline:
-            if trial < protocol.n_splits:
-                plan.left_out.append(f"{protocol.n_splits - trial} of {protocol.n_splits} splits: the budget was spent")
-            return
-        cheap = [c for c in plan.candidates if plan.seconds.get(c.label, 0.0) <= CHEAP]
-        dear = [c for c in plan.candidates if c not in cheap]
-        if cheap:
-            yield Pool(jobs=jobs), _units(plan, cheap, dataset, protocol, trial, deadline)
-        if dear:
-            limit = max(deadline - time.monotonic(), 1.0)
-            yield Pool(jobs=jobs, seconds=limit), _units(plan, dear, dataset, protocol, trial, deadline)
-
-
-def _units(
-    plan: Plan, candidates: list[Candidate], dataset: Dataset, protocol: Protocol, trial: int, deadline: float | None
-) -> Iterator[Unit]:
-    rows = protocol.rows(dataset, trial)
-    # Long pieces first would balance better, but cheap methods first leave a result whatever happens.
-    for candidate in candidates:
-        if deadline is not None and time.monotonic() + plan.seconds.get(candidate.label, 0.0) > deadline:
-            plan.left_out.append(f"{candidate.label}, split {trial + 1}: no time was left")
-            continue
-        yield (candidate.label, trial), (dataset, protocol.spec(candidate, dataset), rows, trial)
-
-
-def _record(entry: Entry, trial: int, outcome: Outcome) -> None:
-    if outcome.status != OK:
-        entry.errors.append(outcome.error or outcome.status)
-        return
-    value = outcome.value
-    entry.scores[trial] = value["score"]
-    entry.tasks[trial] = value["tasks"]
-    entry.seconds.append(value["seconds"])
-    entry.fit_seconds.append(value["fit"])
-    entry.chosen[trial] = value["chosen"]
-    if not value["converged"]:
+    score = record.metrics[metric]
+    entry.scores[trial] = math.nan if score is None else score
+    entry.tasks[trial] = [None if value is None or math.isnan(value) else value for value in record.per_task[metric]]
+    entry.seconds.append(record.seconds["total"] + record.seconds.get("search", 0.0))
+    entry.fit_seconds.append(record.seconds["fit"])
+    entry.chosen[trial] = record.selection.get("chosen") or {}
+    if record.status == NOT_CONVERGED:
         entry.notes.append("not converged")
-    for name, end in value["edges"].items():
+    for name, end in record.selection.get("edges", {}).items():
         entry.notes.append(f"{name.rpartition('__')[2]} at the {end} end of its grid")
 
 
-def _line(label: str, trial: int, n_splits: int, metric: str, outcome: Outcome) -> str:
-    if outcome.status != OK:
-        return f"split {trial + 1}/{n_splits}  {label}: {outcome.error}"
-    value = outcome.value
-    return f"split {trial + 1}/{n_splits}  {label}: {metric} {value['score']:.4g}, {value['seconds']:.3g} s"
-
-
-def make_plan(
+def make_schedule(
     candidates: list[Candidate],
     dataset: Dataset,
     protocol: Protocol,
@@ -246,8 +299,9 @@ def make_plan(
     budget: float | None,
     started: float,
     jobs: int,
+    done: Callable[[Candidate], bool] = lambda _: False,
     say: Callable[[str], None] = lambda _: None,
-) -> Plan:
+) -> Schedule:
     """Decide what is run.
 
     Without a budget everything. With one, a pilot fit on at most 2000 rows estimates what every method costs; the
@@ -262,6 +316,8 @@ def make_plan(
         When the budget began to be spent, by `time.monotonic`.
     jobs : int
         Processes (not -1).
+    done : callable
+        Whether the first split of a method was computed before, and so costs nothing.
 
     Raises
     ------
@@ -269,7 +325,7 @@ def make_plan(
         If the budget does not suffice for a baseline and a multi-task method on one split; says what would do.
     """
     if budget is None:
-        return Plan(candidates, protocol.n_splits)
+        return Schedule(candidates, protocol.n_splits)
     pilots = time.monotonic()
     rows = protocol.rows(dataset, 0)[0]
     whole: dict[str, float] = {}
@@ -280,7 +336,7 @@ def make_plan(
             left_out.append(f"{candidate.label}: no time to estimate what it costs")
             continue
         try:
-            seconds = _pilot(candidate, dataset, rows, protocol)
+            seconds = 0.0 if done(candidate) else _pilot(candidate, dataset, rows)
         except Exception as error:  # a method that cannot be fitted here is left out, and the report says so
             why = " ".join(shorten(str(error), 200).split())
             left_out.append(f"{candidate.label}: fails on a part of the rows ({type(error).__name__}: {why})")
@@ -288,9 +344,9 @@ def make_plan(
         whole[candidate.label] = seconds
         order.append(candidate)
     capacity = max(budget - (time.monotonic() - started), 0.0) * FILL * jobs
-    plan = _fill(order, whole, capacity, protocol)
-    plan.left_out += left_out
-    families = {c.family for c in plan.candidates}
+    schedule = _fill(order, whole, capacity, protocol, done)
+    schedule.left_out += left_out
+    families = {c.family for c in schedule.candidates}
     wanted = {c.family for c in candidates} & {MULTITASK}  # none, when only baselines are compared
     if not wanted <= families or not families & {INDEPENDENT, TRIVIAL}:
         if not wanted <= {c.family for c in order}:
@@ -298,13 +354,15 @@ def make_plan(
             raise ConfigError(f"no multi-task method could be tried: {'; '.join(left_out[:3])}", remedy)
         _too_small(order, whole, budget, jobs, time.monotonic() - started)
     # The splits after the first are planned by what the first one took.
-    plan.n_splits = protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
-    spent = sum(plan.seconds.values()) / jobs
+    schedule.n_splits = (
+        protocol.n_splits if protocol.split["kind"] == "published" else max(protocol.n_splits, MAX_SPLITS)
+    )
+    spent = sum(schedule.seconds.values()) / jobs
     say(
-        f"estimated: {counted(len(plan.candidates), 'method')}, at most {spent:.3g} s for one split, "
+        f"estimated: {counted(len(schedule.candidates), 'method')}, at most {spent:.3g} s for one split, "
         f"budget {budget:.3g} s"
     )
-    return plan
+    return schedule
 
 
 def _in_turn(candidates: list[Candidate]) -> list[Candidate]:
@@ -317,13 +375,16 @@ def _in_turn(candidates: list[Candidate]) -> list[Candidate]:
     return first
 
 
-def _pilot(candidate: Candidate, dataset: Dataset, rows: np.ndarray, protocol: Protocol) -> float:
+def _pilot(candidate: Candidate, dataset: Dataset, rows: np.ndarray) -> float:
     """Return the seconds of one fit on the training rows, extrapolated from a part of them."""
     part = rows if len(rows) <= PILOT_ROWS else np.sort(np.random.default_rng(0).permutation(rows)[:PILOT_ROWS])
     if dataset.task_id is not None:  # every task needs rows, of both sides
         part = np.union1d(part, np.concatenate([rows[dataset.task_id[rows] == t][:2] for t in range(dataset.n_tasks)]))
+    one = candidate.shrunk(1)
     started = time.perf_counter()
-    run_unit(dataset, protocol.spec(candidate.shrunk(1), dataset), (part, part[: max(len(part) // 10, 2)]), 0)
+    with threadpool_limits(limits=1):
+        prepared, _ = with_features(Part.of(dataset, part, part[: max(len(part) // 10, 2)]), Features(FEATURES))
+        prepared.predict(prepared.fit(build(resolved(one.estimator, one.params, 0))))
     return (time.perf_counter() - started) * max(len(rows) / len(part), 1.0)
 
 
@@ -334,25 +395,30 @@ def _unit_seconds(candidate: Candidate, fit: float, folds: int) -> float:
     return fit * (1 + candidate.n_candidates * (folds - 1))
 
 
-def _fill(order: list[Candidate], fit: dict[str, float], capacity: float, protocol: Protocol) -> Plan:
+def _fill(
+    order: list[Candidate],
+    fit: dict[str, float],
+    capacity: float,
+    protocol: Protocol,
+    done: Callable[[Candidate], bool],
+) -> Schedule:
     """Take methods in their order while they fit, with smaller grids where that helps."""
-    plan = Plan([], 1)
+    schedule = Schedule([], 1)
     share = capacity / max(len(order), 1)
     for candidate in order:
-        options = [candidate, candidate.shrunk(max(candidate.n_candidates // 3, 2)), candidate.shrunk(1)]
-        left = capacity - sum(plan.seconds.values())
-        for option in options:
-            seconds = _unit_seconds(option, fit[candidate.label], protocol.folds)
+        left = capacity - sum(schedule.seconds.values())
+        for option in candidate.options():
+            seconds = 0.0 if done(option) else _unit_seconds(option, fit[candidate.label], protocol.folds)
             # Beyond its share a method may not take what the ones behind it need.
             if seconds <= min(left, max(share * 2, left / 3)):
-                plan.candidates.append(option)
-                plan.seconds[candidate.label] = seconds
+                schedule.candidates.append(option)
+                schedule.seconds[candidate.label] = seconds
                 if option.n_candidates < candidate.n_candidates:
-                    plan.shrunk[candidate.label] = f"{option.n_candidates} of {candidate.n_candidates} combinations"
+                    schedule.shrunk[candidate.label] = f"{option.n_candidates} of {candidate.n_candidates} combinations"
                 break
         else:
-            plan.left_out.append(f"{candidate.label}: one split takes about {seconds:.3g} s without any search")
-    return plan
+            schedule.left_out.append(f"{candidate.label}: one split takes about {seconds:.3g} s without any search")
+    return schedule
 
 
 def _too_small(order: list[Candidate], fit: dict[str, float], budget: float, jobs: int, spent: float) -> None:

@@ -280,8 +280,8 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path):
 
 def test_a_budget_that_reduces_a_search_marks_it_everywhere(mtlrun, grades, tmp_path, monkeypatch):
     seconds = {"JointFeatureMTL": 2.0}
-    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda found, *_: seconds.get(found.label, 0.01))
-    monkeypatch.setattr("mtlrun.experiments.compare_run.MAX_SPLITS", 1)
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda found, *_: seconds.get(found.label, 0.01))
+    monkeypatch.setattr("mtlrun.runs.waves.MAX_SPLITS", 1)
     options = ("--methods", "JointFeatureMTL,GraphMTL", "--splits", "1", "--budget", "0.25", "-q")
     result = mtlrun("compare", "grades.csv", *RAGGED, *options)
     assert result.exit_code == 0, result.output

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.experiments.compare import compare
-from mtlrun.experiments.compare_result import Comparison
-from mtlrun.experiments.training import train
+from mtlrun.runs.compare import compare
+from mtlrun.runs.comparison import Comparison
+from mtlrun.runs.train import train
 from mtlrun.experiments.trainspec import load_training
 
 TRAINING = """\

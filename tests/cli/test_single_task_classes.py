@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mtlrun.experiments.keys import derive_seed
+from mtlrun.core.seeds import derive_seed
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor

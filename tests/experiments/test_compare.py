@@ -23,9 +23,9 @@ from mtlrun.data.tables import read_user_table, table_of_frame
 from mtlrun.estimators.calibrated import CalibratedTasks
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean
-from mtlrun.experiments.compare_methods import Candidate, default_candidates
-from mtlrun.experiments.compare_run import Protocol, make_plan
-from mtlrun.experiments.models import load_model
+from mtlrun.runs.candidates import Candidate, default_candidates
+from mtlrun.runs.waves import Protocol, make_schedule
+from mtlrun.models import load_model
 from mtlrun.features.table import TableFeatures
 from mtlrun.report.leaderboard import markdown
 
@@ -197,8 +197,8 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
 
 
 def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.compare.MAX_TREE_ROWS", 30)
-    monkeypatch.setattr("mtlrun.experiments.compare_methods.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.runs.tablefacts.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.runs.candidates.MAX_TREE_ROWS", 30)
     options = {"target": "y", "task": "school", "splits": 1}
     report = markdown(mtlrun.compare(schools(4, 10), methods=["RandomForest+Task"], **options).board)
     assert "* RandomForest+Task: with more than 30 rows not tuned; a tree of the forest sees 30 rows\n" in report
@@ -292,7 +292,7 @@ def test_default_methods_hold_the_baselines_and_shrink():
 def costs(monkeypatch):
     """Fixed costs of one fit by label, instead of measured ones."""
     table = {"TaskMean": 0.1, "IndependentRidge": 1.0, "TraceNormMTL": 2.0, "GradientBoosting+Task": 30.0}
-    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda candidate, *_: table.get(candidate.label, 1e6))
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: table.get(candidate.label, 1e6))
     return table
 
 
@@ -301,7 +301,7 @@ def test_a_budget_is_planned(costs, budget, labels):
     data = dataset_of(schools(), targets=("y",), task="school")
     protocol = Protocol({"kind": "random", "train": 0.7}, 5, 3, "rmse", 0)
     candidates = [c for c in default_candidates(data, 0.7) if c.label in costs or c.label == "MTRL"]
-    plan = make_plan(candidates, data, protocol, budget=budget, started=time.monotonic(), jobs=1)
+    plan = make_schedule(candidates, data, protocol, budget=budget, started=time.monotonic(), jobs=1)
     assert len(plan.candidates) == labels
     assert sum(plan.seconds.values()) <= budget
     assert ("TraceNormMTL" in plan.shrunk) == (budget == 20.0)

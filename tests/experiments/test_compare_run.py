@@ -12,8 +12,8 @@ import mtlrun
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.tables import table_of_frame
-from mtlrun.experiments.compare_methods import MULTITASK, TRIVIAL, Candidate, default_candidates
-from mtlrun.experiments.compare_run import CHEAP, Plan, Protocol, _work, make_plan, run_plan
+from mtlrun.runs.candidates import MULTITASK, TRIVIAL, Candidate, default_candidates
+from mtlrun.runs.waves import CHEAP, Plan, Protocol, _work, make_plan, run_plan
 from mtlrun.experiments.trial import fold_rows
 from mtlrun.report.leaderboard import markdown
 
@@ -97,7 +97,7 @@ def test_a_budget_for_methods_that_fail_says_why(own):
 
 
 def test_a_budget_for_baselines_needs_no_multi_task_method(data, monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda candidate, *_: 1.0)
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: 1.0)
     baselines = [c for c in default_candidates(data, 0.7) if c.family != MULTITASK]
     plan = make_plan(baselines, data, PROTOCOL, budget=1e6, started=time.monotonic(), jobs=1)
     assert {c.label for c in plan.candidates} == {c.label for c in baselines}

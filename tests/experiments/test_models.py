@@ -18,8 +18,8 @@ from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.records import DIGEST, sealed
 from mtlrun.estimators.pertask import PerTask
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.experiments import models
-from mtlrun.experiments.models import Model, load_model, save_model
+from mtlrun import models
+from mtlrun.models import Model, load_model, save_model
 from mtlrun.features import FourierFeatures, WeightedDegree
 
 RNG = np.random.default_rng(0)

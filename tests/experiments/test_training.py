@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mtlrun.experiments.keys import derive_seed
+from mtlrun.core.seeds import derive_seed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
@@ -15,8 +15,8 @@ from mtlrun.core.metrics import auc_per_task, mse_per_task
 from mtlrun.data import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.independent import IndependentRidge
-from mtlrun.experiments.models import load_model
-from mtlrun.experiments.training import train
+from mtlrun.models import load_model
+from mtlrun.runs.train import train
 from mtlrun.experiments.trainspec import load_training
 from mtlrun.features import WeightedDegree
 
