@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -21,11 +22,10 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"
 @lru_cache(maxsize=1)
 def host_facts() -> dict[str, Any]:
     """Return facts about the running interpreter and machine, kept in every record."""
-    import numpy as np  # noqa: F401 (only loaded libraries are listed)
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_info
-
-    pools = [{k: pool.get(k) for k in ("user_api", "internal_api", "version")} for pool in threadpool_info()]
+    for name in ("numpy", "scipy.linalg"):  # only loaded libraries are listed
+        importlib.import_module(name)
+    listed = importlib.import_module("threadpoolctl").threadpool_info()
+    pools = [{k: pool.get(k) for k in ("user_api", "internal_api", "version")} for pool in listed]
     return {
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},

@@ -201,29 +201,18 @@ class Records:
         return unpack(self.folder / PACKED)
 
     def has_scores(self, key: str) -> bool:
-        """Whether the test scores of a cell are there, as far as the files' directories tell."""
-        if zipfile.is_zipfile(self.cells / f"{key}.npz"):
-            return True
-        path = None if self.folder is None else self.folder / PREDICTIONS
-        if path is None or not zipfile.is_zipfile(path):
-            return False
-        with zipfile.ZipFile(path) as archive:
-            return f"{key}.npy" in archive.namelist()
+        """Whether the test scores of a cell are there, as far as the directories of the files tell."""
+        for path, name in self.scores_files(key):
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    if f"{name}.npy" in archive.namelist():
+                        return True
+        return False
 
-    def scores(self, key: str) -> Any | None:
-        """Return the test scores of a cell, (n_test,) or (n_test, n_tasks); None when there are none."""
-        import numpy as np
-
-        places = [(self.cells / f"{key}.npz", "scores")]
-        if self.folder is not None:
-            places.append((self.folder / PREDICTIONS, key))
-        for path, name in places:
-            try:
-                with np.load(path, allow_pickle=False) as stored:
-                    return np.asarray(stored[name], dtype=float)
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-                continue
-        return None
+    def scores_files(self, key: str) -> list[tuple[Path, str]]:
+        """Return the files that may hold the test scores of a cell, each with the name of the array in it."""
+        packed = [] if self.folder is None else [(self.folder / PREDICTIONS, key)]
+        return [(self.cells / f"{key}.npz", "scores"), *packed]
 
     def _read_packed(self, key: str) -> Record | None:
         line = self.packed.get(key)

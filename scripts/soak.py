@@ -297,6 +297,7 @@ def main() -> int:
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NO_COLOR="1")
     import mtlrun.experiments.evaluate
     import mtlrun.experiments.selection
+
     import mtlrun.report.writers  # noqa: F401 (loaded before the forks)
 
     root = Path(options.folder or tempfile.mkdtemp(prefix="mtlrun-soak-")).resolve()

@@ -1,16 +1,17 @@
 """What the documents point at exists, and the generated ones are up to date."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.catalogue import catalogue
-from mtlrun.experiments.protocols_page import choices, with_choices
+from mtlrun.runs.catalogue import catalogue
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+PAGE = runpy.run_path(str(ROOT / "scripts" / "protocols_page.py"))
 REFERENCES = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "errata.md").read_text("utf-8"))))
 
 
@@ -25,17 +26,17 @@ def test_the_tests_named_in_the_errata_exist(file, name):
 
 def test_the_protocols_are_those_of_the_experiment_files():
     text = (DOCS / "protocols.md").read_text("utf-8")
-    assert with_choices(text) == text, "run: python -m mtlrun.experiments.protocols_page docs/protocols.md"
+    assert PAGE["with_choices"](text) == text, "run: python scripts/protocols_page.py docs/protocols.md"
     for entry in catalogue():
         assert (f"### `{entry.id}`" in text) == (entry.kind != "train")
 
 
 def test_choices_of_several_artefacts_are_listed_once():
-    lines = [line for line in choices("mtmkl").splitlines() if "The protocol is clean" in line]
+    lines = [line for line in PAGE["choices"]("mtmkl").splitlines() if "The protocol is clean" in line]
     assert len(lines) == 1
     assert lines[0].endswith("(table1, table2)")
     with pytest.raises(ValueError, match="no experiments of the paper 'none'"):
-        choices("none")
+        PAGE["choices"]("none")
 
 
 def test_every_method_has_its_place_in_the_api():

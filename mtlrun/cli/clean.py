@@ -58,7 +58,7 @@ def _below(target: str | None, output_dir: Path) -> list[Path]:
     folders = run_folders(output_dir)
     if target is None:
         return folders
-    from mtlrun.experiments.load import load_experiment
+    from mtlrun.runs.load import load_experiment
 
     place = load_experiment(target).folder(output_dir).parent
     return [folder for folder in folders if folder.parent == place]

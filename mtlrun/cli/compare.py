@@ -169,9 +169,9 @@ def compare(
     debug: options.Debug = False,
 ) -> None:
     """Compare multi-task methods and baselines on a table: leaderboard, verdict, best model."""
-    from mtlrun.experiments.folders import check_folder
     from mtlrun.runs.compare import compare as run
     from mtlrun.runs.compare import short_name
+    from mtlrun.runs.folders import check_folder
 
     folder = output_dir / "compare" / short_name(data)
     check_folder(folder)

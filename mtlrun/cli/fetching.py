@@ -16,8 +16,8 @@ from mtlrun.core.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
-    from mtlrun.experiments.load import Experiment
-    from mtlrun.experiments.trainspec import Training
+    from mtlrun.runs.load import Experiment
+    from mtlrun.runs.trainspec import Training
 
 DEMO = "demo"
 #: Files that are named one by one.
@@ -107,7 +107,7 @@ def _size(files: list[FileSpec]) -> str:
 
 
 def _with_demo(remedy: str | None, experiment: Experiment | Training, data_dir: Path | None) -> str:
-    from mtlrun.experiments.load import Experiment
+    from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import rerun_command
 
     lines = [remedy] if remedy else []

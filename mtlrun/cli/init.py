@@ -55,7 +55,7 @@ def init(
 ) -> None:
     """Write a commented training file, ready for `mtlrun train`."""
     if schema:
-        from mtlrun.experiments.editor import config_schema
+        from mtlrun.runs.editor import config_schema
 
         _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force)
         return

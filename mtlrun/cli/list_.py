@@ -90,7 +90,7 @@ def _record(info: MethodInfo) -> dict[str, Any]:
 
 
 def _experiments() -> list[tuple[str, str]]:
-    from mtlrun.experiments.catalogue import catalogue
+    from mtlrun.runs.catalogue import catalogue
 
     return [(e.id, f"{e.title} [mtlrun train]" if e.kind == "train" else e.title) for e in catalogue()]
 

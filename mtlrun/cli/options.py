@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.experiments.folders import refuse_file
+from mtlrun.runs.folders import refuse_file
 
 WHAT = "What to run"
 HOW = "How to run it"

@@ -86,7 +86,7 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
     given = Path(target)
     if (given / "run.json").is_file():
         return given
-    from mtlrun.experiments.load import run_of
+    from mtlrun.runs.load import run_of
 
     try:
         return output_dir / run_of(target, profile=profile)

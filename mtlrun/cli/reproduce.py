@@ -14,8 +14,8 @@ from mtlrun.core.errors import UserError, counted
 from mtlrun.core.records import writing
 
 if TYPE_CHECKING:
-    from mtlrun.experiments.load import Experiment
     from mtlrun.report.build import Report
+    from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import Plan
     from mtlrun.runs.run import RunSummary
 
@@ -64,7 +64,7 @@ def reproduce(
         # fmt: on
         raise typer.Exit(reproduce_all(asked, dry_run=dry_run))
     from mtlrun.cli.fetching import ensure_data, missing_data
-    from mtlrun.experiments.load import load_experiment
+    from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import plan
 
     check_format(form)
@@ -95,7 +95,7 @@ def check_format(form: str | None) -> None:
 
 def say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
-    from mtlrun.experiments.axis import settings
+    from mtlrun.runs.axis import settings
 
     spec = experiment.spec
     trials = sorted({place.trials for place in settings(spec)})
@@ -114,8 +114,8 @@ def say_experiment(experiment: Experiment) -> None:
 
 def say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.runs.plan import rerun_reasons, survey
     from mtlrun.runs.run import todo, work_text
+    from mtlrun.runs.survey import rerun_reasons, survey
 
     store = made.store()
     cells, folds = todo(made, store, force=force)

@@ -13,9 +13,9 @@ from mtlrun.cli.options import debugging
 from mtlrun.core.errors import UserError, counted
 
 if TYPE_CHECKING:
-    from mtlrun.experiments.everything import Everything
-    from mtlrun.experiments.load import Experiment
     from mtlrun.report.overview import Overview
+    from mtlrun.runs.artefacts import Everything
+    from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import Plan
 
 
@@ -55,7 +55,7 @@ def reproduce_all(options: Options, *, dry_run: bool) -> int:
     configuration), 1 a cell failed or --check refused something, 0 else.
     """
     from mtlrun.cli.summary import check_summary_format, print_summary, say_checks
-    from mtlrun.experiments.everything import gather
+    from mtlrun.runs.artefacts import gather
 
     check_summary_format(options.form)
     everything = gather(
@@ -99,7 +99,7 @@ def _prepare(experiment: Experiment, options: Options, dry_run: bool) -> None:
 
 def _say_plans(everything: Everything, force: bool) -> None:
     """Print what would be computed, artefact by artefact."""
-    from mtlrun.experiments.everything import to_compute
+    from mtlrun.runs.artefacts import to_compute
 
     counts = to_compute(everything.plans, force=force)
     width = max((len(made.experiment.id) for made in everything.plans), default=0)

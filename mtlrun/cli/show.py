@@ -11,7 +11,7 @@ from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
-    from mtlrun.experiments.load import Experiment
+    from mtlrun.runs.load import Experiment
 
 
 def show(
@@ -24,8 +24,8 @@ def show(
     debug: options.Debug = False,
 ) -> None:
     """Show an experiment: every value and where it came from, the paper's numbers and claims; run nothing."""
-    from mtlrun.experiments.load import load_experiment
-    from mtlrun.experiments.resolved import resolved_yaml
+    from mtlrun.runs.load import load_experiment
+    from mtlrun.runs.resolved import resolved_yaml
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     for line in _head(experiment):

@@ -12,7 +12,8 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.core.errors import counted
 
 if TYPE_CHECKING:
-    from mtlrun.runs.plan import Plan, State
+    from mtlrun.runs.plan import Plan
+    from mtlrun.runs.survey import State
 
 STATES = ("done", "failed", "damaged", "stale", "missing")
 
@@ -28,8 +29,9 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Say which cells are done, failed, out of date or missing; compute nothing."""
-    from mtlrun.experiments.load import load_experiment
-    from mtlrun.runs.plan import other_versions, plan, rerun_reasons, survey
+    from mtlrun.runs.load import load_experiment
+    from mtlrun.runs.plan import plan
+    from mtlrun.runs.survey import other_versions, rerun_reasons, survey
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)

@@ -43,8 +43,8 @@ def report_many(
     UserError
         If there is no run, or cells should be merged into many runs at once.
     """
-    from mtlrun.experiments.everything import artefacts
     from mtlrun.report.overview import read_overview
+    from mtlrun.runs.artefacts import artefacts
 
     check_summary_format(form)
     if merge:

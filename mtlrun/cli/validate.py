@@ -20,8 +20,8 @@ def validate(
 ) -> None:
     """Check experiment files, every profile of them; all problems are reported, none is run."""
     from mtlrun.core.errors import UserError
-    from mtlrun.experiments.catalogue import catalogue
-    from mtlrun.experiments.load import validate_file
+    from mtlrun.runs.catalogue import catalogue
+    from mtlrun.runs.load import validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
     bad = 0

@@ -10,6 +10,7 @@ from mtlrun.core.errors import counted
 from mtlrun.core.statistics import FriedmanTest, PairedTest, average_ranks, friedman, holm, paired_test
 from mtlrun.record import Records
 from mtlrun.report.folder import Run
+from mtlrun.report.predictions import read_scores
 from mtlrun.report.table import Row, mean
 from mtlrun.report.text import Column, Grid, Section, show
 
@@ -110,7 +111,7 @@ def paired_predictions(run: Run, dataset: str, a: str, b: str, test: str = "wilc
     tests, stored = [], Records.of_run(run.folder)
     for trial in sorted({trial for _, trial in keys}):
         if (a, trial) in keys and (b, trial) in keys:
-            first, second = (stored.scores(keys[method, trial]) for method in (a, b))
+            first, second = (read_scores(stored, keys[method, trial]) for method in (a, b))
             if first is not None and second is not None and first.shape == second.shape:
                 tests.append(paired_test(first.ravel(), second.ravel(), "t" if test == "t" else "wilcoxon"))
     return tests

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from mtlrun.core.errors import DataError, UserError
 from mtlrun.core.records import TEMPORARY, writer_of
-from mtlrun.experiments.locks import SUFFIX, Locks
 from mtlrun.models import FACTS
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.folder import read_json
@@ -17,6 +16,7 @@ from mtlrun.report.overview import COMPARE, run_folders
 from mtlrun.report.panels import FIGURES
 from mtlrun.report.site import PAGE
 from mtlrun.report.writers import FILES
+from mtlrun.runs.locks import SUFFIX, Locks
 from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA
 from mtlrun.runs.store import PROVENANCE
 

@@ -45,6 +45,8 @@ EXEMPT = frozenset(
         "mtlrun.estimators.registry",
         "mtlrun.experiments.measures.measurement",
         "mtlrun.experiments.measures.registry",
+        "mtlrun.provenance",
+        "mtlrun.record",
     }
 )
 #: Entries of the cache; where there are more, those that the process did not use are dropped.

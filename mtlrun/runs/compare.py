@@ -17,15 +17,12 @@ import pandas as pd
 
 from mtlrun.core.errors import ConfigError, DataError, counted, suggest
 from mtlrun.core.metrics import METRICS, get_metric
-from mtlrun.core.records import temporary, writing
+from mtlrun.core.records import canonical_json, temporary, writing
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.readers.mulan import read_labels
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
-from mtlrun.experiments.pool import Pool
-from mtlrun.experiments.spec import Experiment
-from mtlrun.experiments.trainspec import experiment_of
 from mtlrun.predictions import distinct
 from mtlrun.report.board import MULTITASK, Board, Entry
 from mtlrun.runs.candidates import (
@@ -37,12 +34,16 @@ from mtlrun.runs.candidates import (
     with_unseen,
 )
 from mtlrun.runs.comparison import Comparison, Source, store_table
+from mtlrun.runs.compute import loaded
 from mtlrun.runs.plan import Plan, plan
+from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Silent
 from mtlrun.runs.run import Runner
+from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import Store
 from mtlrun.runs.tablefacts import facts_of, sizes_of
 from mtlrun.runs.train import Trained, fit_training
+from mtlrun.runs.trainspec import experiment_of
 from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
 
 #: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.
@@ -277,7 +278,7 @@ def _bench(
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder))))
         source = source.as_stored(dataset)
         store_table(data, data, source, dataset)
-        stored = load_dataset(dataset.id, data_dir=data)
+        stored = loaded(dataset.id, canonical_json({}), dataset_fingerprint(dataset.id, data_dir=data), str(data))
         source.check(dataset, stored)
         store = Store(folder, folder)
         store.tidy()

@@ -13,6 +13,7 @@ from mtlrun.core.errors import DataError, counted
 from mtlrun.core.records import write_atomic
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.folder import Run, checked, read_json, read_run
+from mtlrun.report.predictions import read_scores
 from mtlrun.report.text import show
 from mtlrun.runs.cell import explain
 from mtlrun.runs.store import PROVENANCE, Store
@@ -90,7 +91,7 @@ def merge(folder: Path, other: Path) -> Merged:
             merged.conflicts += _other_numbers(_name(run, key), here[key], record)
         else:
             if "predictions" in record.result:
-                store.save_scores(key, stored.scores(key))
+                store.save_scores(key, read_scores(stored, key))
             store.save(record)
             merged.copied += 1
     merged.conflicts += _other_ways(run, Path(other), theirs)

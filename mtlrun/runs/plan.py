@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError, counted, suggest
+from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.seeds import derive_seed
-from mtlrun.experiments.axis import Setting, settings
-from mtlrun.experiments.load import Experiment
 from mtlrun.experiments.measures.lookup import measure_path, published_hash, quantities_of
-from mtlrun.experiments.methods import class_paths, complete, resolved
-from mtlrun.experiments.published import read_curves
-from mtlrun.experiments.resolved import resolved_yaml
-from mtlrun.experiments.schema import PUBLISHED
-from mtlrun.experiments.schema import Method as MethodSpec
-from mtlrun.record import FAILED, PROTOCOL
-from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, explain, with_params
+from mtlrun.runs.axis import Setting, settings
+from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of
-from mtlrun.runs.store import Store, settled
+from mtlrun.runs.load import Experiment
+from mtlrun.runs.methods import class_paths, complete, resolved
+from mtlrun.runs.published import read_curves
+from mtlrun.runs.resolved import resolved_yaml
+from mtlrun.runs.schema import PUBLISHED
+from mtlrun.runs.schema import Method as MethodSpec
+from mtlrun.runs.store import Store
 
 OUTPUT = Path("results/runs")
 RUN_FILE = "run.json"
@@ -34,10 +32,6 @@ RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
 #: Modules that compute the families of cells.
 FIT_MODULE, MEASURE_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure"
-#: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
-NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
-
-StateName = Literal["done", "missing", "stale", "failed", "damaged"]
 
 
 class OnlyError(ConfigError):
@@ -79,25 +73,6 @@ class Row:
     def name(self) -> str:
         """Name for people: ``enron/APG-RMTL/trial 0``."""
         return f"{self.dataset}/{self.method}/trial {self.trial}"
-
-
-@dataclass(frozen=True)
-class State:
-    """What is known of the cell of a row.
-
-    Attributes
-    ----------
-    name : {"done", "missing", "stale", "failed", "damaged"}
-        `stale`: the place had another cell before. `damaged`: a file is not as it was written.
-    reason : str
-        Why it is stale, failed or damaged.
-    versions : dict of str to str
-        Numerical packages whose version was another one when the cell was computed.
-    """
-
-    name: StateName
-    reason: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -325,60 +300,6 @@ class _CellMaker:
         return derive_seed(self.experiment.spec.seed, place, *purpose)
 
 
-def survey(plan: Plan, store: Store | None = None) -> list[State]:
-    """Return the state of every row as the folders have it now."""
-    store = store or plan.store()
-    here = _versions()
-    return [_state(row, store, plan.limit, here) for row in plan.rows]
-
-
-def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str]) -> State:
-    try:
-        record = store.read(row.cell.key)
-    except ValueError as error:
-        return State("damaged", str(error))
-    if record is not None:
-        good = settled(record, limit)
-        packages = record.environment.get("packages") or {}
-        other = {name: str(packages[name]) for name in here if packages.get(name) not in (None, here[name])}
-        return State("done" if good else "failed", "" if good else f"{record.status}: {record.error}", other)
-    before = store.load(row.was) if row.was else None
-    if before is None:
-        return State("missing")
-    if before.protocol != PROTOCOL:
-        return State("stale", "made by an earlier version of mtlrun")
-    return State("stale", explain({**before.inputs, "code": before.code}, described(row.cell)) or "inputs changed")
-
-
-def described(cell: Cell) -> dict[str, Any]:
-    """Return the content of a cell and its code, as `explain` takes them."""
-    return {**cell.content(), "code": dict(cell.code)}
-
-
-def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
-    """Return one line per (data set, method, reason) for wanted cells that had a result before."""
-    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for row, state in zip(plan.rows, states, strict=True):
-        if row.wanted and state.name in ("stale", FAILED, "damaged"):
-            grouped[row.dataset, row.method, state.reason].append(row.trial)
-    lines = []
-    for (dataset, method, reason), trials in grouped.items():
-        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
-        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
-    return lines
-
-
-def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
-    """Say which cells were computed with other versions of the numerical packages, None when none was."""
-    found = [state.versions for row, state in zip(plan.rows, states, strict=True) if row.wanted and state.versions]
-    if not found:
-        return None
-    here = _versions()
-    names = sorted({f"{name} {version}" for versions in found for name, version in versions.items()})
-    now = ", ".join(f"{name} {here[name]}" for name in here if any(name in versions for versions in found))
-    return f"{counted(len(found), 'cell')} computed with {', '.join(names)} (here: {now}); --force computes them again"
-
-
 def write_plan(plan: Plan) -> None:
     """Write `run.json` and `config.resolved.yaml`, where they differ from what is there.
 
@@ -454,12 +375,6 @@ def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, int], tupl
 def _key(entry: Mapping[str, Any], name: str) -> str | None:
     text = entry.get(name)
     return text if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef") else None
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in NUMERICAL_PACKAGES}
 
 
 def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:

@@ -8,20 +8,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import DataError, counted
-from mtlrun.core.records import canonical_json
-from mtlrun.experiments.machine import TimingLock
-from mtlrun.experiments.pool import Outcome, Pool
-from mtlrun.record import DONE, FAILED, FOLD, MEASURE, OK, TIMEOUT, Record
-from mtlrun.runs.cell import Cell, DatasetRef
-from mtlrun.runs.plan import Plan, described, other_settings, rerun_reasons, settings_text, survey, write_plan
+from mtlrun.core.errors import counted
+from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record
+from mtlrun.runs.cell import Cell
+from mtlrun.runs.compute import compute_cell
+from mtlrun.runs.machine import TimingLock
+from mtlrun.runs.plan import Plan, other_settings, settings_text, write_plan
+from mtlrun.runs.pool import Outcome, Pool
 from mtlrun.runs.progress import Progress, Silent
-from mtlrun.runs.selection import choose
+from mtlrun.runs.selection import choice_of
 from mtlrun.runs.store import Stamp, Store, settled
+from mtlrun.runs.survey import described, rerun_reasons, survey
 
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
@@ -120,39 +120,6 @@ def run(
         fail_fast=fail_fast,
         progress=progress,
     ).run()
-
-
-def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:
-    """Compute a cell in a worker; return its record, and the test scores where the cell keeps them."""
-    data = None if cell.dataset is None else _load(canonical_json(cell.dataset.options), cell.dataset, data_dir)
-    if cell.family == MEASURE:
-        from mtlrun.runs.measure import measure_cell
-
-        return measure_cell(cell, data), None
-    from mtlrun.runs.fit import fit_cell, score_candidates
-
-    assert data is not None
-    if cell.family == FOLD:
-        return score_candidates(cell, data), None
-    fitted = fit_cell(cell, data, chosen)
-    return fitted.record, fitted.scores if "predictions" in cell.scoring.keep else None
-
-
-def _load(options: str, dataset: DatasetRef, data_dir: str | None) -> Any:
-    """Return a data set; the last two stay in memory."""
-    return _loaded(dataset.id, options, dataset.fingerprint, data_dir)
-
-
-@lru_cache(maxsize=2)
-def _loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> Any:
-    import json
-
-    from mtlrun.data.load import load_dataset
-
-    found = load_dataset(name, data_dir=data_dir, **json.loads(options))
-    if found.fingerprint != fingerprint:
-        raise DataError(f"the files of {name} changed since the cells were planned", "Run the command again.")
-    return found
 
 
 def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
@@ -506,22 +473,6 @@ class Runner:
             **source_facts(),
             **host_facts(),
         }
-
-
-def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
-    """Return what the search of a cell found, from the records of its folds; see `mtlrun.runs.selection.choose`.
-
-    ``seconds`` is what all folds took.
-    """
-    from mtlrun.core.metrics import get_metric
-
-    assert cell.search is not None
-    records = list(folds)
-    metric = get_metric(cell.search.metric)
-    found = choose(
-        cell.search.grid, metric.name, metric.greater_is_better, [(record.key, record.selection) for record in records]
-    )
-    return {**found, "seconds": sum(record.seconds["total"] for record in records)}
 
 
 def work_text(cells: int, folds: int, of: int) -> str:

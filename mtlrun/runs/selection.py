@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mtlrun.record import candidates
+from mtlrun.record import Record, candidates
+from mtlrun.runs.cell import Cell
 
 #: Parameters that weaken the regularisation as they grow; all others are taken for its strength. Warm starts go from
 #: the most to the least regularised candidate, where neighbouring solutions are close and the first one is cheap.
@@ -72,6 +73,22 @@ def choose(
         "not_converged": [sum(bool(column["not_converged"][i]) for column in columns) for i in range(len(found))],
         "errors": {i: texts for i, texts in errors.items() if texts},
     }
+
+
+def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
+    """Return what the search of a cell found, from the records of its folds; see `mtlrun.runs.selection.choose`.
+
+    ``seconds`` is what all folds took.
+    """
+    from mtlrun.core.metrics import get_metric
+
+    assert cell.search is not None
+    records = list(folds)
+    metric = get_metric(cell.search.metric)
+    found = choose(
+        cell.search.grid, metric.name, metric.greater_is_better, [(record.key, record.selection) for record in records]
+    )
+    return {**found, "seconds": sum(record.seconds["total"] for record in records)}
 
 
 def _mean(scores: Sequence[float | None]) -> float | None:

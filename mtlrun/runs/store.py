@@ -12,8 +12,9 @@ from typing import Any
 
 from mtlrun.core.processes import tidy
 from mtlrun.core.records import TEMPORARY, jsonable, write_atomic
-from mtlrun.experiments.locks import Locks
 from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
+from mtlrun.report.predictions import read_scores
+from mtlrun.runs.locks import Locks
 
 PROVENANCE = "provenance.json"
 #: Identity of a file: another one after every writing, whatever the clock says.
@@ -107,7 +108,7 @@ class Store(Records):
             if record is not None:
                 lines[key] = record.line()
                 if "predictions" in record.result:
-                    kept[key] = self.scores(key)
+                    kept[key] = read_scores(self, key)
         if lines:
             _write_new(self.run_folder / PACKED, pack(lines.items()))
         if kept:

@@ -19,16 +19,16 @@ from mtlrun.data.load import load_dataset
 from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.experiments.folders import check_folder
-from mtlrun.experiments.trainspec import Training, experiment_of
 from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
 from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
+from mtlrun.runs.folders import check_folder
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Progress, Silent
 from mtlrun.runs.run import Runner
+from mtlrun.runs.trainspec import Training, experiment_of
 
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
 SCHEMA = 1

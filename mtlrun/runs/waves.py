@@ -18,16 +18,16 @@ from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.data.splitters import GROUP, TIME
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.experiments.methods import resolved
-from mtlrun.experiments.schema import ExperimentSpec
-from mtlrun.experiments.spec import FULL, Experiment
-from mtlrun.experiments.trainspec import Training, training_of
 from mtlrun.record import NOT_CONVERGED, Record
 from mtlrun.report.board import Entry
 from mtlrun.runs.candidates import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
 from mtlrun.runs.cell import Cell, Features
 from mtlrun.runs.fit import with_features
+from mtlrun.runs.methods import resolved
 from mtlrun.runs.run import Runner
+from mtlrun.runs.schema import ExperimentSpec
+from mtlrun.runs.spec import FULL, Experiment
+from mtlrun.runs.trainspec import Training, training_of
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000

@@ -73,7 +73,7 @@ def failing(monkeypatch):
         def load_experiment(*args, **kwargs):
             raise error
 
-        monkeypatch.setattr("mtlrun.experiments.load.load_experiment", load_experiment)
+        monkeypatch.setattr("mtlrun.runs.load.load_experiment", load_experiment)
 
     return prepare
 

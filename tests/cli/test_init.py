@@ -11,8 +11,8 @@ from mtlrun.core.resources import datasets_dir
 from mtlrun.data.cards import read_card
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.editor import config_schema
-from mtlrun.experiments.load import validate_file
+from mtlrun.runs.editor import config_schema
+from mtlrun.runs.load import validate_file
 
 CARDS = sorted(datasets_dir().glob("*.yaml"))
 

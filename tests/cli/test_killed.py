@@ -17,7 +17,7 @@ import yaml
 from mtlrun.runs.compare import compare
 from mtlrun.runs.comparison import Comparison
 from mtlrun.runs.train import train
-from mtlrun.experiments.trainspec import load_training
+from mtlrun.runs.trainspec import load_training
 
 TRAINING = """\
 schema: 1

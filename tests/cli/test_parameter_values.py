@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.estimators.registry import METHODS, load_class
-from mtlrun.experiments.rules import rules_of
+from mtlrun.runs.rules import rules_of
 
 TRAIN = """\
 schema: 1

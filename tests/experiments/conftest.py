@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.experiments.load import load_experiment
 from mtlrun.record import Record
+from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 

@@ -17,9 +17,9 @@ from mtlrun.core.errors import ConfigError
 from mtlrun.core.records import FAILED, OK
 from mtlrun.data import load_dataset
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
-from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.pool import Pool
+from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
+from mtlrun.runs.pool import Pool
 from mtlrun.runs.run import run
 from mtlrun.runs.store import Store
 
@@ -160,7 +160,7 @@ def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
 
 
 def test_workers_with_other_sources_are_refused(cluster, monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.cluster.sources", os.getpid)
+    monkeypatch.setattr("mtlrun.runs.cluster.sources", os.getpid)
     with pytest.raises(ConfigError, match="has other sources of mtlrun"):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
@@ -236,13 +236,13 @@ def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(clus
 
 
 def test_where_no_scheduler_answers(monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.cluster.PATIENCE", 0.2)
+    monkeypatch.setattr("mtlrun.runs.cluster.PATIENCE", 0.2)
     with pytest.raises(ConfigError, match="no Dask scheduler answers"):
         next(Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(len, iter([(0, ("x",))])))
 
 
 def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.cluster.PATIENCE", 0.2)
+    monkeypatch.setattr("mtlrun.runs.cluster.PATIENCE", 0.2)
     options = {"processes": False, "dashboard_address": None}
     with (
         distributed.LocalCluster(n_workers=0, **options) as empty,

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from mtlrun.core.resources import configs_dir
 from mtlrun.core.yamlmarks import load_file
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.editor import config_schema
+from mtlrun.runs.editor import config_schema
 
 COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "config.schema.json"
 VALIDATOR = Draft202012Validator(config_schema())

@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments.load import load_experiment, validate_file
+from mtlrun.runs.load import load_experiment, validate_file
 
 CHILD = """\
 schema: 1

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.core.records import FAILED, CellRecord, write_atomic
-from mtlrun.experiments.locks import Locks, Owner
-from mtlrun.experiments.machine import TimingLock
+from mtlrun.runs.locks import Locks, Owner
+from mtlrun.runs.machine import TimingLock
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run

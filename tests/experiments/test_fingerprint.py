@@ -9,8 +9,8 @@ from mtlrun.experiments.fingerprint import NOT_NUMERICAL, code_fingerprint, reac
 
 import mtlrun
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.experiments.methods import class_paths, resolved
-from mtlrun.experiments.sources import parse
+from mtlrun.runs.methods import class_paths, resolved
+from mtlrun.runs.sources import parse
 
 
 def fingerprint(*paths):

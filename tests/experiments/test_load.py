@@ -6,9 +6,9 @@ import yaml
 from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.core.resources import configs_dir
 from mtlrun.core.yamlmarks import load_file, load_text
-from mtlrun.experiments.catalogue import catalogue, find
-from mtlrun.experiments.load import load_experiment, validate_file
-from mtlrun.experiments.resolved import resolved_yaml
+from mtlrun.runs.catalogue import catalogue, find
+from mtlrun.runs.load import load_experiment, validate_file
+from mtlrun.runs.resolved import resolved_yaml
 
 VALID = """\
 schema: 1

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from mtlrun.core import processes
-from mtlrun.experiments import locks
-from mtlrun.experiments.locks import Locks, Owner, alone
+from mtlrun.runs import locks
+from mtlrun.runs.locks import Locks, Owner, alone
 
 
 def dead_process():
@@ -73,7 +73,7 @@ def test_a_half_written_lock_is_believed_for_a_while(tmp_path):
 CONTEST = """
 import sys, time
 from pathlib import Path
-from mtlrun.experiments.locks import Locks
+from mtlrun.runs.locks import Locks
 folder, start = Path(sys.argv[1]), float(sys.argv[2])
 locks = Locks(folder)
 while time.time() < start:

@@ -8,7 +8,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
 from mtlrun.experiments.measures import mtsvm, mtsvm_runs, transfer
 from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.published import read_curves
+from mtlrun.runs.published import read_curves
 from mtlrun.solvers.svm_newton import solve_svm_newton
 
 

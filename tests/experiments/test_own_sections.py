@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from mtlrun.experiments.featuresteps import cell_part
+from mtlrun.experiments.trial import split_three
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.featuresteps import cell_part
-from mtlrun.experiments.trial import split_three
 from mtlrun.report.build import build_report
 from mtlrun.runs.store import Store
 
@@ -216,7 +216,7 @@ reference:
 
 
 def test_a_training_file_has_its_sections_itself(lab):
-    from mtlrun.experiments.trainspec import load_training
+    from mtlrun.runs.trainspec import load_training
 
     text = """\
 schema: 1

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments.load import load_experiment
-from mtlrun.runs.plan import plan, rerun_reasons, survey
+from mtlrun.runs.load import load_experiment
+from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run, todo
+from mtlrun.runs.survey import rerun_reasons, survey
 
 SHARED = """\
   - label: same search

@@ -5,11 +5,11 @@ import sys
 import time
 
 import pytest
+from mtlrun.evaluation import Diverged
 
 from mtlrun.core.errors import ConfigError, DataError
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.experiments.pool import Pool, attempt
-from mtlrun.experiments.trial import Diverged
+from mtlrun.runs.pool import Pool, attempt
 
 
 def work(kind, value):

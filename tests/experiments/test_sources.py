@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments.sources import Constructor, constructor, find_module
+from mtlrun.runs.sources import Constructor, constructor, find_module
 
 
 def test_constructor_is_found_in_the_class_its_base_or_behind_a_re_export(lab):
@@ -68,7 +68,7 @@ def test_source_that_is_no_python(lab):
 def test_nothing_is_imported():
     code = (
         "import sys\nfrom mtlrun.experiments.fingerprint import code_fingerprint\n"
-        "from mtlrun.experiments.sources import constructor\n"
+        "from mtlrun.runs.sources import constructor\n"
         "constructor('sklearn.linear_model:Ridge')\n"
         "code_fingerprint(['mtlrun.estimators.independent:IndependentRidge'])\n"
         "assert not {'numpy', 'sklearn', 'mtlrun.estimators.independent'} & set(sys.modules)\n"

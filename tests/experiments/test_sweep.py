@@ -5,9 +5,9 @@ import json
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments.load import load_experiment
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import write_report
+from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from mtlrun.experiments.load import load_experiment
+from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 

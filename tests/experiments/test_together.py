@@ -9,6 +9,7 @@ from dataclasses import asdict
 import pytest
 from mtlrun.experiments.execute import _Runner, run
 from mtlrun.experiments.progress import Plain, Silent
+from mtlrun.experiments.selection import fit_fold
 from mtlrun.experiments.siblings import find_siblings
 from mtlrun.experiments.store import Store
 from mtlrun.experiments.work import new_record
@@ -16,9 +17,8 @@ from mtlrun.experiments.work import new_record
 from mtlrun.cli.status import copies
 from mtlrun.core.processes import start_of
 from mtlrun.core.records import FAILED
-from mtlrun.experiments.locks import Owner
-from mtlrun.experiments.selection import fit_fold
 from mtlrun.report.build import build_report
+from mtlrun.runs.locks import Owner
 
 
 @pytest.fixture

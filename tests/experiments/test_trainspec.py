@@ -3,8 +3,8 @@
 import pytest
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
-from mtlrun.experiments.load import load_experiment, validate_file
-from mtlrun.experiments.trainspec import load_training
+from mtlrun.runs.load import load_experiment, validate_file
+from mtlrun.runs.trainspec import load_training
 
 GOOD = """\
 schema: 1

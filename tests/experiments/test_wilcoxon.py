@@ -3,8 +3,8 @@
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.experiments.load import load_experiment
 from mtlrun.report.build import build_report
+from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 

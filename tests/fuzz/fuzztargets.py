@@ -29,8 +29,8 @@ from mtlrun.data.cards import Card, FileSpec, Source, read_card
 from mtlrun.data.files import DataFile
 from mtlrun.data.intake import add_file
 from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight, uci
-from mtlrun.experiments.load import load_experiment
-from mtlrun.experiments.trainspec import load_training
+from mtlrun.runs.load import load_experiment
+from mtlrun.runs.trainspec import load_training
 
 NAME = "fuzzed-file"
 SECONDS = 10.0

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from mtlrun.core.records import CellRecord
-from mtlrun.experiments.axis import settings
-from mtlrun.experiments.everything import artefacts
-from mtlrun.experiments.load import load_experiment
 from mtlrun.report import build
 from mtlrun.report.folder import MEASUREMENT, PlannedCell, Run
 from mtlrun.report.terminal import print_report
+from mtlrun.runs.artefacts import artefacts
+from mtlrun.runs.axis import settings
+from mtlrun.runs.load import load_experiment
 
 EXPERIMENTS = [entry.id for entry in artefacts()]
 

@@ -23,11 +23,11 @@ from mtlrun.data.tables import read_user_table, table_of_frame
 from mtlrun.estimators.calibrated import CalibratedTasks
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean
+from mtlrun.features.table import TableFeatures
+from mtlrun.models import load_model
+from mtlrun.report.leaderboard import markdown
 from mtlrun.runs.candidates import Candidate, default_candidates
 from mtlrun.runs.waves import Protocol, make_schedule
-from mtlrun.models import load_model
-from mtlrun.features.table import TableFeatures
-from mtlrun.report.leaderboard import markdown
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 2}
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from mtlrun.experiments.trial import Diverged, Part, fold_rows, load_trial, noted_warnings, split_rows
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.trial import Diverged, Part, fold_rows, load_trial, noted_warnings, split_rows
 
 RAGGED = Dataset(
     X=np.arange(40.0).reshape(20, 2),

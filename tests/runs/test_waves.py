@@ -7,15 +7,15 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from mtlrun.experiments.trial import fold_rows
 
 import mtlrun
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.tables import table_of_frame
+from mtlrun.report.leaderboard import markdown
 from mtlrun.runs.candidates import MULTITASK, TRIVIAL, Candidate, default_candidates
 from mtlrun.runs.waves import CHEAP, Plan, Protocol, _work, make_plan, run_plan
-from mtlrun.experiments.trial import fold_rows
-from mtlrun.report.leaderboard import markdown
 
 OWN = """
 from mtlrun.estimators.independent import IndependentRidge

@@ -9,7 +9,7 @@ from typing import Any
 from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.core.resources import configs_dir
 from mtlrun.experiments.measures.registry import MEASURES, Quantity
-from mtlrun.experiments.sources import function
+from mtlrun.runs.sources import function
 
 #: Parameter of measures that names a file of published numbers; the content of the file is part of the key.
 PUBLISHED = "published"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.load import Experiment
+from mtlrun.runs.load import Experiment
 
 _COLUMN = 72
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.schema import ExperimentSpec
+from mtlrun.runs.schema import ExperimentSpec
 
 #: The profile that is the file as it stands; it need not be declared.
 FULL = "full"

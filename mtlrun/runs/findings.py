@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from mtlrun.core.errors import suggest
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.schema import ExperimentSpec
+from mtlrun.runs.schema import ExperimentSpec
 
 
 def describe_problems(

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from mtlrun.core.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.core.yamlmarks import Document, Problem, load_file, render
-from mtlrun.experiments.catalogue import find, shown_path
-from mtlrun.experiments.crosscheck import FIXED, crosscheck
-from mtlrun.experiments.findings import describe_problems
-from mtlrun.experiments.layers import Layers, Origin
-from mtlrun.experiments.schema import ExperimentSpec, Method, Selection, experiment_id
-from mtlrun.experiments.spec import FULL, Experiment
-from mtlrun.experiments.trainspec import KIND as TRAIN
-from mtlrun.experiments.trainspec import validate_training
+from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.crosscheck import FIXED, crosscheck
+from mtlrun.runs.findings import describe_problems
+from mtlrun.runs.layers import Layers, Origin
+from mtlrun.runs.schema import ExperimentSpec, Method, Selection, experiment_id
+from mtlrun.runs.spec import FULL, Experiment
+from mtlrun.runs.trainspec import KIND as TRAIN
+from mtlrun.runs.trainspec import validate_training
 
 DEFAULT_PROFILE = "quick"
 

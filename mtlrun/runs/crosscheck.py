@@ -12,18 +12,18 @@ from typing import Any
 
 from mtlrun.core.errors import UserError, shorten, suggest
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.crosscheck_kinds import (
+from mtlrun.experiments.measures.lookup import measure_parameters
+from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
+from mtlrun.runs.crosscheck_kinds import (
     Finding,
     kind_findings,
     measure_findings,
     measured_quantities,
     measures,
 )
-from mtlrun.experiments.measures.lookup import measure_parameters
-from mtlrun.experiments.methods import class_path, complete, has_parameter, is_nested, parameter_names
-from mtlrun.experiments.published import read_curves
-from mtlrun.experiments.rules import parameter_rule
-from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
+from mtlrun.runs.methods import class_path, complete, has_parameter, is_nested, parameter_names
+from mtlrun.runs.published import read_curves
+from mtlrun.runs.rules import parameter_rule
 
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.
 FIXED = ("schema", "id", "title", "kind", "extends", "default_for", "paper", "profiles")

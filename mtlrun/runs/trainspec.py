@@ -11,11 +11,11 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.yamlmarks import KeyPath, Problem, load_file, render
-from mtlrun.experiments.catalogue import find, shown_path
-from mtlrun.experiments.crosscheck import Finding, crosscheck
-from mtlrun.experiments.findings import describe_problems
-from mtlrun.experiments.layers import Layers, Origin
-from mtlrun.experiments.schema import (
+from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.crosscheck import Finding, crosscheck
+from mtlrun.runs.findings import describe_problems
+from mtlrun.runs.layers import Layers, Origin
+from mtlrun.runs.schema import (
     Base,
     DatasetSpec,
     ExperimentSpec,
@@ -25,7 +25,7 @@ from mtlrun.experiments.schema import (
     Values,
     experiment_id,
 )
-from mtlrun.experiments.spec import FULL, Experiment
+from mtlrun.runs.spec import FULL, Experiment
 
 KIND = "train"
 #: Keys that an override may not touch.

@@ -9,8 +9,8 @@ from pydantic import Field, TypeAdapter
 from mtlrun.core.metrics import METRICS
 from mtlrun.estimators.registry import METHODS
 from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.schema import MEASURE_KINDS, ExperimentSpec
-from mtlrun.experiments.trainspec import TrainSpec
+from mtlrun.runs.schema import MEASURE_KINDS, ExperimentSpec
+from mtlrun.runs.trainspec import TrainSpec
 
 #: Models that may also be written as the one text that they need.
 _SHORT = ("DatasetSpec", "FeatureStep", "TrainMethod")

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
-from mtlrun.experiments.sources import constructor
+from mtlrun.runs.sources import constructor
 
 
 def class_path(name: str) -> str:

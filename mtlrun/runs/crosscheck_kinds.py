@@ -15,8 +15,8 @@ from mtlrun.experiments.measures.lookup import (
     published_path,
     quantities_of,
 )
-from mtlrun.experiments.schema import MEASURE_KINDS
 from mtlrun.report.checks import as_list
+from mtlrun.runs.schema import MEASURE_KINDS
 
 #: (path, whether the key and not the value is meant, message, hint)
 Finding = tuple[KeyPath, bool, str, str]

@@ -116,7 +116,7 @@ class Pool:
         elif self.serial:
             yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
         elif self.backend == "dask":
-            from mtlrun.experiments.cluster import run_on_dask
+            from mtlrun.runs.cluster import run_on_dask
 
             yield from run_on_dask(function, units, self.scheduler, self.jobs)
         else:

@@ -1,6 +1,6 @@
 """What the papers leave open and what we chose: the lists of docs/protocols.md, made from the experiment files.
 
-``python -m mtlrun.experiments.protocols_page docs/protocols.md`` writes them again; the text around them is kept.
+``python scripts/protocols_page.py docs/protocols.md`` writes them again; the text around them is kept.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 import sys
 from pathlib import Path
 
-from mtlrun.experiments.catalogue import catalogue
-from mtlrun.experiments.load import FULL, Experiment, load_experiment
 from mtlrun.report.protocol import facts, value_text
+from mtlrun.runs.catalogue import catalogue
+from mtlrun.runs.load import FULL, Experiment, load_experiment
 
 _BLOCK = re.compile(r"<!-- choices: (?P<paper>\S+) -->\n.*?<!-- end of choices -->", re.DOTALL)
 _PAGE = re.compile(r"docs/(\w+)\.md")

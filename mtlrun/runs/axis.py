@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mtlrun.experiments.measures.lookup import measure_parameters
-from mtlrun.experiments.methods import complete, has_parameter, with_params
-from mtlrun.experiments.schema import PUBLISHED, DatasetSpec, ExperimentSpec, FeatureStep, Method, Split, Sweep
 from mtlrun.report.text import show
+from mtlrun.runs.methods import complete, has_parameter, with_params
+from mtlrun.runs.schema import PUBLISHED, DatasetSpec, ExperimentSpec, FeatureStep, Method, Split, Sweep
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mtlrun.core.errors import ConfigError, UserError
-from mtlrun.experiments.catalogue import Entry, catalogue
-from mtlrun.experiments.load import Experiment, load_experiment
-from mtlrun.experiments.trainspec import KIND as TRAIN
+from mtlrun.runs.catalogue import Entry, catalogue
+from mtlrun.runs.load import Experiment, load_experiment
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.runs.run import todo
+from mtlrun.runs.trainspec import KIND as TRAIN
 
 #: Key of `--only` that chooses artefacts, beside those that choose cells.
 ARTEFACT = "artefact"

@@ -15,8 +15,8 @@ from typing import Any
 from mtlrun.core.errors import UserError
 from mtlrun.estimators import params as vocabulary
 from mtlrun.estimators.params import Rule, choice, instance, integer, real
-from mtlrun.experiments.methods import class_path, complete, is_nested
-from mtlrun.experiments.sources import definition, find_module, imports_of, parse
+from mtlrun.runs.methods import class_path, complete, is_nested
+from mtlrun.runs.sources import definition, find_module, imports_of, parse
 
 ATTRIBUTE = "_rules"
 _BUILTINS: dict[str, Any] = {kind.__name__: kind for kind in (bool, dict, float, int, list, str, tuple)}

@@ -1,0 +1,97 @@
+"""Which cells of a plan are done, and why the others have to be computed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal
+
+from mtlrun.core.errors import counted
+from mtlrun.record import FAILED, PROTOCOL
+from mtlrun.runs.cell import Cell, explain
+from mtlrun.runs.plan import Plan, Row
+from mtlrun.runs.store import Store, settled
+
+#: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
+NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+StateName = Literal["done", "missing", "stale", "failed", "damaged"]
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of the cell of a row.
+
+    Attributes
+    ----------
+    name : {"done", "missing", "stale", "failed", "damaged"}
+        `stale`: the place had another cell before. `damaged`: a file is not as it was written.
+    reason : str
+        Why it is stale, failed or damaged.
+    versions : dict of str to str
+        Numerical packages whose version was another one when the cell was computed.
+    """
+
+    name: StateName
+    reason: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def survey(plan: Plan, store: Store | None = None) -> list[State]:
+    """Return the state of every row as the folders have it now."""
+    store = store or plan.store()
+    here = _versions()
+    return [_state(row, store, plan.limit, here) for row in plan.rows]
+
+
+def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str]) -> State:
+    try:
+        record = store.read(row.cell.key)
+    except ValueError as error:
+        return State("damaged", str(error))
+    if record is not None:
+        good = settled(record, limit)
+        packages = record.environment.get("packages") or {}
+        other = {name: str(packages[name]) for name in here if packages.get(name) not in (None, here[name])}
+        return State("done" if good else "failed", "" if good else f"{record.status}: {record.error}", other)
+    before = store.load(row.was) if row.was else None
+    if before is None:
+        return State("missing")
+    if before.protocol != PROTOCOL:
+        return State("stale", "made by an earlier version of mtlrun")
+    return State("stale", explain({**before.inputs, "code": before.code}, described(row.cell)) or "inputs changed")
+
+
+def described(cell: Cell) -> dict[str, Any]:
+    """Return the content of a cell and its code, as `explain` takes them."""
+    return {**cell.content(), "code": dict(cell.code)}
+
+
+def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
+    """Return one line per (data set, method, reason) for wanted cells that had a result before."""
+    grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for row, state in zip(plan.rows, states, strict=True):
+        if row.wanted and state.name in ("stale", FAILED, "damaged"):
+            grouped[row.dataset, row.method, state.reason].append(row.trial)
+    lines = []
+    for (dataset, method, reason), trials in grouped.items():
+        which = f"trial {trials[0]}" if len(trials) == 1 else f"{len(trials)} trials"
+        lines.append(f"rerun {dataset}/{method}/{which}: {reason}")
+    return lines
+
+
+def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
+    """Say which cells were computed with other versions of the numerical packages, None when none was."""
+    found = [state.versions for row, state in zip(plan.rows, states, strict=True) if row.wanted and state.versions]
+    if not found:
+        return None
+    here = _versions()
+    names = sorted({f"{name} {version}" for versions in found for name, version in versions.items()})
+    now = ", ".join(f"{name} {here[name]}" for name in here if any(name in versions for versions in found))
+    return f"{counted(len(found), 'cell')} computed with {', '.join(names)} (here: {now}); --force computes them again"
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in NUMERICAL_PACKAGES}
