@@ -287,7 +287,13 @@ class Runner:
         return self._choose_all(cells)
 
     def finish_fit(self, cell: Cell, record: Record) -> Record:
-        """Add its search to the record of a fit that was computed in this process, write it and return it."""
+        """Return the record of a fit that was computed in this process, with its search; the one on disk if it is done.
+
+        A record that is finished stays as it is: other tables may show its seconds.
+        """
+        known = None if self.force else self.store.load(cell.key)
+        if known is not None and known.done:
+            return known
         record = self._complete(cell, record, self.pool)
         self.store.save(record)
         return record

@@ -5,10 +5,10 @@ import sys
 import time
 
 import pytest
-from mtlrun.evaluation import Diverged
 
 from mtlrun.core.errors import ConfigError, DataError
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
+from mtlrun.evaluation import Diverged
 from mtlrun.runs.pool import Pool, attempt
 
 

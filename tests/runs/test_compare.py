@@ -25,6 +25,7 @@ from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean
 from mtlrun.features.table import TableFeatures
 from mtlrun.models import load_model
+from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
 from mtlrun.runs.candidates import Candidate, default_candidates
 from mtlrun.runs.waves import Protocol, make_schedule
@@ -261,6 +262,58 @@ def test_shared_binary_with_gaps_and_calibration():
 def test_misspelt_options_are_refused():
     with pytest.raises(TypeError, match="did you mean 'categorical'"):
         mtlrun.compare(schools(), target="y", task="school", categorial=["a"])
+
+
+# --- cells that are kept ---
+
+
+def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(tmp_path):
+    options = {"target": "y", "task": "school", "splits": 2, "folds": 2, "output": tmp_path}
+    first = mtlrun.compare(schools(4, 12), methods=["PooledRidge"], **options)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")}
+    lines = []
+    more = mtlrun.compare(schools(4, 12), methods=["PooledRidge", "GraphMTL"], say=lines.append, **options)
+    new = set((tmp_path / "cells").glob("*.json")) - before.keys()
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    keys = {entry["key"] for entry in more.cells["cells"] if entry["method"] == "GraphMTL"}
+    records = [Record.from_line(path.read_text()) for path in new]
+    assert {record.key for record in records if record.family == "fit"} == keys
+    assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
+    assert sum("computed before" in line for line in lines) == 6  # and the two baselines
+    scores = {e.label: e.scores for e in more.board.entries}
+    assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
+    other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
+    assert not {e["key"] for e in other.cells["cells"]} & {e["key"] for e in more.cells["cells"]}
+
+
+def test_splits_more_compute_themselves_alone(tmp_path):
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "output": tmp_path}
+    lines = []
+    mtlrun.compare(schools(4, 12), splits=1, **options)
+    mtlrun.compare(schools(4, 12), splits=2, say=lines.append, **options)
+    assert [line.split()[1] for line in lines if "computed before" in line] == ["1/2"] * 3
+
+
+def test_a_frame_is_compared_as_it_is_stored(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = schools(3, 20).assign(flag=rng.random(60) > 0.5, size=pd.Categorical(rng.integers(1, 4, 60)))
+    frame["code"] = [f"{k:05d}" for k in range(60)]  # an identifier: left out
+    frame.loc[0, "size"] = None
+    frame = frame.rename(columns={"school": "the school"})
+    result = mtlrun.compare(frame, target="y", task="the school", methods=["PooledRidge"], splits=1)
+    assert result.dataset.categories == {"size": ["1", "2", "3"]}
+    assert result.dataset.features == ["a", "b", "c", "d", "flag", "size"]
+    result.save(tmp_path)
+    again = load_dataset("own-data-frame", data_dir=tmp_path / "data")
+    assert again.fingerprint == result.dataset.fingerprint
+    np.testing.assert_array_equal(again.X, result.dataset.X)
+
+
+def test_a_frame_whose_tasks_csv_cannot_keep_is_refused():
+    frame = schools(2, 12)
+    with pytest.raises(DataError, match="data frame") as caught:
+        mtlrun.compare(frame.assign(school=np.where(frame.school == "s0", "01", "1")), target="y", task="school", **FEW)
+    assert "parquet" in caught.value.remedy
 
 
 # --- methods and budget ---
