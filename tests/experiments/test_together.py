@@ -7,11 +7,8 @@ import time
 from dataclasses import asdict
 
 import pytest
-from mtlrun.experiments.execute import _Runner, run
-from mtlrun.experiments.progress import Plain, Silent
 from mtlrun.experiments.selection import fit_fold
 from mtlrun.experiments.siblings import find_siblings
-from mtlrun.experiments.store import Store
 from mtlrun.experiments.work import new_record
 
 from mtlrun.cli.status import copies
@@ -19,6 +16,9 @@ from mtlrun.core.processes import start_of
 from mtlrun.core.records import FAILED
 from mtlrun.report.build import build_report
 from mtlrun.runs.locks import Owner
+from mtlrun.runs.progress import Plain, Silent
+from mtlrun.runs.run import _Runner, run
+from mtlrun.runs.store import Store
 
 
 @pytest.fixture
