@@ -2,10 +2,10 @@
 
     python scripts/soak.py --kills 10 --seed 0 [--command compare] [--folder DIR]
 
-A kill (SIGKILL) takes the whole process group, or the command alone, whose workers must end by themselves: at a random instant,
-the moment a temporary file is seen (something is being written), or the moment a new cell is seen (its lock is still
-held). Every fourth start is a new process with --jobs 2, the others are forked from this one, which has the libraries
-loaded: most of their life is work.
+A kill (SIGKILL) takes the whole process group, or the command alone, whose workers must end by themselves: at a random
+instant, the moment a temporary file is seen (something is being written), or the moment a new cell is seen (its lock is
+still held). Every fourth start is a new process with --jobs 2, the others are forked from this one, which has the
+libraries loaded: most of their life is work.
 After every kill all cells must be readable and those that were finished untouched; after the end of a run its cells and
 its results must be those of the undisturbed run but for seconds, with no temporary file or lock left.
 """

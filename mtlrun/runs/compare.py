@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.core.errors import ConfigError, DataError, counted, suggest
-from mtlrun.core.metrics import METRICS, get_metric
+from mtlrun.core.metrics import get_metric
 from mtlrun.core.records import canonical_json, temporary, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.readers.mulan import read_labels
-from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.roles import make_dataset
 from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
 from mtlrun.predictions import distinct
 from mtlrun.report.board import MULTITASK, Board, Entry
@@ -39,48 +39,13 @@ from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Silent
 from mtlrun.runs.run import Runner
+from mtlrun.runs.settings import Settings, metric_of, n_splits_of, read_settings, roles_of, several, split_of
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import Store
 from mtlrun.runs.tablefacts import facts_of, sizes_of
 from mtlrun.runs.train import Trained, fit_training
 from mtlrun.runs.trainspec import experiment_of
 from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
-
-#: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.
-MANY_SPLITS, SOME_SPLITS = 1_000_000, 5_000_000
-FOLDS = 3
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What `compare` is asked for beside the parts of the columns.
-
-    Attributes
-    ----------
-    methods : tuple of str
-        Empty: the default methods.
-    metric : str or None
-        Default: AUC for labels, RMSE for one target in many tasks, normalised MSE for several targets.
-    budget : float or None
-        Minutes.
-    splits, folds : int or None
-        Repeated splits (default by the size of the data) and folds of the search.
-    train : float
-        Part of the rows of every task to train on.
-    seed, jobs : int
-    calibrate : bool
-        Whether the saved classifier gives probabilities.
-    """
-
-    methods: tuple[str, ...] = ()
-    metric: str | None = None
-    budget: float | None = None
-    splits: int | None = None
-    folds: int = FOLDS
-    train: float = 0.7
-    seed: int = 0
-    jobs: int = 1
-    calibrate: bool = False
 
 
 def compare(
@@ -147,23 +112,25 @@ def compare(
     ['PooledRidge', 'GraphMTL', 'IndependentRidge', 'TaskMean']
     """
     started = clock.monotonic()
-    settings, given = _settings(options)
+    settings, given = read_settings(options)
     table, more = _table(data, None), None
     if test is not None:
         more = _table(test, table)
-    names = _several(targets if target is None else target)
+    names = several(targets if target is None else target)
     if labels is not None:
         names = tuple(_label_names(Path(labels), table))
     if sum(bool(x) for x in (target, targets, labels)) > 1:
         raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
-    source = Source(table, more, _roles(names, task, settings, given))
+    source = Source(table, more, roles_of(names, task, settings, given))
     dataset = replace(
         make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
     )
-    metric = _metric(settings.metric, dataset)
+    metric = metric_of(settings.metric, dataset)
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for a regression.")
-    protocol = Protocol(_split(dataset, settings), _n_splits(dataset, settings), settings.folds, metric, settings.seed)
+    protocol = Protocol(
+        split_of(dataset, settings), n_splits_of(dataset, settings), settings.folds, metric, settings.seed
+    )
     check_parts(dataset, protocol, source.roles.unseen)
     candidates = _candidates(settings, dataset, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
@@ -287,37 +254,6 @@ def _bench(
         yield _Bench(source, folder, data, stored, protocol, settings, say)
 
 
-def _settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Return the settings, and the options that are parts of columns."""
-    own = set(Settings.__dataclass_fields__)
-    parts = set(Roles.__dataclass_fields__) - {"targets", "task", *own}
-    for name in options:
-        if name not in own | parts:
-            near = suggest(name, own | parts)
-            raise TypeError(f"compare has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    chosen = {name: value for name, value in options.items() if name in own and value is not None}
-    if "methods" in chosen:
-        chosen["methods"] = _several(chosen["methods"])
-    settings = Settings(**chosen)
-    for name, low in (("splits", 1), ("folds", 2), ("budget", 0), ("seed", 0)):
-        value = getattr(settings, name)
-        if value is not None and (not value >= low or (name == "budget" and value == 0)):  # also NaN
-            least = "more than 0 minutes" if name == "budget" else f"at least {low}"
-            raise ConfigError(f"{name} must be {least}, not {value:g}")
-    Pool(settings.jobs)  # refuses a number of processes that is none
-    if not 0 < settings.train < 1:
-        raise ConfigError(f"train must be a part between 0 and 1, not {settings.train:g}")
-    given = {name: value for name, value in options.items() if name in parts and value is not None}
-    for name in ("drop", "categorical"):
-        if name in given:
-            given[name] = _several(given[name])
-    return settings, given
-
-
-def _several(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
 def _table(data: Any, like: Table | None) -> Table:
     if isinstance(data, str | Path):
         return read_user_table(Path(data), like=like)
@@ -340,42 +276,6 @@ def _label_names(path: Path, table: Table) -> list[str]:
 def short_name(file: str | Path) -> str:
     """Return what a comparison of a file is called: its name in small letters, without suffixes."""
     return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
-
-
-def _roles(names: tuple[str, ...], task: str | None, settings: Settings, given: dict[str, Any]) -> Roles:
-    """Return the parts of the columns; how rows are split is one of them only where a column says it."""
-    shared: dict[str, Any] = {}
-    if given.get("group") or given.get("time"):
-        shared["train"] = settings.train
-    if given.get("group"):
-        shared |= {"seed": settings.seed, "splits": settings.splits or 3}
-    return Roles(targets=names, task=task, **shared, **given)
-
-
-def _metric(name: str | None, dataset: Dataset) -> str:
-    regression = dataset.task_type == "regression"
-    if name is None:
-        return "auc" if not regression else "nmse" if dataset.task_id is None else "rmse"
-    if (get_metric(name).needs == "value") != regression:
-        fit = ", ".join(m.name for m in METRICS.values() if (m.needs == "value") == regression)
-        kind = "numbers" if regression else "labels"
-        raise ConfigError(f"the metric {name!r} does not go with targets that are {kind}", f"Use one of: {fit}.")
-    return name
-
-
-def _split(dataset: Dataset, settings: Settings) -> dict[str, Any]:
-    if dataset.splits:
-        return {"kind": "published", "name": next(iter(dataset.splits))}
-    return {"kind": "random", "train": settings.train}
-
-
-def _n_splits(dataset: Dataset, settings: Settings) -> int:
-    if dataset.splits:
-        return len(next(iter(dataset.splits.values())))
-    if settings.splits is not None:
-        return settings.splits
-    size = dataset.n_samples * dataset.n_features * (dataset.n_tasks if dataset.task_id is None else 1)
-    return 5 if size <= MANY_SPLITS else 3 if size <= SOME_SPLITS else 2
 
 
 def _candidates(settings: Settings, dataset: Dataset, unseen: str) -> list[Candidate]:
