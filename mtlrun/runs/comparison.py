@@ -32,10 +32,11 @@ from mtlrun.report.leaderboard import (
     task_grid,
     verdict,
 )
+from mtlrun.report.overview import COMPARED
 from mtlrun.report.text import Grid, csv_grid
 from mtlrun.runs.train import Trained, save_training
 
-CHOSEN, DATA, MODEL, PLANNED = "chosen.yaml", "data", "model", "compare.json"
+CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
 #: What lies beside earlier results while a comparison runs, and after one that was interrupted.
 UNFINISHED = ("unfinished.md", "unfinished.json")
@@ -177,7 +178,7 @@ class Comparison:
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
-        write_atomic(folder / PLANNED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
         write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
 

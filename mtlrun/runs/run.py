@@ -67,6 +67,11 @@ class RunSummary:
     seconds: float = 0.0
 
     @property
+    def unchanged(self) -> bool:
+        """Whether all was there before."""
+        return not (self.n_ok or self.n_failed or self.n_left or self.interrupted)
+
+    @property
     def exit_code(self) -> int:
         """0 when all is well, 1 when a cell failed, 130 when interrupted."""
         return 130 if self.interrupted else 1 if self.n_failed else 0

@@ -132,6 +132,8 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun,
     assert cells == sorted((path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json"))
     run = json.loads((folder / "own/again/full/run.json").read_text())
     assert [cell["key"] for cell in run["cells"]] == [key]
+    assert mtlrun("clean", "-o", str(folder), "--yes").exit_code == 0
+    assert [path for path, _ in cells] == sorted((folder / "cells").glob("*.json"))
 
 
 def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades, tmp_path):
