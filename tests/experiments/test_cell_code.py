@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from mtlrun.experiments.evaluate import evaluate
 from mtlrun.experiments.measuring import take
+from mtlrun.experiments.selection import fit_fold
 
 import mtlrun
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.evaluate import evaluate
 from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.selection import fit_fold
 from mtlrun.runs.code import EXEMPT
 
 PACKAGE = Path(mtlrun.__file__).parent

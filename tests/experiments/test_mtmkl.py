@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from mtlrun.experiments.trial import split_rows, split_three
 
 from mtlrun.core.errors import DataError
 from mtlrun.data.load import load_dataset
 from mtlrun.experiments.measures import mtmkl
 from mtlrun.experiments.measures.mtmkl_protocols import OUTER, protocols
 from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.trial import split_rows, split_three
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from mtlrun.experiments.selection import candidates, combine, fit_fold, search_part
 
 from mtlrun.data.load import load_dataset
 from mtlrun.evaluation import Part
-from mtlrun.experiments.selection import candidates, combine, fit_fold, search_part
 
 
 def inputs_of(lab, method, grid, **search):

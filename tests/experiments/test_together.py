@@ -7,13 +7,13 @@ import time
 from dataclasses import asdict
 
 import pytest
+from mtlrun.experiments.selection import fit_fold
 from mtlrun.experiments.siblings import find_siblings
 from mtlrun.experiments.work import new_record
 
 from mtlrun.cli.status import copies
 from mtlrun.core.processes import start_of
 from mtlrun.core.records import FAILED
-from mtlrun.experiments.selection import fit_fold
 from mtlrun.report.build import build_report
 from mtlrun.runs.locks import Owner
 from mtlrun.runs.progress import Plain, Silent
