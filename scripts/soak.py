@@ -247,7 +247,7 @@ def strays(folder: Path) -> list[Path]:
 
 def untouched(folder: Path, finished: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """Check that all cells can be read and that finished ones are the same files; return all that are finished now."""
-    from mtlrun.experiments.store import Store
+    from mtlrun.runs.store import Store
 
     store = Store(folder)
     now = {path.stem: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("cells/*.json")}

@@ -8,15 +8,16 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 @contextlib.contextmanager
 def current_folder() -> Iterator[None]:
     """Let modules of the current folder be found, after all that is installed; not with ``python -P``.
 
-    Only while a module is looked for that was named: libraries try to import what they can do without, and a file
-    called like it, such as ``pyarrow.py``, would be run.
+    Nothing may be imported meanwhile: see `import_named`.
     """
     if sys.flags.safe_path:
         yield
@@ -31,11 +32,40 @@ def current_folder() -> Iterator[None]:
 
 
 def import_named(name: str) -> ModuleType:
-    """Import a module that the user named, which may lie in the current folder.
+    """Import a module that the user named, which may lie in the current folder, as may modules that it imports.
 
-    A module there that needs another of the folder imports it when it is imported itself, not later.
+    Libraries that they import find nothing there: they try to import what they can do without, and a file called like
+    it, such as ``pyarrow.py``, would be run. A module of the folder imports its neighbours when it is imported itself,
+    not later.
     """
-    if PathFinder.find_spec(name.partition(".")[0], [os.getcwd()]) is None:
+    finder = _Neighbours(os.getcwd(), name.partition(".")[0])
+    if sys.flags.safe_path or finder.find_spec(finder.named) is None:
         return importlib.import_module(name)
-    with current_folder():
+    sys.meta_path.append(finder)  # after all that is installed
+    try:
         return importlib.import_module(name)
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Neighbours:
+    """Finds modules of a folder: the one that was named, and those that files of the folder import."""
+
+    def __init__(self, folder: str, named: str) -> None:
+        self.folder = folder
+        self.named = named
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """Return where a module is, None where others must look for it."""
+        if path is not None or not (name == self.named or self._asks()):
+            return None
+        return PathFinder.find_spec(name, [self.folder])
+
+    def _asks(self) -> bool:
+        """Whether the import that is under way stands in a file of the folder, not of an environment inside it."""
+        frame = sys._getframe(2)
+        while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        path = Path(frame.f_code.co_filename)
+        inside = path.is_relative_to(self.folder)
+        return inside and not {"site-packages", "dist-packages"}.intersection(path.parts)

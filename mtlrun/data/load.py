@@ -134,6 +134,14 @@ def dataset_fingerprint(
     return _prepare(id, data_dir, variant, sample, sample_seed, options).fingerprint()
 
 
+def source_path(card: Card) -> str:
+    """Return ``module:function`` of the reader or generator that a card names; imports nothing."""
+    first, _, second = card.source.name.partition(":")
+    if card.simulated:
+        return f"mtlrun.data.{first}:simulate_{second}" if second else f"mtlrun.data.simulate:simulate_{first}"
+    return f"mtlrun.data.readers.{first}:{f'read_{second}' if second else 'read'}"
+
+
 def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
     """Return the reader or generator that a card names, and its version.
 
@@ -142,7 +150,7 @@ def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
     DataError
         If there is no such module or function.
     """
-    path, name = source_path(card)
+    path, _, name = source_path(card).partition(":")
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -153,15 +161,6 @@ def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
         raise DataError(f"{card.path}: {path} has no function {name!r} for {card.source.name!r}")
     version = module.VERSIONS[name.removeprefix("simulate_")] if card.simulated else module.VERSION
     return getattr(module, name), version
-
-
-def source_path(card: Card) -> tuple[str, str]:
-    """Return module and name of the reader or generator that a card names, which may not exist."""
-    first, _, second = card.source.name.partition(":")
-    if card.simulated:
-        module, part = ("simulate", first) if not second else (first, second)
-        return f"mtlrun.data.{module}", f"simulate_{part}"
-    return f"mtlrun.data.readers.{first}", f"read_{second}" if second else "read"
 
 
 def _prepare(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,17 +16,29 @@ from mtlrun.core.errors import suggest
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter may be: a text for the message and a test. Rules are joined with ``|``."""
+    """What a parameter may be: a text for the message and a test. Rules are joined with ``|``.
+
+    Attributes
+    ----------
+    text : str
+    accepts : callable
+    names : tuple of str
+        Strings that are allowed.
+    plain : list of list, or None
+        What `rule_of` makes the rule of again, without its class; None where that is impossible.
+    """
 
     text: str
     accepts: Callable[[Any], bool]
     names: tuple[str, ...] = ()
+    plain: list[list[Any]] | None = None
 
     def __or__(self, other: Rule) -> Rule:
         def accepts(value: Any) -> bool:
             return self.accepts(value) or other.accepts(value)
 
-        return Rule(f"{self.text} or {other.text}", accepts, self.names + other.names)
+        plain = None if self.plain is None or other.plain is None else self.plain + other.plain
+        return Rule(f"{self.text} or {other.text}", accepts, self.names + other.names, plain)
 
 
 def real(low: float = -math.inf, high: float = math.inf, closed: str = "left") -> Rule:
@@ -36,7 +50,8 @@ def real(low: float = -math.inf, high: float = math.inf, closed: str = "left") -
             return False
         return bool((low <= value if left else low < value) and (value <= high if right else value < high))
 
-    return Rule(f"a float in {'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}", accepts)
+    text = f"a float in {'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}"
+    return Rule(text, accepts, plain=[["real", float(low), float(high), closed]])
 
 
 def integer(low: int) -> Rule:
@@ -45,13 +60,20 @@ def integer(low: int) -> Rule:
     def accepts(value: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= low)
 
-    return Rule(f"an int in [{low}, inf)", accepts)
+    return Rule(f"an int in [{low}, inf)", accepts, plain=[["integer", int(low)]])
 
 
 def choice(*names: str) -> Rule:
     """Return the rule of one of some strings."""
     text = "one of " + ", ".join(repr(name) for name in names)
-    return Rule(text, lambda value: isinstance(value, str) and value in names, names)
+    return Rule(text, lambda value: isinstance(value, str) and value in names, names, [["choice", *names]])
+
+
+#: Types that `rule_of` knows.
+_TYPES: dict[str, type] = {
+    **{kind.__name__: kind for kind in (bool, int, float, str, tuple, list, dict)},
+    **{f"numpy.{kind.__name__}": kind for kind in (np.bool_, np.integer, np.floating, np.ndarray)},
+}
 
 
 def instance(text: str, *types: type) -> Rule:
@@ -60,12 +82,25 @@ def instance(text: str, *types: type) -> Rule:
     def accepts(value: Any) -> bool:
         return isinstance(value, types) and (bool in types or not isinstance(value, bool))
 
-    return Rule(text, accepts)
+    known = [name for name, kind in _TYPES.items() if kind in types]
+    return Rule(text, accepts, plain=[["instance", text, *known]] if len(known) == len(types) else None)
+
+
+def rule_of(plain: list[list[Any]]) -> Rule:
+    """Return the rule of which `plain` is the attribute of that name."""
+    return reduce(operator.or_, (_made(*part) for part in plain))
+
+
+def _made(kind: str, *given: Any) -> Rule:
+    if kind == "instance":
+        return instance(given[0], *(_TYPES[name] for name in given[1:]))
+    makers: dict[str, Callable[..., Rule]] = {"real": real, "integer": integer, "choice": choice, "none": lambda: NONE}
+    return makers[kind](*given)
 
 
 #: Rules that many estimators share.
 BOOLEAN = instance("a bool", bool, np.bool_)
-NONE = Rule("None", lambda value: value is None)
+NONE = Rule("None", lambda value: value is None, plain=[["none"]])
 
 
 def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:

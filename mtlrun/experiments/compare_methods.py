@@ -10,7 +10,8 @@ from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.pertask import PerTask, for_tasks
 from mtlrun.estimators.registry import METHODS, MethodInfo, build
-from mtlrun.runs.methods import class_path, parameter_names, with_params
+from mtlrun.runs.cell import with_params
+from mtlrun.runs.methods import class_path, parameter_names
 
 #: What a method is: the trivial answer, tasks alone, tasks as one, the task as a feature, or several tasks jointly.
 TRIVIAL, INDEPENDENT, POOLED, FEATURE, MULTITASK = "trivial", "independent", "pooled", "task as feature", "multi-task"

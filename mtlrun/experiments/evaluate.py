@@ -15,7 +15,7 @@ from mtlrun.experiments.featuresteps import cell_part
 from mtlrun.experiments.timing import TimedFit, timed_fit
 from mtlrun.experiments.trial import NOT_CONVERGED_MARK, Part, Scores, load_trial
 from mtlrun.provenance import host_facts
-from mtlrun.runs.methods import with_params
+from mtlrun.runs.cell import with_params
 
 
 def evaluate(

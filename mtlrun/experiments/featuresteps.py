@@ -13,25 +13,31 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.experiments.trial import Part
 from mtlrun.features import WeightedDegree
 from mtlrun.features.table import TableFeatures
-from mtlrun.runs.trainspec import FeatureStep
 
 
 def cell_part(inputs: Mapping[str, Any], dataset: Dataset, train: np.ndarray, test: np.ndarray) -> Part:
     """Return rows of a data set as a part, with the feature step of a cell, if it has one."""
     name = inputs.get("features")
-    return with_features(Part.of(dataset, train, test), FeatureStep(kind=name) if name else None)[0]
+    return with_features(Part.of(dataset, train, test), {"kind": name} if name else None)[0]
 
 
 def with_all_rows(inputs: Mapping[str, Any], dataset: Dataset) -> Dataset:
     """Return the data set of a measurement with its feature step, if it has one, learned on all rows."""
     if not inputs.get("features"):
         return dataset
-    X = _step(FeatureStep(kind=inputs["features"]), dataset).fit_transform(dataset.X)
+    X = _step({"kind": inputs["features"]}, dataset).fit_transform(dataset.X)
     return replace(dataset, X=X, features=[])
 
 
-def with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
-    """Return the part with the feature step applied, learned on its training rows, and the step."""
+def with_features(part: Part, features: Mapping[str, Any] | None) -> tuple[Part, Any]:
+    """Return the part with the feature step ``{"kind": ..., option: ...}`` applied, learned on its training rows.
+
+    Returns
+    -------
+    part : Part
+    step : object
+        Fitted; None where there is none.
+    """
     if features is None:
         return part, None
     step = _step(features, part.train)
@@ -39,13 +45,14 @@ def with_features(part: Part, features: FeatureStep | None) -> tuple[Part, Any]:
     return replace(part, train=train, test=replace(part.test, X=step.transform(part.test.X), features=[])), step
 
 
-def _step(features: FeatureStep, dataset: Dataset) -> Any:
+def _step(features: Mapping[str, Any], dataset: Dataset) -> Any:
+    kind = features["kind"]
     sparse = not isinstance(dataset.X, np.ndarray)
-    if features.kind == "table":
+    if kind == "table":
         return TableFeatures({dataset.features.index(name): words for name, words in dataset.categories.items()})
-    if features.kind == "standardize":
+    if kind == "standardize":
         return StandardScaler(with_mean=not sparse)
-    if features.kind == "max-abs":
+    if kind == "max-abs":
         return MaxAbsScaler()
-    options = features.model_dump(exclude={"kind"}, exclude_none=True)
-    return WeightedDegree(degree=1) if features.kind == "one-hot" else WeightedDegree(**options)
+    options = {name: value for name, value in features.items() if name != "kind"}
+    return WeightedDegree(degree=1) if kind == "one-hot" else WeightedDegree(**options)

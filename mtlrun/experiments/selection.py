@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import time
@@ -162,7 +163,7 @@ class _Walk:
 
     def _next(self, values: Mapping[str, Any]) -> Any:
         from mtlrun.estimators.registry import build
-        from mtlrun.runs.methods import with_params
+        from mtlrun.runs.cell import with_params
 
         if self.model is not None:
             return self.model.set_params(**values)
@@ -177,9 +178,9 @@ def _starts_warm(class_path: str) -> bool:
 
     Ensembles and networks cannot: with `warm_start` they add to the model that they have, whatever the parameters are.
     """
-    from mtlrun.runs.methods import parameter_names
+    from mtlrun.estimators.registry import load_class
 
-    names = parameter_names(class_path) or ()
+    names = inspect.signature(load_class(class_path)).parameters
     grows = "n_estimators" in names or class_path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
     return "warm_start" in names and not grows
 

@@ -25,8 +25,9 @@ from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, pred
 from mtlrun.experiments.predictions import predictions_table, to_csv
 from mtlrun.experiments.selection import combine, search_part
 from mtlrun.experiments.trial import Part, fold_rows, split_rows
+from mtlrun.runs.cell import with_params
 from mtlrun.runs.folders import check_folder
-from mtlrun.runs.methods import complete, resolved, with_params
+from mtlrun.runs.methods import complete, resolved
 from mtlrun.runs.trainspec import Training, TrainSpec
 
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
@@ -120,7 +121,7 @@ def fit_training(training: Training, dataset: Dataset, *, say: Callable[[str], N
         predictions = _test_predictions(fitted.part, rows[1], estimator)
         if spec.refit:
             say("fitting again on all rows")
-            whole, step = with_features(Part.of(dataset, np.arange(dataset.n_samples), rows[1]), spec.features)
+            whole, step = with_features(Part.of(dataset, np.arange(dataset.n_samples), rows[1]), spec.step)
             estimator = whole.fit(build(fitted.method.with_params(fitted.chosen)))
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
@@ -188,7 +189,7 @@ def fit_split(
     ValueError, TypeError, Diverged
         What fitting raises.
     """
-    part, step = with_features(Part.of(dataset, *rows), spec.features)
+    part, step = with_features(Part.of(dataset, *rows), spec.step)
     method = _Method.of(spec, dataset)
     found = _select(spec, method, dataset.subset(rows[0]), trial, say)
     chosen = found.get("chosen", {})
@@ -244,7 +245,7 @@ def _select(
     folds = []
     for k, rows in enumerate(fold_rows(inside, spec.selection.folds, seed)):
         say(f"searching parameters: fold {k + 1} of {spec.selection.folds}")
-        folds.append(search_part(inputs, with_features(Part.of(inside, *rows), spec.features)[0]))
+        folds.append(search_part(inputs, with_features(Part.of(inside, *rows), spec.step)[0]))
     found = combine(inputs, folds)
     if found["chosen"] is None:
         reasons = [text for row in found["candidates"] for text in row["errors"]] or ["the metric is undefined"]

@@ -7,7 +7,8 @@ from typing import Any
 
 from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.report.text import show
-from mtlrun.runs.methods import complete, has_parameter, with_params
+from mtlrun.runs.cell import with_params
+from mtlrun.runs.methods import complete, has_parameter
 from mtlrun.runs.schema import PUBLISHED, DatasetSpec, ExperimentSpec, FeatureStep, Method, Split, Sweep
 
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from mtlrun.core.records import sha256_json
 from mtlrun.record import FIT, FOLD, MEASURE
@@ -164,6 +164,13 @@ class Cell:
         scoring = Scoring((search.metric,), self.scoring.average)
         fold = replace(self, method=search.method, scoring=scoring, code=search.code)
         return tuple(replace(fold, fold=k) for k in range(search.folds))
+
+
+def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a parameter value stands for an estimator."""
+    return (
+        isinstance(value, Mapping) and isinstance(value.get("estimator"), str) and set(value) <= {"estimator", "params"}
+    )
 
 
 def with_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from mtlrun.core.ownmodules import import_named
 from mtlrun.core.records import write_atomic
 from mtlrun.runs.modules import OWN, SOURCE, Finder, Module, stamp, version
 
-#: Modules of mtlrun that change no number, and import only each other, the standard library and yaml.
+#: Modules of mtlrun that change no number, and import only each other and no numpy.
 EXEMPT = frozenset(
     {
         "mtlrun",
@@ -43,9 +43,9 @@ EXEMPT = frozenset(
         "mtlrun.estimators.methods_composite",
         "mtlrun.estimators.methods_groups",
         "mtlrun.estimators.registry",
+        "mtlrun.provenance",
         "mtlrun.experiments.measures.measurement",
         "mtlrun.experiments.measures.registry",
-        "mtlrun.provenance",
         "mtlrun.record",
     }
 )
@@ -73,6 +73,8 @@ class Facts:
         Whether it is a class with a method `fit`.
     task_id : bool
         Whether `fit` takes `task_id`.
+    rules : dict
+        Parameter -> its rule as plain data (`mtlrun.estimators.params.Rule.plain`), for a class that has such.
     """
 
     names: tuple[str, ...]
@@ -81,6 +83,7 @@ class Facts:
     is_class: bool = False
     fits: bool = False
     task_id: bool = False
+    rules: dict[str, Any] = field(default_factory=dict)
 
 
 def code_of(starts: Iterable[str]) -> dict[str, str]:
@@ -309,7 +312,14 @@ def _inspected(path: str) -> Facts:
         is_class,
         callable(fit),
         callable(fit) and "task_id" in (p.name for p in _parameters(fit)[0]),
+        _rules(found) if is_class else {},
     )
+
+
+def _rules(found: type) -> dict[str, Any]:
+    rules = getattr(found, "_rules", None)
+    known = rules.items() if isinstance(rules, dict) else ()  # a class may hold anything
+    return {str(k): v.plain for k, v in known if type(v).__module__ == "mtlrun.estimators.params" and v.plain}
 
 
 def _parameters(function: Any) -> tuple[list[inspect.Parameter], bool]:
@@ -340,8 +350,8 @@ def _load(path: str) -> Any:
 class _Cache:
     """What was found out, under the content that it belongs to, for all processes of a user.
 
-    A file that is missing, damaged or made by another version of this module counts as empty, and one that cannot be
-    written is left as it is. Of two processes that write at once one wins; the other finds out again.
+    Versions of this module keep their findings apart. A file that is missing or damaged counts as empty, and one that
+    cannot be written is left as it is. Of two processes that write at once one wins; the other finds out again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -351,11 +361,13 @@ class _Cache:
         self._new = False
 
     def get(self, key: str) -> Any:
+        key = _digest(_made_by(), key)
         if key in self._known:
             self._used[key] = self._known[key]
         return self._known.get(key)
 
     def put(self, key: str, value: Any) -> None:
+        key = _digest(_made_by(), key)
         self._new = self._new or self._known.get(key) != value
         self._known[key] = self._used[key] = value
 
@@ -378,7 +390,7 @@ class _Cache:
 
 
 def _seal(text: str) -> str:
-    return f'"sha256": "{_digest(_made_by(), text)}", "known": '
+    return f'"sha256": "{_digest(text)}", "known": '
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
 """Checks of an experiment that need more than one field: estimators and their parameters, grids, labels, claims.
 
 They run on the plain data, before or after the schema found problems, so that everything is reported at once. Nothing
-here imports an estimator: constructors are read from the sources.
+here is known of an estimator but what its constructor can be given (`runs.code.facts`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mtlrun.core.errors import UserError, shorten, suggest
 from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
+from mtlrun.runs.cell import is_nested
 from mtlrun.runs.crosscheck_kinds import (
     Finding,
     kind_findings,
@@ -21,7 +22,7 @@ from mtlrun.runs.crosscheck_kinds import (
     measured_quantities,
     measures,
 )
-from mtlrun.runs.methods import class_path, complete, has_parameter, is_nested, parameter_names
+from mtlrun.runs.methods import class_path, complete, has_parameter, parameter_names
 from mtlrun.runs.published import read_curves
 from mtlrun.runs.rules import parameter_rule
 

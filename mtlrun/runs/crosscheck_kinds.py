@@ -7,14 +7,8 @@ from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.measures.lookup import (
-    PUBLISHED,
-    measure_parameters,
-    measure_path,
-    needs_data,
-    published_path,
-    quantities_of,
-)
+from mtlrun.experiments.measures.lookup import measure_parameters, measure_path, needs_data, quantities_of
+from mtlrun.experiments.measures.published import PUBLISHED, published_path
 from mtlrun.report.checks import as_list
 from mtlrun.runs.schema import MEASURE_KINDS
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
-from mtlrun.runs.sources import constructor
+from mtlrun.core.errors import ConfigError
+from mtlrun.runs.cell import is_nested
+from mtlrun.runs.code import Facts, facts
 
 
 def class_path(name: str) -> str:
@@ -22,7 +24,7 @@ def class_path(name: str) -> str:
         If there is no such method, module or class.
     """
     path = _path_of(name)
-    constructor(path)
+    _estimator(path)
     return path
 
 
@@ -34,8 +36,8 @@ def parameter_names(name: str) -> tuple[str, ...] | None:
     UserError
         If there is no such method, module or class.
     """
-    found = constructor(_path_of(name))
-    return None if found is None or found.open else found.names
+    found = _estimator(_path_of(name))
+    return None if found.open else found.names
 
 
 def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
@@ -48,32 +50,12 @@ def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
     return not rest or (is_nested(inner) and has_parameter(inner["estimator"], inner.get("params") or {}, rest))
 
 
-def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a parameter value stands for an estimator."""
-    return (
-        isinstance(value, Mapping) and isinstance(value.get("estimator"), str) and set(value) <= {"estimator", "params"}
-    )
-
-
 def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with those that the registry gives a method by default, such as the base of a meta-model."""
     from mtlrun.estimators.registry import METHODS
 
     defaults = METHODS[name].default_params if name in METHODS else {}
     return {**copy.deepcopy(defaults), **params}
-
-
-def with_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of parameters with some replaced; ``base__alpha`` reaches into the estimator given as `base`."""
-    result = copy.deepcopy(dict(params))
-    for name, value in changes.items():
-        first, _, rest = name.partition("__")
-        if rest:
-            inner = result[first]
-            result[first] = {**inner, "params": with_params(inner.get("params") or {}, {rest: value})}
-        else:
-            result[name] = copy.deepcopy(value)
-    return result
 
 
 def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -98,23 +80,16 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
             yield from class_paths(value)
 
 
-def metric_path(name: str) -> str:
-    """Return ``package.module:function`` of a metric.
-
-    Raises
-    ------
-    UnknownNameError
-        With the nearest names.
-    """
-    from mtlrun.core.metrics import get_metric
-
-    function = get_metric(name).function
-    return f"{function.__module__}:{function.__name__}"
-
-
 def _path_of(name: str) -> str:
     if ":" in name:
         return name
     from mtlrun.estimators.registry import get_method
 
     return get_method(name).class_path
+
+
+def _estimator(path: str) -> Facts:
+    found = facts(path)
+    if not found.fits:
+        raise ConfigError(f"{path!r} is no estimator: {'the class has no fit' if found.is_class else 'it is no class'}")
+    return found

@@ -14,7 +14,8 @@ from typing import Any
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.seeds import derive_seed
-from mtlrun.experiments.measures.lookup import measure_path, published_hash, quantities_of
+from mtlrun.experiments.measures.lookup import measure_path, quantities_of
+from mtlrun.experiments.measures.published import published_hash
 from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of
@@ -410,7 +411,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         "notes": variant.notes,
         "axis": setting.axis,
     }
-    return {name: value for name, value in facts.items() if value not in (None, "", {})}, source_path(card)[0]
+    return {name: value for name, value in facts.items() if value not in (None, "", {})}, source_path(card)
 
 
 def _patterns(only: Mapping[str, Sequence[str]] | Iterable[str] | None) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.yamlmarks import load_text
-from mtlrun.experiments.measures.lookup import published_path
+from mtlrun.experiments.measures.published import published_path
 
 _NEEDS = ("dataset", "method", "name", "x", "y")
 _MAY = ("source",)

@@ -84,6 +84,11 @@ class TrainSpec(Base):
         return [self.dataset]
 
     @property
+    def step(self) -> dict[str, Any] | None:
+        """The feature step as plain data, None without one."""
+        return None if self.features is None else self.features.model_dump(exclude_none=True)
+
+    @property
     def selection_metric(self) -> str:
         """The metric that parameters are chosen by."""
         return (self.selection.metric if self.selection else None) or self.metrics[0]

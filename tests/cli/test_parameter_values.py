@@ -86,7 +86,7 @@ def test_overrides_and_the_axis_of_a_sweep_are_checked(mtlrun, tmp_path):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_rules_of_the_sources_are_those_of_the_class(name):
+def test_the_rules_that_are_checked_are_those_of_the_class(name):
     found = {key: rule.text for key, rule in rules_of(METHODS[name].class_path).items()}
     true = {key: rule.text for key, rule in load_class(name)._rules.items()}
     assert found == {key: true[key] for key in found}
@@ -102,9 +102,10 @@ def test_rules_of_a_class_of_the_user_may_be_anything(mtlrun, tmp_path, monkeypa
         "class Mine(JointFeatureMTL):\n"
         '    _rules = {**JointFeatureMTL._rules, "alpha": real(0, 1), "tol": made(), **{}}\n\n'
         'class Odd(JointFeatureMTL):\n    _rules = dict([("alpha", real(0, 1))])\n\n'
-        'class Worse(JointFeatureMTL):\n    _rules = {**_rules, **Worse._rules, "alpha": real("a", "b")}\n'
+        "class Worse(JointFeatureMTL):\n    _rules = 3\n\n"
+        'class Worst(JointFeatureMTL):\n    _rules = {**JointFeatureMTL._rules, "alpha": "positive", "tol": [1]}\n'
     )
-    for name, ok in (("Mine", False), ("Odd", True), ("Worse", True)):
+    for name, ok in (("Mine", False), ("Odd", False), ("Worse", True), ("Worst", True)):
         text = TRAIN.replace("JointFeatureMTLClassifier", f"own_rules:{name}").replace("[auc]", "[mse]")
         (tmp_path / "a.yaml").write_text(
             text.replace("[0.1, 1]", "[2, nonsense]").replace("simulated-rmtl, n: 60, d: 5, m: 3", "school")

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mtlrun.experiments.keys import derive_seed
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlrun.core.metrics import mse_per_task
+from mtlrun.core.seeds import derive_seed
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.pertask import PerTask, for_tasks

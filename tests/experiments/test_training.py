@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mtlrun.experiments.keys import derive_seed
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.core.errors import ConfigError, UserError
 from mtlrun.core.metrics import auc_per_task, mse_per_task
+from mtlrun.core.seeds import derive_seed
 from mtlrun.data import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.independent import IndependentRidge

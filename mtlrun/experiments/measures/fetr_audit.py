@@ -10,8 +10,8 @@ from scipy.stats import ttest_ind_from_stats
 
 from mtlrun.core.yamlmarks import load_text
 from mtlrun.data.dataset import Dataset
-from mtlrun.experiments.measures.lookup import published_path
 from mtlrun.experiments.measures.measurement import Measurement
+from mtlrun.experiments.measures.published import published_path
 
 
 def audit_table(dataset: Dataset | None, *, seed: int, published: str = "fetr/published/table1.yaml") -> Measurement:

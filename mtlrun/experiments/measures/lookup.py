@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
-from mtlrun.core.resources import configs_dir
 from mtlrun.experiments.measures.registry import MEASURES, Quantity
-from mtlrun.runs.sources import function
+from mtlrun.runs.code import Facts, facts
 
-#: Parameter of measures that names a file of published numbers; the content of the file is part of the key.
-PUBLISHED = "published"
 #: Given by the runner, not by the file.
 _RESERVED = ("seed",)
 
@@ -28,7 +23,7 @@ def measure_path(name: str) -> str:
     if ":" not in name and name not in MEASURES:
         raise UnknownNameError("measure", name, MEASURES)
     path = name if ":" in name else MEASURES[name].path
-    function(path)
+    _function(path)
     return path
 
 
@@ -40,8 +35,8 @@ def measure_parameters(name: str) -> tuple[str, ...] | None:
     UserError
         If there is no such measure, module or function.
     """
-    found = function(measure_path(name))
-    return None if found.open else tuple(n for n in found.names if n not in _RESERVED)
+    found = _function(measure_path(name))
+    return None if found.open else tuple(n for n in found.keyword_only if n not in _RESERVED)
 
 
 def quantities_of(names: Iterable[str]) -> dict[str, Quantity] | None:
@@ -59,25 +54,8 @@ def needs_data(name: str) -> bool:
     return name in MEASURES and MEASURES[name].needs_data
 
 
-def published_path(name: str) -> Path:
-    """Return a file of published numbers, named from the folder of the experiments on.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such file.
-    """
-    path = configs_dir() / name
-    if not path.is_file():
-        raise ConfigError(f"no file of published numbers {name!r}", "It is named below configs/, with its ending.")
-    return path
-
-
-def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``{name: sha256}`` of the file that the parameter `published` names, {} without it."""
-    import hashlib
-
-    name = params.get(PUBLISHED)
-    if not isinstance(name, str):
-        return {}
-    return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest()}
+def _function(path: str) -> Facts:
+    found = facts(path)
+    if found.is_class:
+        raise ConfigError(f"{path!r} is no measure: it is a class, not a function")
+    return found

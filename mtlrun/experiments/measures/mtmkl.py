@@ -13,10 +13,10 @@ from mtlrun.core.kernels import make_kernels
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import paper_partition
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
-from mtlrun.evaluation import Part
-from mtlrun.experiments.measures.lookup import published_path
 from mtlrun.experiments.measures.measurement import Curve, Matrix, Measurement
 from mtlrun.experiments.measures.mtmkl_protocols import CACHE_BYTES, by_task
+from mtlrun.experiments.measures.published import published_path
+from mtlrun.experiments.trial import Part
 from mtlrun.report.audit_mtmkl import audit, audit_tables, finding_line, read_published, verdict_lines
 from mtlrun.solvers.mkl import solve_alternating, solve_group_mkl
 from mtlrun.solvers.svms import GramStore, SvmTasks
