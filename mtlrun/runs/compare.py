@@ -248,9 +248,7 @@ def _bench(
         stored = loaded(dataset.id, canonical_json({}), dataset_fingerprint(dataset.id, data_dir=data), str(data))
         source.check(dataset, stored)
         store = Store(folder, folder)
-        store.tidy()
-        for name in store.locks.names():
-            store.locks.drop_dead(name)
+        store.tidy(keep=())
         yield _Bench(source, folder, data, stored, protocol, settings, say)
 
 

@@ -201,9 +201,9 @@ class Runner:
         """Do everything; see `run`."""
         plan = self.plan
         self._say_replaced()
-        self.store.tidy()
-        write_plan(plan)
         cells, folds = todo(plan, self.store, force=self.force)
+        self.store.tidy(cell.key for cell in [*cells, *folds])
+        write_plan(plan)
         self._announce(cells, folds)
         summary = RunSummary(plan.folder)
         if cells:
