@@ -188,8 +188,9 @@ class Runner:
 
     @contextlib.contextmanager
     def working(self, total: int) -> Iterator[None]:
-        """Show progress on so many cells, and let go of all locks at the end."""
+        """Show progress on so many cells, after removing what killed processes left; let go of all locks at the end."""
         try:
+            self.store.tidy(keep=self.plan.names)
             self.progress.start(total)
             yield
         finally:
