@@ -190,7 +190,7 @@ class Runner:
     def working(self, total: int) -> Iterator[None]:
         """Show progress on so many cells, after removing what killed processes left; let go of all locks at the end."""
         try:
-            self.store.tidy(keep=self.plan.names)
+            self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
             self.progress.start(total)
             yield
         finally:
