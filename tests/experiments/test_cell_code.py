@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from mtlrun.experiments.measures.registry import MEASURES
 from mtlrun.experiments.measuring import take
 
 import mtlrun
 from mtlrun.estimators.registry import METHODS
 from mtlrun.experiments.evaluate import evaluate
-from mtlrun.experiments.measures.registry import MEASURES
 from mtlrun.experiments.selection import fit_fold
 from mtlrun.runs.code import EXEMPT
 
