@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -134,9 +134,10 @@ class CMTL(ClassifierMTL, ConvexMTL):
         self.task_column = task_column
         self.unseen = unseen
 
-    def _fit_data(self, data: TaskData) -> SolverResult:
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
-        return super()._fit_data(data)
+        return data
 
     def _penalties(self) -> list[Penalty]:
         return [ClusterNorm(self.alpha, self.n_task_clusters_, self.mean, self.between, self.within)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.penalties_clusters import GroupTrace
@@ -106,10 +106,11 @@ class Whom(ClassifierMTL, ConvexMTL):
         self.task_column = task_column
         self.unseen = unseen
 
-    def _fit_data(self, data: TaskData) -> SolverResult:
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
         self.groups_: Groups = [[t] for t in range(data.n_tasks)]
-        return super()._fit_data(data)
+        return data
 
     def _penalties(self) -> list[Penalty]:
         return [GroupTrace(self.alpha, tuple(tuple(g) for g in self.groups_))]

@@ -21,6 +21,8 @@ _MAPPINGS = (
     *("inputs", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
 )
 _TEXTS = ("key", "family", "status")
+#: Fields of the search of a fit.
+_SELECTION: dict[str, type] = {"key": str, "metric": str, "means": list, "scores": list, "grid": dict}
 #: Numbers of a record; squares of larger ones would overflow.
 LARGEST = 1e150
 #: Label of the place of measurements that need no data set.
@@ -263,9 +265,23 @@ def checked(record: Record) -> Record:
     for number in record.metrics.values():
         if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
             raise ValueError("a metric is not a number")
+    _check_selection(record.selection)
     if any(abs(number) > LARGEST for number in _numbers([record.metrics, record.per_task, record.seconds])):
         raise ValueError(f"a number beyond {LARGEST:g}")
     return Record(**cleaned(values))
+
+
+def _check_selection(selection: dict[str, Any]) -> None:
+    edges = selection.get("edges") or {}
+    if not isinstance(edges, dict) or not all(isinstance(end, str) for end in edges.values()):
+        raise ValueError("the edges of the selection are no texts")
+    if not selection.get("means"):  # that of a fold, or none
+        return
+    for name, kind in _SELECTION.items():
+        if not isinstance(selection.get(name), kind):
+            raise ValueError(f"{name} of the selection is no {kind.__name__}")
+    if not all(isinstance(values, list) for values in [*selection["scores"], *selection["grid"].values()]):
+        raise ValueError("the scores or the grid of the selection are no lists")
 
 
 def _numbers(value: Any) -> Iterator[float]:

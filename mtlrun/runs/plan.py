@@ -17,6 +17,7 @@ from mtlrun.core.seeds import derive_seed
 from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of
+from mtlrun.runs.code import facts as code_facts
 from mtlrun.runs.load import Experiment
 from mtlrun.runs.methods import class_paths, complete, measure_path, quantities_of, resolved
 from mtlrun.runs.published import published_hash, read_curves
@@ -380,7 +381,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
     """Return what `run.json` says of the data set of a place, and the module of its reader."""
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory
-    from mtlrun.data.load import dataset_fingerprint, source_path
+    from mtlrun.data.load import check_options, dataset_fingerprint, source_path
 
     spec = setting.dataset
     if spec is None:
@@ -388,8 +389,10 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         about: dict[str, Any] = {"id": PUBLISHED, "title": "Published numbers", "files": files, "axis": setting.axis}
         return {name: value for name, value in about.items() if value}, ""
     card = load_card(spec.id, data_directory(data_dir))
+    reader = source_path(card)
     try:
         variant = card.variant(spec.options.get("variant"))
+        check_options(spec.id, {**variant.options, **spec.options}, code_facts(reader).keyword_only)
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
         place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
@@ -409,7 +412,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         "notes": variant.notes,
         "axis": setting.axis,
     }
-    return {name: value for name, value in facts.items() if value not in (None, "", {})}, source_path(card)
+    return {name: value for name, value in facts.items() if value not in (None, "", {})}, reader
 
 
 def _patterns(only: Mapping[str, Sequence[str]] | Iterable[str] | None) -> dict[str, list[str]]:

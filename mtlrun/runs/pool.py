@@ -58,12 +58,18 @@ class Pool:
         Address for ``backend="dask"``; default a cluster of `jobs` processes on this machine.
     seconds : float or None
         Limit of one piece of work. It runs in a process of its own, which is killed at the limit, in compiled code too.
+    until : float or None
+        Time, of `time.monotonic`, at which nothing more is begun.
+    stops : bool
+        Whether what runs at that time is stopped, as at a limit.
     """
 
     jobs: int | None = None
     backend: str | None = None
     scheduler: str | None = None
     seconds: float | None = None
+    until: float | None = None
+    stops: bool = False
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
@@ -83,6 +89,18 @@ class Pool:
         """Whether one piece of work runs after the other."""
         return self.jobs in (None, 1) and self.backend is None
 
+    @property
+    def late(self) -> bool:
+        """Whether nothing more is begun."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    def left(self) -> float | None:
+        """Return the seconds that a piece of work which begins now may take."""
+        if not self.stops or self.until is None:
+            return self.seconds
+        left = max(self.until - time.monotonic(), 0.0)
+        return left if self.seconds is None else min(left, self.seconds)
+
     def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
 
@@ -93,7 +111,7 @@ class Pool:
         units : iterable
             Taken from one by one, while earlier ones run.
         """
-        if self.seconds:
+        if self.left() is not None:
             yield from self._limited(function, units)
         elif self.serial:
             yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
@@ -109,7 +127,7 @@ class Pool:
 
         from joblib import effective_n_jobs
 
-        workers = [_Worker(float(self.seconds or 0)) for _ in range(effective_n_jobs(self.jobs or 1))]
+        workers = [_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1))]
         free = list(workers)
         work = attempt if len(workers) == 1 else attempt_alone
 
@@ -214,8 +232,8 @@ def in_flight(
 class _Worker:
     """A process that does one piece of work at a time and is killed when one takes too long."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, left: Callable[[], float | None]) -> None:
+        self.left = left
         self.executor: Any = None
         self.ended = False
 
@@ -227,11 +245,12 @@ class _Worker:
             if self.ended:  # meanwhile
                 self.stop()
             started = time.perf_counter()
-            return executor.submit(work, *arguments).result(timeout=self.seconds)
+            limit = self.left()
+            return executor.submit(work, *arguments).result(timeout=limit)
         except TimeoutError:
             self.stop()
             spent = time.perf_counter() - started
-            return Outcome(TIMEOUT, error=f"stopped after {spent:.0f} s (limits.seconds: {self.seconds:g})")
+            return Outcome(TIMEOUT, error=f"stopped after {spent:.0f} s (limits.seconds: {limit or 0:g})")
         except BrokenExecutor as error:
             self.stop()
             return Outcome(FAILED, error=f"the worker process died: {error}"[:200])

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,11 @@ class RunSummary:
     failures: list[Failure] = field(default_factory=list)
     interrupted: bool = False
     seconds: float = 0.0
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether all was there before."""
+        return not (self.n_ok or self.n_failed or self.n_left or self.interrupted)
 
     @property
     def exit_code(self) -> int:
@@ -145,7 +150,7 @@ class _Stop(Exception):
 
 @dataclass
 class Runner:
-    """State of one invocation."""
+    """State of one invocation; `told` is given every record when it is on disk."""
 
     plan: Plan
     store: Store
@@ -153,6 +158,7 @@ class Runner:
     progress: Progress
     force: bool
     fail_fast: bool
+    told: Callable[[Record], None] = lambda _: None
     computed: dict[str, str] = field(default_factory=dict)
     failed_elsewhere: set[str] = field(default_factory=set)
     begun: dict[str, dict[str, Stamp | None]] = field(default_factory=dict)
@@ -195,9 +201,9 @@ class Runner:
         """Do everything; see `run`."""
         plan = self.plan
         self._say_replaced()
-        self.store.tidy()
-        write_plan(plan)
         cells, folds = todo(plan, self.store, force=self.force)
+        self.store.tidy(cell.key for cell in [*cells, *folds])
+        write_plan(plan)
         self._announce(cells, folds)
         summary = RunSummary(plan.folder)
         if cells:
@@ -257,22 +263,42 @@ class Runner:
                     self.store.append_provenance({**entry, **_end(self.computed)})
         return False
 
-    def search(self, cells: list[Cell]) -> list[Record]:
+    def fits(self, cells: list[Cell], pool: Pool) -> None:
+        """Compute fits that are not timed, after the folds of their searches; a deadline of the pool may leave some."""
+        lost = {record.key for record in self.search(cells, pool)}
+        ready = [cell for cell in cells if cell.key not in lost and (cell.search is None or cell.key in self.choices)]
+        self._compute(ready, pool)
+
+    def search(self, cells: list[Cell], pool: Pool | None = None) -> list[Record]:
         """Compute the folds that are missing and choose the parameters of cells (`choices`).
+
+        Parameters
+        ----------
+        cells : list of Cell
+        pool : Pool, optional
+            Other processes than those of the runner. What its deadline stops has no choice, and no record.
 
         Returns
         -------
         list of Record
             Of the cells that cannot be computed, because their search failed.
         """
+        pool = pool or self.pool
         self._compute(
-            _missing((fold for cell in cells for fold in cell.folds), self.store, self.plan.limit, self.force),
-            self.pool,
+            _missing((fold for cell in cells for fold in cell.folds), self.store, self.plan.limit, self.force), pool
         )
+        if pool.until is not None:
+            cells = [cell for cell in cells if all(self.store.has(fold.key) for fold in cell.folds)]
         return self._choose_all(cells)
 
     def finish_fit(self, cell: Cell, record: Record) -> Record:
-        """Add its search to the record of a fit that was computed in this process, write it and return it."""
+        """Return the record of a fit that was computed in this process, with its search; the one on disk if it is done.
+
+        A record that is finished stays as it is: other tables may show its seconds.
+        """
+        known = None if self.force else self.store.load(cell.key)
+        if known is not None and known.done:
+            return known
         record = self._complete(cell, record, self.pool)
         self.store.save(record)
         return record
@@ -301,6 +327,8 @@ class Runner:
 
         def claimed() -> Iterator[tuple[str, tuple[Any, ...]]]:
             for cell in cells:
+                if pool.late:
+                    return
                 try:  # joblib takes cells in a thread of its own, where an exception would be lost
                     if cell.timed:  # first: who waits for it holds no cell
                         self.timing.acquire()
@@ -315,7 +343,10 @@ class Runner:
 
         with contextlib.closing(pool.run(compute_cell, claimed())) as results:
             for key, outcome in results:
-                self._finish(by_key[key], self._record(by_key[key], outcome, pool))
+                if outcome.status == TIMEOUT and pool.stops:  # nothing is known of it but that time was short
+                    self.store.locks.release(key)
+                else:
+                    self._finish(by_key[key], self._record(by_key[key], outcome, pool))
         self.timing.release()
         if broken:
             raise broken[0]
@@ -375,6 +406,7 @@ class Runner:
         self.timing.release()
         self.computed[cell.key] = record.status
         self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), note(record))
+        self.told(record)
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
 

@@ -85,14 +85,19 @@ class Store(Records):
         write_atomic(path, _npz({"scores": scores}))
         return path.name
 
-    def tidy(self) -> None:
-        """Remove what processes left that were killed: temporary files, and locks of cells that are done."""
+    def tidy(self, keep: Iterable[str]) -> None:
+        """Remove what processes left that were killed: temporary files and locks.
+
+        Parameters
+        ----------
+        keep : iterable of str
+            Keys whose locks stay, because they will be taken over.
+        """
         with contextlib.suppress(OSError):  # a finished run may lie where nothing can be written
             for folder in (self.cells, self.run_folder):
                 tidy(folder.glob(f".*{TEMPORARY}"))
-            for path in self.cells.glob("*.lock"):
-                if self.path(path.stem).exists():
-                    self.locks.drop_dead(path.stem)
+            for name in {path.stem for path in self.cells.glob("*.lock")} - set(keep):
+                self.locks.drop_dead(name)
 
     def pack(self, keys: Iterable[str]) -> None:
         """Write the records of a run into its folder, as ``cells.jsonl.gz``, and the test scores that they keep.

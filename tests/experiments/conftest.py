@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.record import Record
+from mtlrun.record import FAILED, Record
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
@@ -188,6 +188,10 @@ class Lab:
         found = self.records()
         rows = self.plan(text, **load).rows
         return {(row.method, row.trial): found[row.cell.key] for row in rows if row.cell.key in found}
+
+    def failure(self, cell, error="no"):
+        """Return the record of a cell that failed."""
+        return Record(cell.key, cell.family, cell.content(), dict(cell.code), status=FAILED, error=error)
 
     def python(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen:
         """Start a script in the laboratory."""

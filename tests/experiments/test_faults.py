@@ -11,17 +11,16 @@ import threading
 import time
 
 import pytest
-from mtlrun.experiments.work import new_record
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.core.records import FAILED, CellRecord, write_atomic
+from mtlrun.core.records import write_atomic
 from mtlrun.runs.locks import Locks, Owner
 from mtlrun.runs.machine import TimingLock
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run
-from mtlrun.runs.store import Store
+from mtlrun.runs.survey import survey
 
 RUN = "lab/tiny/full"
 
@@ -31,7 +30,7 @@ import json, os, resource, subprocess, sys
 from pathlib import Path
 from typer.testing import CliRunner
 from mtlrun.cli.app import app
-from mtlrun.experiments import execute
+from mtlrun.runs.run import Runner
 
 fault, disk = sys.argv[1], Path(sys.argv[2])
 disk.mkdir(exist_ok=True)
@@ -39,8 +38,8 @@ folder = disk / "lab/tiny/full"
 
 def start():
     result = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(disk)])
-    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    cells = {path.stem: path.stat().st_mtime_ns for path in folder.glob("cells/*.json")}
+    files = sorted(str(path.relative_to(disk)) for path in disk.rglob("*") if path.is_file())
+    cells = {path.stem: path.stat().st_mtime_ns for path in disk.glob("cells/*.json")}
     return {"code": result.exit_code, "stderr": result.stderr, "files": files, "cells": cells}
 
 if fault == "disk full":
@@ -53,17 +52,17 @@ elif fault == "read-only":
     disk.chmod(0o555)
     mend = lambda: disk.chmod(0o755)
 elif fault == "permission lost":
-    finish, cells = execute._Runner._finish, folder / "cells"
+    finish, cells = Runner._finish, disk / "cells"
 
     def losing(self, cell, record):
         finish(self, cell, record)
         if len(self.computed) == 3:
             cells.chmod(0o555)
 
-    execute._Runner._finish = losing
+    Runner._finish = losing
 
     def mend():
-        execute._Runner._finish = finish
+        Runner._finish = finish
         cells.chmod(0o755)
 
 first = start()
@@ -112,10 +111,10 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     assert "Traceback" not in first["stderr"]
     assert not [name for name in first["files"] if name.endswith(".tmp")]
     if fault in ("disk full", "permission lost"):
-        assert 1 <= len(first["cells"]) < 12
-    assert (second["code"], len(second["cells"])) == (0, 12)
+        assert 1 <= len(first["cells"]) < 16
+    assert (second["code"], len(second["cells"])) == (0, 16)
     assert first["cells"].items() <= second["cells"].items()  # finished cells were not written again
-    assert not [name for name in second["files"] if name.endswith((".tmp", ".lock", ".parts"))]
+    assert not [name for name in second["files"] if name.endswith((".tmp", ".lock"))]
     numbers = [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in told["table"].splitlines()]
     lab.run(lab.tiny.replace("trials: 2", "trials: 4"))
     from mtlrun.report.build import build_report
@@ -137,10 +136,11 @@ DAMAGES = {
     "cut": lambda text: text[: len(text) // 2],
     "no JSON": lambda text: "\x00" * len(text),
     "list": lambda text: "[]",
-    "digit": lambda text: text.replace('"auc": 0.', '"auc": 0.9', 1).replace('"score": 0.', '"score": 0.9', 1),
-    "status": lambda text: text.replace('"status": "ok"', '"status": "no"'),
-    "digest": lambda text: text.replace('"digest"', '"digesu"'),
-    "schema": lambda text: text.replace('"schema": 2\n', '"schema": 1\n').replace('"digest": "', '"digest": "0'),
+    "digit": lambda text: text.replace('"auc":0.', '"auc":0.9', 1).replace('"scores":[0.', '"scores":[0.9', 1),
+    "status": lambda text: text.replace('"status":"ok"', '"status":"no"'),
+    "no digest": lambda text: text.replace('"sha256"', '"sha257"', 1),
+    "protocol": lambda text: text.replace('"protocol":2', '"protocol":1'),
+    "two": lambda text: text + text,
 }
 
 
@@ -148,61 +148,63 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     run(made)
-    store = Store(made.folder)
-    for kind, cell in (("cell", made.evaluations[0]), ("search", made.selections[0])):
-        good = store.load(cell.key)
-        written = store.path(cell.key).read_text()
-        for name, damage in DAMAGES.items():
-            damaged = damage(written)
-            assert damaged != written, name
-            store.path(cell.key).write_text(damaged)
-            now = lab.plan(text)
-            (found,) = {c.key: c for c in now.cells if c.state != "done"}.values()
-            assert (found.key, found.state) == (cell.key, "damaged"), name
-            summary, lines = told(now)
-            assert f"cells/{cell.key}.json is damaged: " in lines, name
-            assert (summary.n_ok, summary.n_cached) == ((1, 3) if kind == "cell" else (0, 4)), name
-            again = store.load(cell.key)
-            assert (again.metrics, again.per_task, again.status) == (good.metrics, good.per_task, "ok"), name
-            assert again.selection == good.selection, name
+    store, cell = made.store(), made.rows[0].cell
+    good, written = store.load(cell.key), store.path(cell.key).read_text()
+    for name, damage in DAMAGES.items():
+        damaged = damage(written)
+        assert damaged != written, name
+        store.path(cell.key).write_text(damaged)
+        states = survey(lab.plan(text))
+        assert [state.name for state in states] == ["damaged", "done", "done", "done"], name
+        assert states[0].reason.startswith(f"cells/{cell.key}.json is damaged: "), name
+        summary, lines = told(lab.plan(text))
+        assert states[0].reason in lines, name
+        assert (summary.n_ok, summary.n_cached) == (1, 3), name
+        again = store.load(cell.key)
+        assert (again.metrics, again.per_task, again.status) == (good.metrics, good.per_task, "ok"), name
+        assert again.selection["scores"] == good.selection["scores"], name
+
+
+def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
+    made = lab.plan()
+    run(made)
+    store, cell = made.store(), made.rows[0].cell
+    fold = cell.folds[0]
+    good, written = store.load(fold.key), store.path(fold.key).read_text()
+    for name, damage in DAMAGES.items():
+        damaged = damage(written)
+        if damaged == written:  # a fold has no such field
+            continue
+        store.path(fold.key).write_text(damaged)
+        assert told(lab.plan())[0].n_cached == 4  # what was chosen stands in the cells that used it
+        store.path(cell.key).unlink()
+        summary, lines = told(lab.plan())
+        assert (summary.n_ok, summary.n_cached) == (1, 3), name
+        assert "1 of 4 cells to compute, after 1 fold of searches" in lines
+        assert store.load(fold.key).selection == good.selection, name
 
 
 def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
     text = lab.tiny + "keep: [predictions]\n"
     made = lab.plan(text)
     run(made)
-    store = Store(made.folder)
-    first, second, third, fourth = (cell.key for cell in made.evaluations)
+    store = made.store()
+    first, second, third, fourth = (row.cell.key for row in made.rows)
+    scores = {key: store.scores_files(key)[0][0] for key in (third, fourth)}
     store.path(first).write_text(store.path(second).read_text())
-    store.scores_path(third).unlink()
-    store.scores_path(fourth).write_bytes(store.scores_path(fourth).read_bytes()[:100])
-    now = lab.plan(text)
-    assert [cell.state for cell in now.evaluations] == ["damaged", "done", "damaged", "damaged"]
-    assert f"it holds the cell {second[:12]}" in now.evaluations[0].reason
-    assert now.evaluations[2].reason == f"cells/{third}.npz is missing or damaged"
-    assert told(now)[0].n_ok == 3
-    assert {cell.state for cell in lab.plan(text).evaluations} == {"done"}
+    scores[third].unlink()
+    scores[fourth].write_bytes(scores[fourth].read_bytes()[:100])
+    states = survey(lab.plan(text))
+    assert [state.name for state in states] == ["damaged", "done", "damaged", "damaged"]
+    assert f"it holds the cell {second[:12]}" in states[0].reason
+    assert states[2].reason == f"cells/{third}.npz is missing or damaged"
+    assert told(lab.plan(text))[0].n_ok == 3
+    assert {state.name for state in survey(lab.plan(text))} == {"done"}
 
 
-def test_records_without_a_digest_of_the_first_schema_are_still_read(lab):
+def test_damaged_provenance_is_not_believed(lab):
     made = lab.plan()
-    run(made)
-    store, key = Store(made.folder), made.evaluations[0].key
-    raw = json.loads(store.path(key).read_text())
-    del raw["digest"]
-    store.path(key).write_text(json.dumps({**raw, "schema": 1}))
-    assert lab.plan().evaluations[0].state == "done"
-    assert CellRecord.from_json(store.load(key).to_json()).schema == 2
-
-
-def test_damaged_parts_and_provenance_are_not_believed(lab):
-    made = lab.plan()
-    store = Store(made.folder)
-    store.save_parts(made.selections[0].key, {0: {"score": 1.0}})
-    path = store.cells / f"{made.selections[0].key}.parts"
-    assert store.load_parts(made.selections[0].key) == {0: {"score": 1.0}}
-    path.write_text(path.read_text().replace("1.0", "2.0"))
-    assert store.load_parts(made.selections[0].key) == {}
+    made.folder.mkdir(parents=True)
     (made.folder / "provenance.json").write_text("[]")
     assert told(made)[0].n_ok == 4
     assert (made.folder / "provenance.json.damaged").read_text() == "[]"
@@ -214,10 +216,10 @@ def test_what_killed_processes_left_is_cleared_up_and_what_living_ones_write_is_
     run(made)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    host, cells = socket.gethostname(), made.folder / "cells"
-    key = made.evaluations[0].key
+    host, cells = socket.gethostname(), lab.output / "cells"
+    key = made.rows[0].cell.key
     dead = [made.folder / f".{host}-{gone.pid}-abcd.tmp", cells / f".{host}-{gone.pid}-efgh.tmp"]
-    dead += [cells / f"{key}.lock", cells / f"{made.selections[0].key}.parts"]
+    dead += [cells / f"{key}.lock"]
     alive = [cells / f".{host}-{os.getpid()}-abcd.tmp", cells / ".elsewhere-1-abcd.tmp", cells / "other.lock"]
     for path in (*dead, *alive):
         path.write_text("half")
@@ -243,15 +245,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
 def test_a_clock_that_was_set_back_hides_no_work_and_repeats_none(lab):
     made = lab.plan()
     run(made)
-    cells = list((made.folder / "cells").glob("*.json"))
+    cells = list((lab.output / "cells").glob("*.json"))
     for path in cells:  # written when the clock was a day ahead
         os.utime(path, (time.time() + 86400,) * 2)
     assert told(lab.plan())[0].n_cached == 4
     assert told(lab.plan(), force=True)[0].n_ok == 4
-    store, cell = Store(made.folder), made.evaluations[0]
-    record = new_record(made, cell)
-    record.status, record.error = FAILED, "a day ahead"
-    store.save(record)
+    store, cell = made.store(), made.rows[0].cell
+    store.save(lab.failure(cell, "a day ahead"))
     os.utime(store.path(cell.key), (time.time() + 86400,) * 2)
     assert told(lab.plan())[0].n_ok == 1
 
@@ -263,7 +263,7 @@ def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: real - 3600 * next(hours))
     summary, _ = told(lab.plan(text))
     assert (summary.n_ok, summary.n_failed, summary.n_left) == (4, 0, 0)
-    records = [Store(summary.run_dir).load(cell.key) for cell in lab.plan(text).evaluations]
+    records = lab.results(text).values()
     assert all(0 < record.seconds["fit"] < 100 for record in records)
     assert all(record.environment["serial"] for record in records)
     assert told(lab.plan(text))[0].n_cached == 4
@@ -301,12 +301,12 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
     while "another process on this machine takes seconds" not in stream.getvalue():
         assert time.monotonic() < end
         time.sleep(0.01)
-    store = Store(made.folder)
-    assert not any(store.path(cell.key).exists() for cell in made.evaluations)  # searches are done, timed cells are not
+    store, keys = made.store(), [row.cell.key for row in made.rows]
+    assert not any(store.path(key).exists() for key in keys)  # searches are done, timed cells are not
     assert not store.locks.names()
     theirs.release()
     thread.join(240)
-    assert all(store.load(cell.key).environment["serial"] for cell in made.evaluations)
+    assert all(store.load(key).environment["serial"] for key in keys)
     mine.acquire()  # and it was given back
     assert (mine.held, lines) == (True, [])
     mine.release()
@@ -341,7 +341,7 @@ def test_a_file_system_without_flock_is_named_at_the_start_and_works(lab, monkey
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     lab.write(lab.tiny + "timing: {repeats: 1}\n")
-    cells = lab.output / RUN / "cells"
+    cells = lab.output / "cells"
     monkeypatch.chdir(lab.root)
     first = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(lab.output)])
     assert first.exit_code == 0, first.stderr

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from mtlrun.experiments.featuresteps import cell_part
+from mtlrun.experiments.trial import split_three
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.featuresteps import cell_part
-from mtlrun.experiments.trial import split_three
 from mtlrun.report.build import build_report
 from mtlrun.runs.store import Store
 

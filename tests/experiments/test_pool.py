@@ -8,7 +8,7 @@ import pytest
 
 from mtlrun.core.errors import ConfigError, DataError
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.experiments.trial import Diverged
+from mtlrun.evaluation import Diverged
 from mtlrun.runs.pool import Pool, attempt
 
 

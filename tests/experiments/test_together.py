@@ -3,22 +3,20 @@
 import io
 import json
 import subprocess
-import time
 from dataclasses import asdict
 
 import pytest
-from mtlrun.experiments.siblings import find_siblings
-from mtlrun.experiments.work import new_record
 
-from mtlrun.cli.status import copies
 from mtlrun.core.processes import start_of
-from mtlrun.core.records import FAILED
-from mtlrun.experiments.selection import fit_fold
+from mtlrun.record import FOLD
 from mtlrun.report.build import build_report
+from mtlrun.report.writers import render
+from mtlrun.runs.compute import compute_cell
+from mtlrun.runs.fit import score_candidates
 from mtlrun.runs.locks import Owner
-from mtlrun.runs.progress import Plain, Silent
-from mtlrun.runs.run import _Runner, run
-from mtlrun.runs.store import Store
+from mtlrun.runs.progress import Plain
+from mtlrun.runs.run import Runner, run, todo
+from mtlrun.runs.survey import survey
 
 
 @pytest.fixture
@@ -42,59 +40,58 @@ def told(plan, **options):
     return summary, stream.getvalue()
 
 
-def test_cells_of_another_artefact_are_copied(lab):
-    first = lab.run(lab.tiny + "keep: [predictions]\n")
-    assert first.n_ok == 4
+def test_artefacts_of_one_output_share_their_cells(lab):
+    assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
+    files = {path.name: path.stat().st_mtime_ns for path in (lab.output / "cells").iterdir()}
     text = other(lab).replace("methods:", "keep: [predictions]\nmethods:")
     made = lab.plan(text)
-    assert len(find_siblings(made, made.cells)) == 4 + 2
+    cells, folds = todo(made, made.store())
+    assert ([made.names[cell.key] for cell in cells], folds) == (
+        ["simulated-rmtl/new/trial 0", "simulated-rmtl/new/trial 1"],
+        [],
+    )
     summary, lines = told(made)
-    assert "6 cells copied from lab/tiny" in lines
+    assert "lab/other: 2 of 6 cells to compute\n" in lines
     assert (summary.n_ok, summary.n_cached) == (2, 4)
-    store, source = Store(made.folder), Store(first.run_dir)
-    for cell in made.evaluations[:4]:
-        ours, theirs = store.load(cell.key), source.load(cell.key)
-        assert (ours.metrics, ours.seconds) == (theirs.metrics, theirs.seconds)
-        assert (ours.experiment, ours.method) == ("lab/other", cell.method)
-        assert ours.environment["copied_from"] == "lab/tiny"
-        assert store.scores_path(cell.key).read_bytes() == source.scores_path(cell.key).read_bytes()
+    now = {path.name: path.stat().st_mtime_ns for path in (lab.output / "cells").iterdir()}
+    assert files.items() <= now.items()
+    assert len(now) == len(files) + 2 * 2  # a record and its test scores
     assert not build_report(made.folder).partial
 
 
-def test_status_names_what_a_run_would_copy(lab):
+def test_status_counts_cells_of_other_artefacts_as_done(lab):
     lab.run()
-    assert copies(lab.plan(other(lab))) == [
-        "simulated-rmtl/strong: 2 to copy from lab/tiny",
-        "simulated-rmtl/feeble: 2 to copy from lab/tiny",
-    ]
-    assert copies(lab.plan()) == []
+    made = lab.plan(other(lab))
+    assert [state.name for state in survey(made)] == ["done"] * 4 + ["missing"] * 2
 
 
-def test_a_run_that_only_copies_says_so_and_is_up_to_date(lab):
-    lab.run()
-    text = lab.tiny.replace("id: lab/tiny", "id: lab/other")
-    summary, lines = told(lab.plan(text))
+def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
+    first = lab.run()
+    summary, lines = told(lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny")))
     assert (summary.n_cached, summary.exit_code) == (4, 0)
-    assert "all 4 cells up to date" in lines
-    runs = json.loads((summary.run_dir / "provenance.json").read_text())["runs"]
-    assert (runs[0]["n_computed"], runs[0]["copied"]) == (0, {"lab/tiny": 6})
+    assert lines == "all 4 cells up to date\n"
+    ours, theirs = build_report(summary.run_dir), build_report(first.run_dir)
+    assert not ours.partial
+    assert render(ours, "csv") == render(theirs, "csv")
 
 
-def test_other_keys_papers_and_profiles_are_not_copied_nor_is_anything_with_force(lab):
+def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
     lab.run()
-    for text in (other(lab) + "seed: 3\n", lab.tiny.replace("lab/tiny", "paper/tiny")):
-        made = lab.plan(text)
-        assert not find_siblings(made, made.cells)
-    summary, lines = told(lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True)
-    assert summary.n_ok == 4
-    assert "copied" not in lines
+    made = lab.plan(other(lab) + "seed: 3\n")
+    assert {state.name for state in survey(made)} == {"missing"}
+    assert len(todo(made, made.store())[1]) == 4
+    summary, _ = told(lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True)
+    assert (summary.n_ok, summary.n_cached) == (4, 0)
 
 
-def test_failed_cells_are_not_copied(lab):
+def test_what_failed_in_another_artefact_is_tried_again(lab):
     broken = lab.tiny.replace("alpha: 0.001", "alpha: -1")
     lab.run(broken)
     made = lab.plan(broken.replace("lab/tiny", "lab/other"))
-    assert {one.cell.method for one in find_siblings(made, made.evaluations)} == {"strong"}
+    assert {made.names[cell.key] for cell in todo(made, made.store())[0]} == {
+        "simulated-rmtl/weak/trial 0",
+        "simulated-rmtl/weak/trial 1",
+    }
 
 
 def test_a_start_with_other_settings_says_what_it_replaces(lab):
@@ -120,38 +117,36 @@ def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
 
 def test_what_failed_in_another_process_meanwhile_is_not_tried_again(lab):
     made = lab.plan()
-    store, cell = Store(made.folder), made.selections[0]
-    runner = _Runner(made, store, Silent(), False, False, time.time())
-    record = new_record(made, cell)
-    record.status, record.error = FAILED, "no"
-    store.save(record)
+    cell = made.rows[0].cell.folds[0]
+    runner = Runner.of(made)
+    runner.store.save(lab.failure(cell))
     assert not runner._claim(cell, [])
     assert runner.failed_elsewhere == {cell.key}
-    later = _Runner(made, store, Silent(), False, False, time.time())
+    later = Runner.of(made)
     assert later._claim(cell, [])
     later.store.locks.release_all()
 
 
 def test_seconds_taken_beside_another_process_are_not_serial(lab, stranger):
-    made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
-    lock = made.folder / "cells" / "other.lock"
+    text = lab.tiny + "timing: {repeats: 1}\n"
+    made = lab.plan(text)
+    lock = lab.output / "cells" / "other.lock"
     lock.parent.mkdir(parents=True)
     lock.write_text(json.dumps(asdict(stranger)))
     run(made)
-    store = Store(made.folder)
-    assert [store.load(c.key).environment["serial"] for c in made.evaluations] == [False] * 4
+    assert [record.environment["serial"] for record in lab.results(text).values()] == [False] * 4
     lock.unlink()
     run(made, force=True)
-    assert [store.load(c.key).environment["serial"] for c in made.evaluations] == [True] * 4
+    assert [record.environment["serial"] for record in lab.results(text).values()] == [True] * 4
 
 
 def test_a_cell_that_another_process_wrote_meanwhile_disturbs(lab):
     made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
-    runner = _Runner(made, Store(made.folder), Silent(), False, False, time.time())
-    cell, foreign = made.evaluations[0], made.evaluations[1]
+    runner = Runner.of(made)
+    cell, foreign = made.rows[0].cell, made.rows[1].cell
     runner.begun[cell.key] = runner.store.stamps()
     assert not runner._disturbed(cell)
-    runner.store.save(new_record(made, foreign))
+    runner.store.save(lab.failure(foreign))
     assert runner._disturbed(cell)
     runner.computed[foreign.key] = "ok"
     assert not runner._disturbed(cell)
@@ -160,40 +155,33 @@ def test_a_cell_that_another_process_wrote_meanwhile_disturbs(lab):
 def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
     calls = []
 
-    def interrupted(inputs, data_dir, fold):
-        calls.append(fold)
+    def interrupted(cell, data):
+        calls.append((cell.split.trial, cell.fold))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return fit_fold(inputs, data_dir, fold)
+        return score_candidates(cell, data)
 
-    monkeypatch.setattr("mtlrun.experiments.selection.fit_fold", interrupted)
+    monkeypatch.setattr("mtlrun.runs.fit.score_candidates", interrupted)
     made = lab.plan()
     assert run(made).interrupted
-    store = Store(made.folder)
-    key = made.selections[0].key
-    assert set(store.load_parts(key)) == {0}
-    summary = run(lab.plan())
-    assert calls == [0, 1, 1, 0, 1]
-    assert summary.n_ok == 4
-    assert store.load_parts(key) == {}
-    assert not list(store.cells.glob("*.parts"))
-    kept = store.load(key).selection
+    (fold,) = lab.records().values()
+    assert (fold.family, fold.key) == (FOLD, made.rows[0].cell.folds[0].key)
+    assert run(lab.plan()).n_ok == 4
+    assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
+    assert not list((lab.output / "cells").glob("*.lock"))
+    kept = {place: record.selection["scores"] for place, record in lab.results().items() if record.selection}
     run(made, force=True)
-    assert store.load(key).selection == kept
+    assert {place: lab.results()[place].selection["scores"] for place in kept} == kept
 
 
 def test_a_search_whose_last_fold_was_finished_first_is_completed(lab):
     made = lab.plan()
-    cell = made.selections[0]
-    Store(made.folder).save_parts(cell.key, {1: fit_fold(dict(cell.inputs), None, 1)})
+    store, fold = made.store(), made.rows[0].cell.folds[1]
+    store.save(compute_cell(fold, None, None)[0])
+    written = store.path(fold.key).read_bytes()
     assert run(made).n_ok == 4
-    kept = Store(made.folder).load(cell.key).selection
+    assert store.path(fold.key).read_bytes() == written
+    kept = lab.results()["strong", 0].selection
     run(made, force=True)
-    assert Store(made.folder).load(cell.key).selection == kept
-
-
-def test_a_damaged_file_of_parts_is_no_part(lab):
-    store = Store(lab.root)
-    store.cells.mkdir()
-    (store.cells / "a.parts").write_text("{")
-    assert store.load_parts("a") == {}
+    again = lab.results()["strong", 0].selection
+    assert {**again, "seconds": 0} == {**kept, "seconds": 0}

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mtlrun.core.records import CellRecord
+from mtlrun.record import FIT, MEASURE, Record
+from mtlrun.runs.selection import choose
 
 
 class FolderMaker:
-    """Writes a run folder: a plan of data sets x methods x trials, and the cells that are given."""
+    """Writes a run: a plan of data sets x methods x trials, and the cells that are given.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Parameters
+    ----------
+    output : Path
+        The plan goes into `folder`, three levels below, the cells into ``cells``.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.cells = output / "cells"
+        self.folder = output / "made" / "table1" / "quick"
         self.info: dict[str, Any] = {
-            "schema": 1,
+            "schema": 2,
             "id": "made/table1",
             "title": "A table made by hand",
             "kind": "evaluate",
@@ -61,8 +71,7 @@ class FolderMaker:
             },
         }
         self.trials = 2
-        self.records: dict[tuple[str, str, int], CellRecord | None] = {}
-        self.extra: list[CellRecord] = []
+        self.records: dict[tuple[str, str, int], Record | None] = {}
         self.provenance: dict[str, Any] = {"schema": 1, "runs": []}
 
     @property
@@ -72,16 +81,11 @@ class FolderMaker:
 
     def cell(
         self, dataset: str, method: str, trial: int, auc: float | None = 0.7, fit: float = 1.0, **fields: Any
-    ) -> CellRecord:
-        """Add one record; `fields` are attributes of CellRecord."""
-        record = CellRecord(
+    ) -> Record:
+        """Add one record; `fields` are attributes of Record."""
+        record = Record(
             key=f"{dataset}-{method}-{trial}".replace(" ", "_"),
-            kind="evaluation",
-            experiment="made/table1",
-            profile="quick",
-            dataset=dataset,
-            method=method,
-            split={"kind": "random", "train": 0.4, "trial": trial, "seed": trial},
+            family=FIT,
             inputs={},
             metrics={"auc": auc},
             per_task={"auc": [auc, None, auc]},
@@ -130,37 +134,63 @@ class FolderMaker:
         self.info["config"] = {**kept, "methods": methods, **config}
         return self
 
-    def measurement(self, dataset: str, method: str, trial: int = 0, **fields: Any) -> CellRecord:
+    def measurement(self, dataset: str, method: str, trial: int = 0, **fields: Any) -> Record:
         """Add one record of a measurement."""
         fields = {"metrics": {}, "per_task": {}, "counts": {}, "seconds": {"total": 1.0}, "solver": {}, **fields}
-        split = {"kind": "repeat", "trial": trial, "seed": trial}
-        return self.cell(dataset, method, trial, kind="measurement", split=split, **fields)
+        return self.cell(dataset, method, trial, family=MEASURE, **fields)
+
+    def search(
+        self, dataset: str, method: str, trial: int, grid: dict[str, list[Any]], *folds: list[float | None]
+    ) -> dict[str, Any]:
+        """Let a search choose the parameters of a cell, from the scores of all candidates by fold; None: it failed."""
+        found = []
+        for number, scores in enumerate(folds):
+            errors = [None if score is not None else "ValueError: no" for score in scores]
+            column = {"scores": scores, "errors": errors, "undefined": [0] * len(scores)}
+            column |= {"not_converged": [False] * len(scores), "warm_started": False}
+            found.append((f"{dataset} {method} {trial} {number}", column))
+        record = self.records[dataset, method, trial]
+        assert record is not None
+        record.selection = choose(grid, "auc", True, found)
+        return record.selection
 
     def skip(self, dataset: str, method: str, trial: int) -> None:
         """Plan a cell that was not computed."""
         self.records[dataset, method, trial] = None
 
+    def file(self, dataset: str, method: str, trial: int) -> Path:
+        """Return the file of a cell."""
+        record = self.records[dataset, method, trial]
+        assert record is not None
+        return self.cells / f"{record.key}.json"
+
+    def change(self, old: str, new: str, dataset: str, method: str, trial: int) -> None:
+        """Replace text in the file of a cell, as if it had been written so."""
+        path = self.file(dataset, method, trial)
+        text = json.dumps(json.loads(path.read_text(encoding="utf-8"))["record"])
+        assert old in text
+        text = text.replace(old, new, 1)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        path.write_text(f'{{"sha256":"{digest}","record":{text}}}\n', encoding="utf-8")
+
     def write(self) -> Path:
-        """Write the folder and return its path."""
-        cells = self.folder / "cells"
-        cells.mkdir(parents=True, exist_ok=True)
+        """Write everything and return the run folder."""
+        self.cells.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         plan = []
         for (dataset, method, trial), record in self.records.items():
             key = record.key if record else f"missing-{dataset}-{method}-{trial}".replace(" ", "_")
             plan.append(
                 {
                     "key": key,
-                    "kind": record.kind if record else "evaluation",
+                    "family": record.family if record else FIT,
                     "dataset": dataset,
                     "method": method,
                     "trial": trial,
-                    "split": {},
                 }
             )
             if record:
-                (cells / f"{key}.json").write_text(record.to_json(), encoding="utf-8")
-        for record in self.extra:
-            (cells / f"{record.key}.json").write_text(record.to_json(), encoding="utf-8")
+                (self.cells / f"{key}.json").write_text(record.line(), encoding="utf-8")
         (self.folder / "run.json").write_text(json.dumps({**self.info, "cells": plan}), encoding="utf-8")
         (self.folder / "provenance.json").write_text(json.dumps(self.provenance), encoding="utf-8")
         return self.folder
@@ -174,5 +204,5 @@ def folder_maker() -> type[FolderMaker]:
 
 @pytest.fixture
 def maker(tmp_path: Path) -> FolderMaker:
-    """An empty run folder of two trials; add cells, then write()."""
-    return FolderMaker(tmp_path / "run")
+    """An empty run of two trials; add cells, then write()."""
+    return FolderMaker(tmp_path / "runs")

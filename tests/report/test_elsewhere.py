@@ -20,7 +20,7 @@ CODE = """
 import hashlib, importlib.abc, json, sys
 from pathlib import Path
 
-REFUSED = ("mtlrun.solvers", "mtlrun.estimators", "mtlrun.data", "mtlrun.experiments", "mtlrun.features")
+REFUSED = ("mtlrun.solvers", "mtlrun.estimators", "mtlrun.data", "mtlrun.runs", "mtlrun.features")
 REFUSED += ("sklearn.linear_model", "sklearn.svm", "sklearn.ensemble", "torch", "numba", "dask", "skops")
 
 class Refuse(importlib.abc.MetaPathFinder):

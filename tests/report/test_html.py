@@ -58,7 +58,7 @@ class Checker(HTMLParser):
 @pytest.fixture(scope="module")
 def swept(folder_maker, tmp_path_factory):
     """A run with everything: an axis, claims, references, a failure, text that must be escaped."""
-    maker = folder_maker(tmp_path_factory.mktemp("html") / "made" / "table1" / "quick")
+    maker = folder_maker(tmp_path_factory.mktemp("html"))
     maker.info["kind"] = "sweep"
     maker.info["title"] = "A <table> & more"
     maker.config["sweep"] = {"name": "t", "params": ["n_blocks"], "values": [2, 4], "scale": "log"}

@@ -91,7 +91,7 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
             maker.measurement(f"alpha (n {n})", "DCD", trial, metrics={"seconds": n * (1.0 + trial)})
             if n == 100 or trial == 1:
                 maker.fail(f"alpha (n {n})", "MTK", trial, status="timeout", error="limit of 120 s")
-                maker.records[f"alpha (n {n})", "MTK", trial].kind = "measurement"
+                maker.records[f"alpha (n {n})", "MTK", trial].family = "measure"
             else:
                 maker.measurement(f"alpha (n {n})", "MTK", trial, metrics={"seconds": 40.0})
     report = build_report(maker.write())

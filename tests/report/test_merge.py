@@ -11,93 +11,127 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.core.errors import DataError
-from mtlrun.core.records import CellRecord
+from mtlrun.record import PACKED, PREDICTIONS, Record, Records, pack
 from mtlrun.report.build import build_report
+from mtlrun.report.folder import read_run
 from mtlrun.report.writers import FILES
 from mtlrun.runs.merge import Merged, merge
 
 DC = "LADM-DC-RMTL-10%"
+RUN = "made/table1/quick"
+
+
+def rewritten(path, **fields):
+    """Write a record with other fields, as if it had been computed so."""
+    record = Record.from_line(path.read_text())
+    for name, value in fields.items():
+        setattr(record, name, value)
+    path.write_text(record.line())
+    return record
+
+
+def packed(output):
+    """Leave only the run folder, with its cells and their test scores in it; return it."""
+    stored = Records(output)
+    keys = [path.stem for path in stored.cells.glob("*.json")]
+    (output / RUN / PACKED).write_bytes(pack((key, stored.load(key).line()) for key in keys))
+    scores = {path.stem: np.load(path)["scores"] for path in stored.cells.glob("*.npz")}
+    if scores:
+        np.savez_compressed(output / RUN / PREDICTIONS, **scores)
+    shutil.rmtree(stored.cells)
+    return output / RUN
 
 
 @pytest.fixture
 def halves(maker, tmp_path):
-    """The whole run, and two copies with a part of its cells each; the second part has a search and kept scores."""
-    search = CellRecord("search", "selection", "made/table1", "quick", "alpha", "One Norm", {}, {})
-    search.selection = {"candidates": [{"params": {"alpha": 1}, "mean": 0.5}], "metric": "auc"}
+    """Outputs of the whole run, and of two with a part of its cells each; the second has a search and kept scores."""
     maker.fill()
-    maker.extra.append(search)
-    maker.records["alpha", "One Norm", 1].selection = {"key": "search", "chosen": {"alpha": 1}}
+    maker.search("alpha", "One Norm", 1, {"alpha": [1, 2]}, [0.5, 0.4])
+    maker.records["alpha", "One Norm", 1].result = {"predictions": "made.npz"}
     maker.provenance["runs"] = [{"started": "2026-01-02T00:00:00+00:00", "cpu": "first"}]
-    whole = maker.write()
+    maker.write()
     key = maker.records["alpha", "One Norm", 1].key
-    np.savez(whole / "cells" / f"{key}.npz", scores=np.zeros(3, dtype=np.float32))
+    np.savez(maker.cells / f"{key}.npz", scores=np.arange(3, dtype=np.float32))
     first, second = tmp_path / "first", tmp_path / "second"
-    for place, folder in enumerate((first, second)):
-        shutil.copytree(whole, folder)
-        for path in (folder / "cells").iterdir():
-            if (path.stem.endswith("-1") or path.stem == "search") == (place == 0):
+    for place, output in enumerate((first, second)):
+        shutil.copytree(maker.output, output)
+        for path in (output / "cells").iterdir():
+            if path.stem.endswith("-1") == (place == 0):
                 path.unlink()
     runs = [{"started": "2026-01-01T00:00:00+00:00", "cpu": "second"}, *maker.provenance["runs"]]
-    (second / "provenance.json").write_text(json.dumps({"schema": 1, "runs": runs}))
-    return whole, first, second
+    (second / RUN / "provenance.json").write_text(json.dumps({"schema": 1, "runs": runs}))
+    return maker.output, first, second
 
 
-def test_a_merged_report_is_that_of_one_machine(halves):
+@pytest.mark.parametrize("form", ["the folder of a run", "a published run", "a folder of runs"])
+def test_a_merged_report_is_that_of_one_machine(halves, form):
     whole, first, second = halves
-    assert merge(first, second) == Merged(copied=4)
-    assert {p.name for p in (first / "cells").iterdir()} == {p.name for p in (whole / "cells").iterdir()}
-    runs = json.loads((first / "provenance.json").read_text())["runs"]
-    assert [entry["cpu"] for entry in runs] == ["second", "first"], "in the order of time, each once"
-    (whole / "provenance.json").write_text((first / "provenance.json").read_text())
-    ours, theirs = build_report(first), build_report(whole)
+    other = packed(second) if form == "a published run" else second / RUN if "of a run" in form else second
+    assert merge(first / RUN, other) == Merged(copied=3)
+    assert {p.name for p in (first / "cells").glob("*.*")} >= {p.name for p in (whole / "cells").iterdir()}
+    (npz,) = (first / "cells").glob("*.npz")
+    assert np.load(npz)["scores"].tolist() == [0, 1, 2]
+    if form != "a folder of runs":
+        runs = json.loads((first / RUN / "provenance.json").read_text())["runs"]
+        assert [entry["cpu"] for entry in runs] == ["second", "first"], "in the order of time, each once"
+    (whole / RUN / "provenance.json").write_text((first / RUN / "provenance.json").read_text())
+    ours, theirs = build_report(first / RUN), build_report(whole / RUN)
     assert all(writer(ours) == writer(theirs) for writer in FILES.values())
+
+
+def test_what_was_merged_is_in_the_run_folder_too(halves, tmp_path):
+    _, first, second = halves
+    merge(first / RUN, second / RUN)
+    before = {name: writer(build_report(first / RUN)) for name, writer in FILES.items()}
+    (first / RUN).rename(tmp_path / "published")
+    assert {name: writer(build_report(tmp_path / "published")) for name, writer in FILES.items()} == before
 
 
 def test_what_is_not_taken_is_counted(halves):
     _, first, second = halves
-    foreign = CellRecord("foreign", "evaluation", "other/table", "quick", "alpha", "One Norm", {}, {})
-    (second / "cells" / "foreign.json").write_text(foreign.to_json())
+    (second / "cells" / "foreign.json").write_text(Record("foreign", "fit", {}).line())
     (second / "cells" / "damaged.json").write_text("{")
-    failed = second / "cells" / f"alpha-{DC}-1.json"
-    failed.write_text(failed.read_text().replace('"status": "ok"', '"status": "failed"'))
+    rewritten(second / "cells" / f"alpha-{DC}-1.json", status="failed")
     shutil.copy(first / "cells" / "alpha-APG-RMTL-0.json", second / "cells")
-    merged = merge(first, second)
-    assert merged == Merged(copied=3, known=1, foreign=1, unfinished=2)
+    merged = merge(first / RUN, second)
+    assert merged == Merged(copied=2, known=1, foreign=1, unfinished=2)
     assert str(merged) == (
-        "3 cells taken (1 finished here already, 1 of other experiments, settings or versions, 2 not finished there)"
+        "2 cells taken (1 finished here already, 1 of other experiments, settings or versions, 2 not finished there)"
     )
 
 
 def test_a_failed_cell_is_replaced_by_a_finished_one(halves):
     whole, first, _ = halves
-    path = first / "cells" / "alpha-APG-RMTL-0.json"
-    path.write_text(path.read_text().replace('"status": "ok"', '"status": "failed"'))
-    merge(first, whole)
-    assert build_report(first).run.failed == []
+    rewritten(first / "cells" / "alpha-APG-RMTL-0.json", status="failed")
+    assert len(read_run(first / RUN).failed) == 1
+    merge(first / RUN, whole / RUN)
+    assert build_report(first / RUN).run.failed == []
 
 
 def test_nothing_is_written_twice(halves):
     _, first, second = halves
-    merge(first, second)
-    before = (first / "provenance.json").read_bytes()
-    assert merge(first, second).copied == 0
-    assert (first / "provenance.json").read_bytes() == before
+    merge(first / RUN, second / RUN)
+    before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    assert merge(first / RUN, second / RUN).copied == 0
+    assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == before
 
 
 def test_only_folders_of_runs_are_merged(halves, tmp_path):
-    with pytest.raises(DataError, match="no cells/ here"):
-        merge(halves[1], tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"no cells\.jsonl\.gz or cells/ here"):
+        merge(halves[1] / RUN, tmp_path / "empty")
+    with pytest.raises(DataError, match=r"no run\.json here"):
+        merge(tmp_path / "empty", halves[1] / RUN)
 
 
 def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):
     whole, first, _ = halves
     path = whole / "cells" / "alpha-APG-RMTL-0.json"
-    record = CellRecord.from_json(path.read_text())
-    record.metrics["auc"] += 0.01
+    record = Record.from_line(path.read_text())
     record.seconds["fit"] *= 2
-    path.write_text(record.to_json())
+    rewritten(path, metrics={"auc": record.metrics["auc"] + 0.01}, seconds=record.seconds)
     before = (first / "cells" / path.name).read_bytes()
-    done = CliRunner().invoke(app, ["report", str(first), "--merge", str(whole)])
+    done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(whole / RUN)])
     assert "conflict: alpha / APG-RMTL / trial 0: auc is 0.71 here and 0.72 there; ours is kept" in done.stderr
     assert done.stderr.count("conflict: ") == 1
     assert (first / "cells" / path.name).read_bytes() == before
@@ -105,25 +139,31 @@ def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):
 
 def test_a_cell_of_another_version_is_named_with_what_changed(halves):
     _, first, second = halves
-    for folder, code in ((first, "a"), (second, "b")):
-        for path in sorted((folder / "cells").glob("alpha-APG*.json")):
-            record = CellRecord.from_json(path.read_text())
-            record.inputs = {"code": {"mtlrun/solvers/apg.py": code}, "dataset": {"id": "alpha"}}
-            path.write_text(record.to_json())
-            if code == "b":
-                record.key = "other-version"
-                path.unlink()
-                (folder / "cells" / "other-version.json").write_text(record.to_json())
-    done = CliRunner().invoke(app, ["report", str(first), "--merge", str(second)])
-    line = "alpha / APG-RMTL / trial 1: computed there in another way, not taken: code changed (mtlrun/solvers/apg.py)"
-    assert f"conflict: {line}" in done.stderr
+    inputs = {"dataset": {"id": "alpha"}}
+    rewritten(first / "cells" / "alpha-APG-RMTL-0.json", inputs=inputs, code={"mtlrun/solvers/apg.py": "a"})
+    theirs = second / "cells" / "alpha-APG-RMTL-1.json"
+    rewritten(theirs, key="other-version", inputs=inputs, code={"mtlrun/solvers/apg.py": "b"})
+    theirs.rename(theirs.with_name("other-version.json"))
+    plan = json.loads((second / RUN / "run.json").read_text())
+    for cell in plan["cells"]:
+        cell["key"] = "other-version" if cell["key"] == "alpha-APG-RMTL-1" else cell["key"]
+    (second / RUN / "run.json").write_text(json.dumps(plan))
+    done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
+    line = "alpha / APG-RMTL / trial 1: computed there in another way, not taken: "
+    assert f"conflict: {line}other settings or version" in done.stderr
     assert "PARTIAL RUN: 5 of 6 cells done" in done.stdout
+    # Where the cell was computed here as well, what changed is known.
+    ours = Record.from_line((first / "cells" / "alpha-APG-RMTL-0.json").read_text())
+    ours.key = "alpha-APG-RMTL-1"
+    (first / "cells" / "alpha-APG-RMTL-1.json").write_text(ours.line())
+    done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
+    assert f"conflict: {line}code changed (mtlrun/solvers/apg.py)" in done.stderr
 
 
 def test_the_command(halves):
     _, first, second = halves
-    done = CliRunner().invoke(app, ["report", str(first), "--merge", str(second)])
+    done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
     assert done.exit_code == 0, done.stderr
-    assert f"{second}: 4 cells taken" in done.stderr
+    assert f"{second / RUN}: 3 cells taken" in done.stderr
     assert "6 of 6 cells done." in done.stdout
-    assert "6 of 6 cells done." in (first / "report.md").read_text()
+    assert "6 of 6 cells done." in (first / RUN / "report.md").read_text()

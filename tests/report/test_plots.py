@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.core.errors import UnknownNameError, UserError
-from mtlrun.core.records import CellRecord
 from mtlrun.report.build import build_report
 from mtlrun.report.folder import read_run
 from mtlrun.report.paths import path_figures
@@ -22,17 +21,9 @@ def searched(maker):
     """A search over alpha and beta behind every split of one method."""
     maker.fill()
     for trial in range(2):
-        candidates = [
-            {"params": {"alpha": alpha, "beta": beta}, "mean": 0.5 + 0.1 * place + 0.02 * (beta > 1) + 0.1 * trial}
-            for place, alpha in enumerate((0.1, 1.0, 10.0))
-            for beta in (1.0, 2.0)
-        ]
-        candidates.append({"params": {"alpha": 100.0, "beta": 2.0}, "mean": None, "errors": ["ValueError: no"]})
-        names = ("made/table1", "quick", "alpha", "One Norm")
-        search = CellRecord(f"search-{trial}", "selection", *names, {}, {})
-        search.selection = {"candidates": candidates, "metric": "auc"}
-        maker.records["alpha", "One Norm", trial].selection = {"key": search.key}
-        maker.extra.append(search)
+        grid = {"alpha": [0.1, 1.0, 10.0, 100.0], "beta": [1.0, 2.0]}
+        scores = [0.5 + 0.1 * place + 0.02 * (beta > 1) + 0.1 * trial for place in range(3) for beta in grid["beta"]]
+        maker.search("alpha", "One Norm", trial, grid, [*scores, None, None])
     return maker
 
 
@@ -71,7 +62,8 @@ def test_critical_differences(maker, tmp_path):
 def test_several_data_sets_are_several_files(searched, tmp_path):
     searched.fill(("beta",))
     for trial in range(2):
-        searched.records["beta", "One Norm", trial].selection = {"key": f"search-{trial}"}
+        chosen = searched.records["alpha", "One Norm", trial].selection
+        searched.records["beta", "One Norm", trial].selection = chosen
     folder = searched.write()
     paths = plot(folder, "path", tmp_path / "made.svg")
     assert [p.name for p in paths] == ["made-alpha-path.svg", "made-beta-path.svg"]

@@ -184,11 +184,10 @@ def test_names_of_tasks_may_stand_with_the_data_set(joints):
 
 
 def keep(maker, method, scores):
-    folder = maker.folder / "cells"
-    folder.mkdir(parents=True, exist_ok=True)
+    maker.cells.mkdir(parents=True, exist_ok=True)
     for trial in range(2):
         key = maker.records["alpha", method, trial].key
-        np.savez(folder / f"{key}.npz", scores=np.asarray(scores[trial], dtype=np.float32))
+        np.savez(maker.cells / f"{key}.npz", scores=np.asarray(scores[trial], dtype=np.float32))
 
 
 def test_predictions_are_tested_split_by_split(maker):

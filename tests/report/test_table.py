@@ -137,8 +137,8 @@ def test_two_methods_may_share_a_cell(maker):
 def test_stale_files_are_ignored_and_damaged_ones_noted(maker):
     maker.fill()
     folder = maker.write()
-    (folder / "cells" / "old.json").write_text("{}")
-    victim = next(c for c in (folder / "cells").glob("alpha-APG-RMTL-1.json"))
+    (maker.cells / "old.json").write_text("{}")
+    victim = maker.file("alpha", "APG-RMTL", 1)
     victim.write_text(victim.read_text()[:50])
     run = read_run(folder)
     assert run.unreadable == ["alpha / APG-RMTL / trial 1"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtlrun.core.records import CellRecord
+from mtlrun.record import FIT, MEASURE, Record
 from mtlrun.report import build
-from mtlrun.report.folder import MEASUREMENT, PlannedCell, Run
+from mtlrun.report.folder import PlannedCell, Run
 from mtlrun.report.terminal import print_report
 from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.axis import settings
@@ -24,7 +24,7 @@ def filled(name: str) -> Run:
     """Return a run of an experiment as it would be read, with long numbers everywhere."""
     experiment = load_experiment(name)
     spec = experiment.spec
-    kind = MEASUREMENT if spec.measures else "evaluation"
+    family = MEASURE if spec.measures else FIT
     planned, cells, datasets = [], {}, {}
     for place in settings(spec):
         datasets[place.name] = {"id": place.dataset.id if place.dataset else "published", "axis": place.axis}
@@ -32,7 +32,7 @@ def filled(name: str) -> Run:
             for trial in range(2):
                 key = f"{place.name}-{method.label}-{trial}"
                 planned.append(PlannedCell(key, place.name, method.label, trial))
-                record = CellRecord(key, kind, name, "quick", place.name, method.label, {"trial": trial}, {})
+                record = Record(key, family, {})
                 record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
                 record.seconds = {"fit": 12345.6, "predict": 0.1, "total": 1.0} if spec.timing else {"total": 1.0}
                 cells[key] = record
@@ -44,7 +44,7 @@ def filled(name: str) -> Run:
         "config": experiment.config,
         "methods": [method.label for method in spec.methods],
         "datasets": datasets,
-        "cells": [{"key": c.key, "kind": kind, "dataset": c.dataset, "method": c.method} for c in planned],
+        "cells": [{"key": c.key, "family": family, "dataset": c.dataset, "method": c.method} for c in planned],
     }
     return Run(Path("nowhere"), info, planned, cells)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from mtlrun.core.errors import UnknownNameError
-from mtlrun.core.records import CellRecord
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES, FORMATS, csv_table, json_report, latex, markdown, render, write_report
 
@@ -32,23 +31,8 @@ def full(maker):
     maker.fill(("alpha", "beta"))
     maker.fail("beta", "One Norm", 1, error="LinAlgError: SVD did not converge\nsecond line | with a bar")
     for trial in range(2):
-        record = maker.records["alpha", "One Norm", trial]
-        edges = {"alpha": "high"} if trial else {}
-        record.selection = {"key": f"search-{trial}", "chosen": {"alpha": 10 if trial else 1}, "edges": edges}
-        candidates = [{"params": {"alpha": a}, "mean": 0.7, "folds": [0.7, 0.7, 0.7]} for a in (0.1, 1, 10)]
-        maker.extra.append(
-            CellRecord(
-                f"search-{trial}",
-                "selection",
-                "made/table1",
-                "quick",
-                "alpha",
-                "One Norm",
-                {},
-                {},
-                selection={"candidates": candidates},
-            )
-        )
+        scores = [0.5, 0.6, 0.7] if trial else [0.5, 0.7, 0.6]
+        maker.search("alpha", "One Norm", trial, {"alpha": [0.1, 1, 10]}, scores, scores, scores)
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 3.5}
     maker.config["claims"] = [{"id": "made-1", "text": "DC is 3.5x faster_", "where": "Table I", "checks": [check]}]
     maker.config["reference"] = [{"dataset": "alpha", "method": "APG-RMTL", "quantity": "auc", "value": 0.75}]
@@ -60,13 +44,13 @@ def full(maker):
 def test_files_are_the_same_bytes_in_another_place(full, tmp_path):
     folder = full.write()
     write_report(build_report(folder), folder)
-    copy = tmp_path / "elsewhere" / "copy"
-    shutil.copytree(folder, copy)
+    shutil.copytree(full.output, tmp_path / "elsewhere")
+    copy = tmp_path / "elsewhere" / folder.relative_to(full.output)
     for name in FILES:
         (copy / name).unlink()
     code = (
         "import sys\n"
-        "for name in ('mtlrun.solvers', 'mtlrun.estimators', 'mtlrun.data', 'mtlrun.experiments'):\n"
+        "for name in ('mtlrun.solvers', 'mtlrun.estimators', 'mtlrun.data', 'mtlrun.runs'):\n"
         "    sys.modules[name] = None\n"  # an import of any of them fails
         "from pathlib import Path\n"
         "from mtlrun.report.build import build_report\n"

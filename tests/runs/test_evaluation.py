@@ -7,7 +7,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.trial import Diverged, Part, fold_rows, load_trial, noted_warnings, split_rows
+from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.evaluation import Diverged, Part
+from mtlrun.runs.compute import loaded
+from mtlrun.runs.fit import noted_warnings
 
 RAGGED = Dataset(
     X=np.arange(40.0).reshape(20, 2),
@@ -20,33 +23,34 @@ RAGGED = Dataset(
 
 def test_random_split_of_a_shared_design_is_the_papers():
     dataset = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
-    train, test = split_rows(dataset, {"kind": "random", "train": 0.4, "trial": 0, "seed": 7})
+    train, _, test = split_rows(dataset, "random", train=0.4, trial=0, seed=7)
     order = np.random.default_rng(7).permutation(50)
     assert (train == order[:20]).all()
     assert (test == order[20:]).all()
 
 
 def test_random_split_of_a_ragged_set_takes_a_part_of_every_task():
-    train, test = split_rows(RAGGED, {"kind": "random", "train": 0.5, "trial": 0, "seed": 7})
+    train, validation, test = split_rows(RAGGED, "random", train=0.5, trial=0, seed=7)
+    assert not len(validation)
     assert np.bincount(RAGGED.task_id[train]).tolist() == [7, 3]
     assert sorted([*train, *test]) == list(range(20))
 
 
 def test_kfold_trials_are_the_folds_of_one_partition():
-    split = {"kind": "kfold", "folds": 4, "seed": 3}
-    tests = [split_rows(RAGGED, {**split, "trial": k})[1] for k in range(4)]
+    tests = [split_rows(RAGGED, "kfold", folds=4, trial=k, seed=3)[2] for k in range(4)]
     assert sorted(np.concatenate(tests)) == list(range(20))
 
 
 def test_published_splits():
     rows = (np.arange(5), np.arange(5, 20))
     dataset = Dataset(**{**RAGGED.__dict__, "splits": {"ten": [rows]}})
-    split = {"kind": "published", "name": "ten", "trial": 0, "seed": 0}
-    assert all(ours is theirs for ours, theirs in zip(split_rows(dataset, split), rows, strict=True))
+    train, _, test = split_rows(dataset, "published", name="ten", trial=0, seed=0)
+    assert train is rows[0]
+    assert test is rows[1]
     with pytest.raises(DataError, match=r"ragged has no published split 'ten' number 1; it has: ten \(1\)"):
-        split_rows(dataset, {**split, "trial": 1})
+        split_rows(dataset, "published", name="ten", trial=1, seed=0)
     with pytest.raises(DataError, match="no published split 'five' number 0"):
-        split_rows(dataset, {**split, "name": "five"})
+        split_rows(dataset, "published", name="five", trial=0, seed=0)
 
 
 def test_folds_inside_a_ragged_set_hold_every_task_and_label():
@@ -135,12 +139,12 @@ def test_infinite_predictions_are_a_divergence():
         part.predict(part.fit(Diverging()))
 
 
-def test_data_that_changed_since_the_plan_are_refused(lab):
-    inputs = dict(lab.plan().evaluations[0].inputs)
-    load_trial(inputs, None)
-    inputs["dataset"] = {**inputs["dataset"], "fingerprint": "0" * 64}
+def test_data_that_changed_since_the_plan_are_refused():
+    options = '{"d":4,"m":3,"n":50,"rank":2}'
+    known = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
+    assert loaded("simulated-rmtl", options, known.fingerprint, None).n_samples == 50
     with pytest.raises(DataError, match="the files of simulated-rmtl changed since the cells were planned"):
-        load_trial(inputs, None)
+        loaded("simulated-rmtl", options, "0" * 64, None)
 
 
 def test_warnings_are_collected_and_those_about_convergence_marked():

@@ -63,6 +63,17 @@ class Candidate:
             count *= len(values)
         return count
 
+    @property
+    def method(self) -> dict[str, Any]:
+        """What a training file says of it."""
+        given = {name: getattr(self, name) for name in ("params", "grid", "select_with")}
+        return {"estimator": self.estimator, **{name: value for name, value in given.items() if value}}
+
+    def options(self) -> list[Candidate]:
+        """Return the method with its whole grid, with a third of it and with one combination, as far as they differ."""
+        found = [self, self.shrunk(max(self.n_candidates // 3, 2)), self.shrunk(1)]
+        return list({(o.n_candidates, bool(o.grid)): o for o in reversed(found)}.values())[::-1]
+
     def shrunk(self, most: int) -> Candidate:
         """Return the method with at most so many combinations: values are thinned out, the middle ones stay last."""
         grid = {name: list(values) for name, values in self.grid.items()}

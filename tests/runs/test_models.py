@@ -14,13 +14,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from mtlrun import models
 from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.core.records import DIGEST, sealed
 from mtlrun.estimators.pertask import PerTask
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.experiments import models
-from mtlrun.experiments.models import Model, load_model, save_model
 from mtlrun.features import FourierFeatures, WeightedDegree
+from mtlrun.models import Model, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5))

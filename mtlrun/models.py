@@ -31,7 +31,7 @@ from mtlrun.core.publish import finish
 from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
 from mtlrun.core.visible import cleaned
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.modelsize import refuse_large
+from mtlrun.modelsize import refuse_large
 
 SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"

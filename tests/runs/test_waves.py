@@ -11,11 +11,12 @@ import pytest
 import mtlrun
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.splits import fold_rows
 from mtlrun.data.tables import table_of_frame
-from mtlrun.experiments.compare_methods import MULTITASK, TRIVIAL, Candidate, default_candidates
-from mtlrun.experiments.compare_run import CHEAP, Plan, Protocol, _work, make_plan, run_plan
-from mtlrun.experiments.trial import fold_rows
+from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
+from mtlrun.runs.candidates import MULTITASK, TRIVIAL, Candidate, default_candidates
+from mtlrun.runs.waves import Protocol, Schedule, make_schedule
 
 OWN = """
 from mtlrun.estimators.independent import IndependentRidge
@@ -24,6 +25,13 @@ from mtlrun.estimators.independent import IndependentRidge
 class Broken(IndependentRidge):
     def fit(self, X, y, *, task_id=None, sample_weight=None):
         raise ValueError("broken on purpose")
+
+
+class Asleep(IndependentRidge):
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        import time
+
+        time.sleep(600)
 """
 
 
@@ -53,28 +61,54 @@ def trivial(data):
 PROTOCOL = Protocol({"kind": "random", "train": 0.7}, 2, 3, "rmse", 0)
 
 
-def test_what_the_deadline_leaves_no_time_for_is_named(data):
+@pytest.fixture
+def planned(monkeypatch):
+    """Put a schedule in the place of that which a budget would lead to."""
+
+    def put(*candidates, n_splits=1, **fields):
+        made = Schedule(list(candidates), n_splits, **fields)
+        monkeypatch.setattr("mtlrun.runs.compare.make_schedule", lambda *_, **__: made)
+
+    return put
+
+
+def test_what_the_deadline_leaves_no_time_for_is_named(data, own, planned):
     (mean,) = trivial(data)
     dear = Candidate("Dear", MULTITASK, "own_methods:Broken")
-    plan = Plan([mean, dear], 3, {"TaskMean": 0.1, "Dear": 1e6}, shrunk={"TaskMean": "1 of 5 combinations"})
-    entries = {e.label: e for e in run_plan(plan, data, PROTOCOL, jobs=1, deadline=time.monotonic() + 1e5)}
+    planned(mean, dear, n_splits=3, seconds={"TaskMean": 0.1, "Dear": 1e6}, shrunk={"TaskMean": "1 of 5 combinations"})
+    result = mtlrun.compare(schools(), target="y", task="school", splits=2, budget=1e4)
+    entries = {e.label: e for e in result.board.entries}
     assert list(entries["TaskMean"].scores) == [0]
     assert entries["TaskMean"].searched == "1 of 5 combinations"
     assert entries["Dear"].scores == {}
-    assert plan.left_out == ["Dear, split 1: no time was left", "1 of 2 splits: the budget was spent"]
+    assert result.board.left_out == ["Dear, split 1: no time was left", "1 of 2 splits: the budget was spent"]
 
 
-def test_dear_methods_work_in_processes_that_are_stopped_at_the_deadline(data):
+def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(
+    data, own, planned, monkeypatch, tmp_path
+):
     (mean,) = trivial(data)
-    plan = Plan([Candidate("Dear", MULTITASK, "own_methods:Broken"), mean], 1, {"TaskMean": CHEAP, "Dear": CHEAP + 1})
-    cheap, dear = _work(plan, data, PROTOCOL, 2, time.monotonic() + 100)
-    assert [(pool.jobs, pool.seconds is None, [names for names, _ in units]) for pool, units in (cheap, dear)] == [
-        (2, True, [("TaskMean", 0)]),
-        (2, False, [("Dear", 0)]),
-    ]
-    assert 90 < dear[0].seconds <= 100
-    plan.candidates.pop()
-    assert [pool.seconds is None for pool, _ in _work(plan, data, PROTOCOL, 2, time.monotonic() + 100)] == [False]
+    monkeypatch.setattr("mtlrun.runs.waves.CHEAP", 0.0)
+    planned(mean, Candidate("Asleep", MULTITASK, "own_methods:Asleep"), seconds={"TaskMean": 0.0, "Asleep": 0.1})
+    options = {"target": "y", "task": "school", "budget": 0.2, "output": tmp_path / "out"}
+    result = mtlrun.compare(schools(), **options)
+    assert [e.label for e in result.board.ranked()] == ["TaskMean"]
+    assert result.board.left_out == ["Asleep, split 1: no time was left"]
+    records = [Record.from_line(path.read_text()) for path in (tmp_path / "out/cells").glob("*.json")]
+    assert {record.status for record in records} == {"ok"}
+    assert not list((tmp_path / "out/cells").glob("*.lock"))
+
+
+def test_what_was_computed_before_costs_nothing_of_a_budget(tmp_path, monkeypatch):
+    options = {"target": "y", "task": "school", "splits": 1, "methods": ["GraphMTL"], "output": tmp_path / "out"}
+    before = mtlrun.compare(schools(), **options)
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda *_: 1e9)
+    monkeypatch.setattr("mtlrun.runs.waves.MAX_SPLITS", 1)
+    again = mtlrun.compare(schools(), **options, budget=0.5)
+    assert not again.board.reduced()
+    assert {e.label: e.scores for e in again.board.entries} == {e.label: e.scores for e in before.board.entries}
+    with pytest.raises(ConfigError, match="too small"):
+        mtlrun.compare(schools(), **{**options, "output": tmp_path / "new"}, budget=0.5)
 
 
 def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
@@ -97,14 +131,14 @@ def test_a_budget_for_methods_that_fail_says_why(own):
 
 
 def test_a_budget_for_baselines_needs_no_multi_task_method(data, monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda candidate, *_: 1.0)
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: 1.0)
     baselines = [c for c in default_candidates(data, 0.7) if c.family != MULTITASK]
-    plan = make_plan(baselines, data, PROTOCOL, budget=1e6, started=time.monotonic(), jobs=1)
+    plan = make_schedule(baselines, data, PROTOCOL, budget=1e6, started=time.monotonic(), jobs=1)
     assert {c.label for c in plan.candidates} == {c.label for c in baselines}
     with pytest.raises(
         ConfigError, match=r"too small: no baseline fits on one split\n--budget .* would run TaskMean, "
     ):
-        make_plan(baselines, data, PROTOCOL, budget=0.5, started=time.monotonic(), jobs=1)
+        make_schedule(baselines, data, PROTOCOL, budget=0.5, started=time.monotonic(), jobs=1)
 
 
 def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():

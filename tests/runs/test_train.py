@@ -15,9 +15,9 @@ from mtlrun.core.seeds import derive_seed
 from mtlrun.data import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.independent import IndependentRidge
-from mtlrun.experiments.models import load_model
-from mtlrun.experiments.training import train
 from mtlrun.features import WeightedDegree
+from mtlrun.models import load_model
+from mtlrun.runs.train import train
 from mtlrun.runs.trainspec import load_training
 
 BASE = """\
@@ -82,8 +82,7 @@ def test_search_takes_the_best_candidate_and_reports_edges(run):
     assert found["chosen"] == {"alpha": 0.001}
     assert found["edges"] == {"alpha": "low"}
     assert outcome.result["params"]["alpha"] == 0.001
-    means = [row["mean"] for row in found["candidates"]]
-    assert means[0] < means[1]
+    assert found["means"][0] < found["means"][1]
     by_hand = run("method.params.alpha=0.001", force=True)
     assert outcome.result["per_task"] == by_hand.result["per_task"]
 

@@ -23,11 +23,12 @@ from mtlrun.data.tables import read_user_table, table_of_frame
 from mtlrun.estimators.calibrated import CalibratedTasks
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean
-from mtlrun.experiments.compare_methods import Candidate, default_candidates
-from mtlrun.experiments.compare_run import Protocol, make_plan
-from mtlrun.experiments.models import load_model
 from mtlrun.features.table import TableFeatures
+from mtlrun.models import load_model
+from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
+from mtlrun.runs.candidates import Candidate, default_candidates
+from mtlrun.runs.waves import Protocol, make_schedule
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 2}
 
@@ -197,8 +198,8 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
 
 
 def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.compare.MAX_TREE_ROWS", 30)
-    monkeypatch.setattr("mtlrun.experiments.compare_methods.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.runs.tablefacts.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.runs.candidates.MAX_TREE_ROWS", 30)
     options = {"target": "y", "task": "school", "splits": 1}
     report = markdown(mtlrun.compare(schools(4, 10), methods=["RandomForest+Task"], **options).board)
     assert "* RandomForest+Task: with more than 30 rows not tuned; a tree of the forest sees 30 rows\n" in report
@@ -229,7 +230,7 @@ def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
 def test_test_rows_with_unseen_tasks_and_weights():
     frame = schools(6, 14).assign(w=1.0)
     new = schools(7, 5, seed=1).assign(w=1.0)
-    with pytest.raises(DataError, match="1 tasks without training rows: s6"):
+    with pytest.raises(DataError, match="1 task without training rows: s6"):
         mtlrun.compare(frame, target="y", task="school", test=new, weight="w", **FEW)
     result = mtlrun.compare(frame, target="y", task="school", test=new, weight="w", unseen="mean", **FEW)
     assert result.board.n_splits == 1
@@ -263,6 +264,58 @@ def test_misspelt_options_are_refused():
         mtlrun.compare(schools(), target="y", task="school", categorial=["a"])
 
 
+# --- cells that are kept ---
+
+
+def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(tmp_path):
+    options = {"target": "y", "task": "school", "splits": 2, "folds": 2, "output": tmp_path}
+    first = mtlrun.compare(schools(4, 12), methods=["PooledRidge"], **options)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")}
+    lines = []
+    more = mtlrun.compare(schools(4, 12), methods=["PooledRidge", "GraphMTL"], say=lines.append, **options)
+    new = set((tmp_path / "cells").glob("*.json")) - before.keys()
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    keys = {entry["key"] for entry in more.cells["cells"] if entry["method"] == "GraphMTL"}
+    records = [Record.from_line(path.read_text()) for path in new]
+    assert {record.key for record in records if record.family == "fit"} == keys
+    assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
+    assert sum("computed before" in line for line in lines) == 6  # and the two baselines
+    scores = {e.label: e.scores for e in more.board.entries}
+    assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
+    other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
+    assert not {e["key"] for e in other.cells["cells"]} & {e["key"] for e in more.cells["cells"]}
+
+
+def test_splits_more_compute_themselves_alone(tmp_path):
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "output": tmp_path}
+    lines = []
+    mtlrun.compare(schools(4, 12), splits=1, **options)
+    mtlrun.compare(schools(4, 12), splits=2, say=lines.append, **options)
+    assert [line.split()[1] for line in lines if "computed before" in line] == ["1/2"] * 3
+
+
+def test_a_frame_is_compared_as_it_is_stored(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = schools(3, 20).assign(flag=rng.random(60) > 0.5, size=pd.Categorical(rng.integers(1, 4, 60)))
+    frame["code"] = [f"{k:05d}" for k in range(60)]  # an identifier: left out
+    frame.loc[0, "size"] = None
+    frame = frame.rename(columns={"school": "the school"})
+    result = mtlrun.compare(frame, target="y", task="the school", methods=["PooledRidge"], splits=1)
+    assert result.dataset.categories == {"size": ["1", "2", "3"]}
+    assert result.dataset.features == ["a", "b", "c", "d", "flag", "size"]
+    result.save(tmp_path)
+    again = load_dataset("own-data-frame", data_dir=tmp_path / "data")
+    assert again.fingerprint == result.dataset.fingerprint
+    np.testing.assert_array_equal(again.X, result.dataset.X)
+
+
+def test_a_frame_whose_tasks_csv_cannot_keep_is_refused():
+    frame = schools(2, 12)
+    with pytest.raises(DataError, match="data frame") as caught:
+        mtlrun.compare(frame.assign(school=np.where(frame.school == "s0", "01", "1")), target="y", task="school", **FEW)
+    assert "parquet" in caught.value.remedy
+
+
 # --- methods and budget ---
 
 
@@ -292,7 +345,7 @@ def test_default_methods_hold_the_baselines_and_shrink():
 def costs(monkeypatch):
     """Fixed costs of one fit by label, instead of measured ones."""
     table = {"TaskMean": 0.1, "IndependentRidge": 1.0, "TraceNormMTL": 2.0, "GradientBoosting+Task": 30.0}
-    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda candidate, *_: table.get(candidate.label, 1e6))
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: table.get(candidate.label, 1e6))
     return table
 
 
@@ -301,7 +354,7 @@ def test_a_budget_is_planned(costs, budget, labels):
     data = dataset_of(schools(), targets=("y",), task="school")
     protocol = Protocol({"kind": "random", "train": 0.7}, 5, 3, "rmse", 0)
     candidates = [c for c in default_candidates(data, 0.7) if c.label in costs or c.label == "MTRL"]
-    plan = make_plan(candidates, data, protocol, budget=budget, started=time.monotonic(), jobs=1)
+    plan = make_schedule(candidates, data, protocol, budget=budget, started=time.monotonic(), jobs=1)
     assert len(plan.candidates) == labels
     assert sum(plan.seconds.values()) <= budget
     assert ("TraceNormMTL" in plan.shrunk) == (budget == 20.0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+import json
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import counted, shorten
+from mtlrun.core.errors import DataError, counted, shorten
 from mtlrun.core.publish import publish
 from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.core.visible import visible
@@ -18,10 +20,9 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file, suffix_of
-from mtlrun.experiments.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.experiments.models import Model
-from mtlrun.experiments.predictions import to_csv
-from mtlrun.experiments.training import Trained, save_training
+from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
+from mtlrun.models import Model
+from mtlrun.predictions import to_csv
 from mtlrun.report.board import MULTITASK, Board
 from mtlrun.report.leaderboard import (
     json_text,
@@ -31,7 +32,9 @@ from mtlrun.report.leaderboard import (
     task_grid,
     verdict,
 )
+from mtlrun.report.overview import COMPARED
 from mtlrun.report.text import Grid, csv_grid
+from mtlrun.runs.train import Trained, save_training
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
@@ -55,22 +58,23 @@ class Comparison:
         What the table became.
     trained : Trained
         The best method, fitted on all rows.
-    roles, table, more : Roles, Table, Table or None
+    source : Source
         Where the data set came from.
     coefficients : DataFrame or None
         A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
         multi-task one (`coefficients_of`). A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
     coefficients_of : str
+    cells : dict
+        Options, metric and split, and the key of the cell of every method on every split.
     """
 
     board: Board
     dataset: Dataset
     trained: Trained
-    roles: Roles
-    table: Table
-    more: Table | None
+    source: Source
     coefficients: pd.DataFrame | None
     coefficients_of: str
+    cells: dict[str, Any]
 
     @property
     def verdict(self) -> str:
@@ -150,8 +154,8 @@ class Comparison:
         """Write everything into a folder.
 
         ``leaderboard.html``, ``leaderboard.md``, ``.json``, ``.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
-        feature), ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card)
-        and ``model`` (for ``mtlrun predict model NEW``).
+        feature), ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card),
+        ``model`` (for ``mtlrun predict model NEW``) and ``compare.json`` (options and keys of the cells).
 
         Raises
         ------
@@ -173,9 +177,16 @@ class Comparison:
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
-        self._save_data(folder / DATA, home / DATA)
+        store_table(folder / DATA, home / DATA, self.source, self.dataset)
+        write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
         write_atomic(folder / CHOSEN, self._yaml())
         save_training(self.trained, folder / MODEL)
+
+    def _planned(self) -> dict[str, Any]:
+        """Return the content of ``compare.json``."""
+        files = {t.name: t.source.sha256 for t in (self.source.table, self.source.more) if t and t.source}
+        data = {"id": self.dataset.id, "fingerprint": self.dataset.fingerprint, "files": files}
+        return {"schema": 1, "title": self.board.title, "dataset": data, **self.cells}
 
     def _yaml(self) -> str:
         config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}
@@ -186,46 +197,109 @@ class Comparison:
         )
         return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
 
-    def _save_data(self, folder: Path, home: Path) -> None:
-        """Store the table beside a card that says what its columns are."""
-        files = [self._store(self.table, folder, home, "rows")]
-        options: dict[str, Any] = {"data": files[0]["name"]}
-        if self.more is not None:
-            files.append(self._store(self.more, folder, home, "test"))
-            options["test"] = files[1]["name"]
-        standard = asdict(Roles())
-        for key, value in asdict(self.roles).items():
-            if value != standard[key]:
-                options[key] = list(value) if isinstance(value, tuple) else value
-        card = {
-            "schema": 1,
-            "id": self.dataset.id,
-            "title": self.dataset.title,
-            "task_type": self.dataset.task_type,
-            "design": "shared" if self.dataset.task_id is None else "ragged",
-            "reader": {"name": "table", "options": options},
-            "folder": self.dataset.id,
-            "files": files,
-            "licence": "that of the user's data",
-            "citation": "none",
-        }
-        text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
-        write_atomic(folder / "cards" / f"{self.dataset.id}.yaml", text)
 
-    def _store(self, table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
-        """Write a table into the folder, a file as it was read and a frame as csv; return its entry in the card."""
-        folder, home, source = folder / self.dataset.id, home / self.dataset.id, table.source
-        if source is None:
-            content = table.frame.to_csv(index=False).encode()
-            write_atomic(folder / f"{part}.csv", content)
-            return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
-        place = home / f"{part}{suffix_of(source.path)}"
-        if place.exists() and source.path.exists() and place.samefile(source.path):
-            if digest(data_file(place)[0]) == (source.sha256, source.size):
-                return _entry(place.name, source.sha256, source.size)
-            place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
-        write_atomic(folder / place.name, source.read_bytes())
-        return _entry(place.name, source.sha256, source.size)
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
+
+    table: Table
+    more: Table | None
+    roles: Roles
+
+    def as_stored(self, dataset: Dataset) -> Source:
+        """Return the parts of columns that make the same data set of the stored file.
+
+        The format's own task column is named. Of a data frame, words that read as numbers are said to be names, and
+        columns that were left out stay out.
+        """
+        roles = self.roles
+        if not roles.targets:
+            roles = replace(roles, task=roles.task or self.table.default_task)
+        if self.table.source is None:
+            taken = {*roles.targets, roles.task, roles.weight, roles.group, roles.time, *dataset.features}
+            out = [name for name in self.table.columns if name not in {*taken, *roles.drop}]
+            numbers = [name for name, words in dataset.categories.items() if _numeric(words)]
+            more = [name for name in numbers if name not in roles.categorical]
+            roles = replace(roles, drop=(*roles.drop, *out), categorical=(*roles.categorical, *more))
+        return replace(self, roles=roles)
+
+    def check(self, made: Dataset, stored: Dataset) -> None:
+        """Refuse a data frame whose tasks or targets change when it is written as csv and read again.
+
+        Raises
+        ------
+        DataError
+        """
+        same = made.tasks == stored.tasks and made.task_type == stored.task_type and made.y.shape == stored.y.shape
+        if not same or not np.array_equal(made.y, stored.y, equal_nan=True):
+            raise DataError(
+                f"{self.table.name}: its tasks or targets are other ones when it is written as csv and read again",
+                "Avoid names such as 01 and NA that csv cannot keep, or save it as parquet and name the file.",
+            )
+
+
+def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> None:
+    """Store a table beside a card that says what its columns are.
+
+    Parameters
+    ----------
+    folder : Path
+        Is written into; a data directory afterwards.
+    home : Path
+        Where it will lie in the end; a file of the user's that is there is not written over.
+    source : Source
+    dataset : Dataset
+        Gives the card its id, title, type and design.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    files = [_store(source.table, folder / dataset.id, home / dataset.id, "rows")]
+    options: dict[str, Any] = {"data": files[0]["name"]}
+    if source.more is not None:
+        files.append(_store(source.more, folder / dataset.id, home / dataset.id, "test"))
+        options["test"] = files[1]["name"]
+    standard = asdict(Roles())
+    for key, value in asdict(source.roles).items():
+        if value != standard[key]:
+            options[key] = list(value) if isinstance(value, tuple) else value
+    card = {
+        "schema": 1,
+        "id": dataset.id,
+        "title": dataset.title,
+        "task_type": dataset.task_type,
+        "design": "shared" if dataset.task_id is None else "ragged",
+        "reader": {"name": "table", "options": options},
+        "folder": dataset.id,
+        "files": files,
+        "licence": "that of the user's data",
+        "citation": "none",
+    }
+    text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
+    write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
+
+
+def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
+    """Write a table into a folder, a file as it was read and a frame as csv; return its entry in the card."""
+    source = table.source
+    if source is None:
+        flags = table.frame.select_dtypes(bool).columns
+        content = table.frame.astype(dict.fromkeys(flags, int)).to_csv(index=False).encode()
+        write_atomic(folder / f"{part}.csv", content)
+        return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
+    place = home / f"{part}{suffix_of(source.path)}"
+    if place.exists() and source.path.exists() and place.samefile(source.path):
+        if digest(data_file(place)[0]) == (source.sha256, source.size):
+            return _entry(place.name, source.sha256, source.size)
+        place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
+    write_atomic(folder / place.name, source.read_bytes())
+    return _entry(place.name, source.sha256, source.size)
+
+
+def _numeric(words: list[str]) -> bool:
+    return bool(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").notna().any())
 
 
 def save_unfinished(folder: Path, board: Board) -> Path:
