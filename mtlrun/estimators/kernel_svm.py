@@ -120,11 +120,13 @@ class MultiTaskKernelSVC(GraphModel):
         self.task_column = task_column
         self.unseen = unseen
 
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        return data.with_design(data.X.tocsr()) if isinstance(data.X, StringDesign) else data
+
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
         self.n_one_class_ = count_one_class(data)
-        if isinstance(data.X, StringDesign):
-            data = data.with_design(data.X.tocsr())
         designs = [data.task(t)[0] for t in range(data.n_tasks)]
         y = np.concatenate([data.task(t)[1] for t in range(data.n_tasks)])
         weights = [data.task(t)[2] for t in range(data.n_tasks)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -14,15 +14,13 @@ from typing import Any
 from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.seeds import derive_seed
-from mtlrun.experiments.measures.lookup import measure_path, quantities_of
-from mtlrun.experiments.measures.published import published_hash
 from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of
 from mtlrun.runs.code import facts as code_facts
 from mtlrun.runs.load import Experiment
-from mtlrun.runs.methods import class_paths, complete, resolved
-from mtlrun.runs.published import read_curves
+from mtlrun.runs.methods import class_paths, complete, measure_path, quantities_of, resolved
+from mtlrun.runs.published import published_hash, read_curves
 from mtlrun.runs.resolved import resolved_yaml
 from mtlrun.runs.schema import PUBLISHED
 from mtlrun.runs.schema import Method as MethodSpec
@@ -157,12 +155,12 @@ class Plan:
         }
 
     def _quantities(self) -> dict[str, Any]:
-        """Return what the report must know about the quantities of measures: it does not see the registry."""
+        """Return what the report must know about the quantities of measures: it reads records only."""
         spec = self.experiment.spec
         if not spec.measures:
             return {}
         known = quantities_of(method.measure for method in spec.methods) or {}
-        return {"quantities": {name: asdict(quantity) for name, quantity in known.items() if name in spec.metrics}}
+        return {"quantities": {name: about for name, about in known.items() if name in spec.metrics}}
 
 
 def plan(

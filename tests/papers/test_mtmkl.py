@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from mtlrun.experiments.trial import split_rows, split_three
 
 from mtlrun.core.errors import DataError
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.measures import mtmkl
-from mtlrun.experiments.measures.mtmkl_protocols import OUTER, protocols
-from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.data.splits import split_rows
+from mtlrun.papers import mtmkl
+from mtlrun.papers.mtmkl import OUTER, protocols
+from mtlrun.papers.mtmkl_audit import read_published, table_audit
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
@@ -46,7 +46,7 @@ def test_the_quick_profile_has_five_values_per_parameter_and_three_runs():
 def test_the_published_cells_are_those_of_the_tables():
     spec = load_experiment("mtmkl/table1").spec
     found = {(r.dataset, r.method): r.value for r in spec.reference}
-    tables = mtmkl.read_published()["table1"]
+    tables = read_published()["table1"]
     for size, table in tables.items():
         for dataset, row in table["accuracy"].items():
             for method, value in row.items():
@@ -57,14 +57,12 @@ def test_the_published_cells_are_those_of_the_tables():
 
 def test_the_balanced_split_keeps_an_example_in_one_part_of_all_tasks():
     digits = load_dataset("digits", tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30})
-    split = {"kind": "balanced", "train": 0.2, "trial": 0, "seed": 5}
-    train, test, validation = split_three(digits, split)
+    train, validation, test = split_rows(digits, "balanced", train=0.2, trial=0, seed=5)
     assert sorted([*train, *test, *validation]) == list(range(digits.n_samples))
     rows = digits.source["row"]
     for a, b in ((train, test), (train, validation), (test, validation)):
         assert not set(rows[a]) & set(rows[b])
     assert np.bincount(digits.source["label"][train]).tolist() == [12, 12, 12]  # 6 rows, in two tasks each
-    assert [p.tolist() for p in split_rows(digits, split)] == [train.tolist(), test.tolist()]
 
 
 def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
@@ -74,7 +72,7 @@ def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
     assert np.isnan(strong.values["claimed_distance"])
     assert strong.matrices["kernel weights"].columns == list(KERNELS)
     assert strong.lines[0].startswith("tasks with the same kernel weights")
-    assert set(strong.values) == set(MEASURES["mtmkl-weights"].quantities)
+    assert set(strong.values) == set(mtmkl.kernel_weights.declaration.quantities)
 
 
 def test_groups_are_chains_of_near_weights():
@@ -94,7 +92,7 @@ def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
     assert corrected.values["gap"] <= 1e-3
     assert corrected.values["cycle_length"] == 0
     assert corrected.values["objective"] <= printed.values["best_objective"]
-    assert set(printed.values) == set(MEASURES["mtmkl-algorithm"].quantities)
+    assert set(printed.values) == set(mtmkl.algorithm.declaration.quantities)
 
 
 def test_the_audit_finds_what_does_not_follow(tmp_path):
@@ -102,11 +100,11 @@ def test_the_audit_finds_what_does_not_follow(tmp_path):
     assert (summary.n_ok, summary.failures) == (3, [])
     report = build_report(tmp_path / "mtmkl" / "audit" / "smoke")
     assert {c.id: c.verdict for c in report.claims} == {"mtmkl-5": "not confirmed", "mtmkl-2-published": "partly"}
-    values = {size: mtmkl.table_audit(None, seed=0, size=size).values for size in (10, 20, 50)}
+    values = {size: table_audit(None, seed=0, size=size).values for size in (10, 20, 50)}
     assert [v["reproduced"] for v in values.values()] == [0, 6, 6]
     assert [v["rejections"] for v in values.values()] == [3, 6, 5]
     assert values[10]["printed_rejections"] == 2
-    assert set(values[10]) == set(MEASURES["mtmkl-audit"].quantities)
+    assert set(values[10]) == set(table_audit.declaration.quantities)
 
 
 def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
@@ -116,7 +114,7 @@ def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
     assert found.values["authors"] == max(curve) >= found.values["authors_last"] == curve[-1]
     assert found.values["excess"] == pytest.approx(found.values["authors"] - found.values["clean"])
     assert found.values["clean"] <= found.values["clean_best_on_test"]
-    assert set(found.values) == set(MEASURES["mtmkl-protocols"].quantities)
+    assert set(found.values) == set(protocols.declaration.quantities)
 
 
 @pytest.mark.parametrize("measure", [mtmkl.kernel_weights, mtmkl.algorithm, protocols])
@@ -129,4 +127,4 @@ def test_measures_need_a_data_set_with_tasks(measure):
 
 def test_an_unknown_size_is_refused():
     with pytest.raises(ValueError, match="no published table for 30%; there are 10, 20, 50"):
-        mtmkl.table_audit(None, seed=0, size=30)
+        table_audit(None, seed=0, size=30)

@@ -7,9 +7,8 @@ found. Nothing here fits a model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,67 @@ from scipy import stats
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.resources import configs_dir
 from mtlrun.core.statistics import FriedmanTest, control_pvalues, friedman, holm, rank_table
-from mtlrun.report.text import Column, Grid, Section, exact, markdown_section
+from mtlrun.data.dataset import Dataset
+from mtlrun.papers.measure import Measurement, measure, published_path
 
 #: Decimals with which the paper prints average ranks and test statistics; p-values and alphas have at least four.
 RANK_DECIMALS = STATISTIC_DECIMALS = 2
 P_DECIMALS = 4
 _KEYS = ("control", "significance", "dominated", "table1", "table2_holm")
+
+
+@measure(
+    {
+        "comparisons": "methods compared with the paper's",
+        "reproduced": "comparisons whose statistic and p-value come out to the printed digits",
+        "not_reproduced": "comparisons whose statistic or p-value does not come out",
+        "claimed_rejections": "methods that the text says are significantly worse",
+        "rejections": "methods that Holm's test rejects, recomputed",
+        "printed_rejections": "methods whose printed p-value is below the printed alpha",
+        "findings": "printed numbers that do not follow from the accuracies",
+        "friedman_p": "p-value of Friedman's chi2",
+        "iman_davenport_p": "p-value of Iman and Davenport's F",
+    },
+    needs_data=False,
+)
+def table_audit(dataset: Dataset | None, *, seed: int, size: int = 10, published: str = "") -> Measurement:
+    """Recompute ranks, Friedman's and Holm's tests from the published accuracies for one training size.
+
+    Parameters
+    ----------
+    dataset : None
+    seed : int
+        Without effect.
+    size : int, default 10
+        Per cent.
+    published : str
+        File below configs/; by default the tables of the paper.
+
+    Raises
+    ------
+    ValueError
+        If there is no table for the size.
+    """
+    path: Path | None = published_path(published) if published else None
+    found = {a.size: a for a in audit(read_published(path))}
+    if size not in found:
+        raise ValueError(f"no published table for {size}%; there are {', '.join(map(str, found))}")
+    a = found[size]
+    return Measurement(
+        {
+            "comparisons": float(len(a.rows)),
+            "reproduced": float(len(a.reproduced)),
+            "not_reproduced": float(len(a.rows) - len(a.reproduced)),
+            "claimed_rejections": float(a.claimed),
+            "rejections": float(len(a.rejected)),
+            "printed_rejections": float(len(a.rejected_as_printed)),
+            "findings": float(len(a.findings)),
+            "friedman_p": a.friedman.chi2_pvalue,
+            "iman_davenport_p": a.friedman.f_pvalue,
+        },
+        lines=[*verdict_lines(a), *(finding_line(f) for f in a.findings)],
+        tables=audit_tables(a),
+    )
 
 
 @dataclass(frozen=True)
@@ -133,36 +187,6 @@ def audit(published: Mapping[str, Any]) -> list[SizeAudit]:
     return [_audit_size(published, size) for size in published["table1"]]
 
 
-def audit_json(audits: list[SizeAudit]) -> str:
-    """Return the audit as JSON."""
-    sizes = [
-        {
-            **asdict(a),
-            "rejected": a.rejected,
-            "rejected_as_printed": a.rejected_as_printed,
-            "reproduced": a.reproduced,
-        }
-        for a in audits
-    ]
-    return json.dumps({"schema": 1, "sizes": exact(sizes)}, indent=1) + "\n"
-
-
-def audit_markdown(audits: list[SizeAudit]) -> str:
-    """Return the audit as Markdown: the verdict, then one section per training size."""
-    sections = [Section("Verdict", [f"* {line}" for a in audits for line in verdict_lines(a)])]
-    for a in audits:
-        head = (
-            f"{len(a.datasets)} data sets ({', '.join(a.datasets)}); Friedman chi2 = {a.friedman.chi2:.2f}, "
-            f"p = {a.friedman.chi2_pvalue:.4f}; Iman-Davenport F = {a.friedman.f:.2f}, p = {a.friedman.f_pvalue:.4f}; "
-            f"average rank of the paper's method {a.control_rank:.2f}."
-        )
-        sections.append(Section(f"Training size {a.size}%", [head], [_grid(a)]))
-        if a.findings:
-            sections.append(Section(f"Findings at {a.size}%", [f"* {finding_line(f)}" for f in a.findings]))
-    title = "# Published tables of MT-MKL, recomputed from their accuracies"
-    return "\n\n".join([title, *map(markdown_section, sections)]) + "\n"
-
-
 def verdict_lines(a: SizeAudit) -> list[str]:
     """Return the sentences that sum up one training size."""
     others = len(a.rows)
@@ -204,9 +228,25 @@ def finding_line(f: Finding) -> str:
 
 def audit_tables(a: SizeAudit) -> dict[str, dict[str, list[Any]]]:
     """Return the comparison with the control of one training size as plain columns and rows, by title."""
-    grid = _grid(a)
+    numbers = ["average rank", "printed", "z", "printed z", "p", "printed p", "alpha", "printed alpha"]
+    rows = [
+        [
+            row.method,
+            f"{row.average_rank:.2f}",
+            f"{row.printed_rank:.2f}",
+            f"{row.statistic:.2f}",
+            f"{row.printed_statistic:.2f}",
+            f"{row.p_value:.5f}",
+            f"{row.printed_p:.5f}",
+            f"{row.alpha:.4f}",
+            f"{row.printed_alpha:.4f}",
+            "yes" if row.rejected else "no",
+            "yes" if row.rejected_as_printed else "no",
+        ]
+        for row in a.rows
+    ]
     title = f"Table 2 at {a.size}%, recomputed and printed"
-    return {title: {"columns": [column.name for column in grid.columns], "rows": grid.rows}}
+    return {title: {"columns": ["Method", *numbers, "Rejected", "as printed"], "rows": rows}}
 
 
 def _audit_size(published: Mapping[str, Any], size: int) -> SizeAudit:
@@ -331,25 +371,3 @@ def _agrees(printed: float, value: float, decimals: int) -> bool:
 
 def _p_decimals(printed: float) -> int:
     return max(P_DECIMALS, len(f"{printed:.10f}".rstrip("0").partition(".")[2]))
-
-
-def _grid(a: SizeAudit) -> Grid:
-    names = ["average rank", "printed", "z", "printed z", "p", "printed p", "alpha", "printed alpha"]
-    columns = [Column("Method"), *(Column(name, "number") for name in names), Column("Rejected"), Column("as printed")]
-    rows = [
-        [
-            row.method,
-            f"{row.average_rank:.2f}",
-            f"{row.printed_rank:.2f}",
-            f"{row.statistic:.2f}",
-            f"{row.printed_statistic:.2f}",
-            f"{row.p_value:.5f}",
-            f"{row.printed_p:.5f}",
-            f"{row.alpha:.4f}",
-            f"{row.printed_alpha:.4f}",
-            "yes" if row.rejected else "no",
-            "yes" if row.rejected_as_printed else "no",
-        ]
-        for row in a.rows
-    ]
-    return Grid(columns, rows)

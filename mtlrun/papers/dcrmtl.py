@@ -1,13 +1,38 @@
-"""The facts of a data set: sizes, labels, sparsity."""
+"""Divide-and-conquer robust multi-task learning: sizes, labels and sparsity of its data sets."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.experiments.measures.measurement import Measurement
+from mtlrun.papers.measure import Measurement, measure
 
 
+@measure(
+    {
+        "n": "rows",
+        "d": "features",
+        "tasks": "tasks (classes of a multi-class set)",
+        "x_nnz": "values of X that are not zero",
+        "x_density": "share of the values of X that are not zero",
+        "cardinality": "labels per row",
+        "density": "labels per row divided by the number of labels",
+        "labelsets": "distinct rows of labels",
+        "unlabelled": "rows without a label",
+        "label_min": "positives of the rarest label",
+        "label_max": "positives of the most frequent label",
+        "positives": "positive labels",
+        "positive_share": "share of the known labels that are positive",
+        "missing": "missing targets",
+        "missing_share": "share of the targets that are missing",
+        "task_min": "rows of the smallest task",
+        "task_max": "rows of the largest task",
+        "class_min": "rows of the smallest class",
+        "class_max": "rows of the largest class",
+        "y_mean": "mean of all targets",
+        "y_var": "variance of all targets",
+    },
+)
 def data_set_statistics(dataset: Dataset | None, *, seed: int) -> Measurement:
     """Return the statistics of a data set as `Dataset.statistics` has them, with shares and facts per task.
 

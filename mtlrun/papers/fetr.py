@@ -1,22 +1,21 @@
-"""Relationship learning: seconds of the W-step, objective against seconds, covariances, and an audit of the table."""
+"""Relationship learning: seconds of the W-step, covariances, and what follows from the printed table."""
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import ttest_ind_from_stats
 
-from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
+from mtlrun.core.yamlmarks import load_text
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.fetr import FETR
-from mtlrun.experiments.measures.measurement import Curve, Matrix, Measurement
+from mtlrun.papers.measure import Matrix, Measurement, measure, published_path
 from mtlrun.solvers.covariance import Precision
-from mtlrun.solvers.fetr import FetrState, solve_fetr
-from mtlrun.solvers.projected_gradient import solve_projected_gradient
 from mtlrun.solvers.sylvester import (
     CoupledSystem,
     Solution,
@@ -31,11 +30,7 @@ from mtlrun.solvers.sylvester import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Excess over the best objective, relative to it, that seconds and iterations are counted to.
-LEVEL = 1e-6
 _MAX_ITER = 10**8
-# Curves have at most so many points, evenly spread over the logarithm of the iteration.
-_POINTS = 300
 # Fits shorter than this are repeated, for a median.
 _SHORT, _REPEATS = 0.2, 9
 # Eigenvalues within this of a bound of the box, relatively, lie on it.
@@ -47,6 +42,15 @@ _ROUNDING = 1e-12
 # ---------------------------------------------------------------- W-step
 
 
+@measure(
+    {
+        "seconds": "seconds to solve for W, X'X given",
+        "residual": "residual of the equations, relative to X'Y",
+        "iterations": "iterations (1 for direct solvers)",
+        "matrix_gb": "size of the matrix of the closed form in GB",
+    },
+    lower=("seconds", "residual"),
+)
 def w_step_seconds(
     dataset: Dataset | None,
     *,
@@ -78,7 +82,7 @@ def w_step_seconds(
     max_gb : float, default 4
         The closed form is not tried, and has no seconds, where its matrix would be larger.
     """
-    data = _needed(dataset)
+    data = needed(dataset)
     rng = np.random.default_rng(seed)
     S1, S2 = (_random_precision(size, lower, upper, rng) for size in (data.n_features, data.n_tasks))
     X, Y = np.asarray(data.X), np.asarray(data.y)
@@ -128,124 +132,21 @@ def _random_precision(size: int, lower: float, upper: float, rng: np.random.Gene
     return Precision(values, Q * np.sign(np.diag(R))).matrix
 
 
-# ---------------------------------------------------------------- convergence
-
-
-def fetr_convergence(
-    dataset: Dataset | None,
-    *,
-    seed: int,
-    algorithm: str = "coordinate",
-    eta: float = 1.0,
-    rho: float = 1.0,
-    lower: float = 0.01,
-    upper: float = 100.0,
-    fudge: float = 1e-3,
-    tol: float = 1e-12,
-    seconds: float = 10.0,
-    patience: float = 120.0,
-) -> Measurement:
-    """Follow the objective of FETR over the seconds of an algorithm, from W = 0 and S1 = S2 = I.
-
-    The best objective is that of a long run of coordinate minimisation; the excess over it is relative to its absolute
-    value. Seconds include X'X. Nothing is random: repeats differ in their seconds only.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Its training rows of the split "fixed" if there is one, else all rows; columns are standardised, targets
-        centred.
-    seed : int
-        Without effect.
-    algorithm : str, default "coordinate"
-        "coordinate" (the paper's), "extrapolated" (ours), "projected-gradient", "projected-gradient-exact" (exact W),
-        or "flip-flop".
-    eta, rho, lower, upper : float
-    fudge : float, default 1e-3
-        Of flip-flop.
-    tol : float, default 1e-12
-        Relative decrease to stop at.
-    seconds, patience : float, default 10 and 120
-        The algorithm is stopped after so many seconds, or so many times those that coordinate minimisation needs to
-        come within 1e-6 of the best objective, whichever is more.
-
-    Returns
-    -------
-    Measurement
-        Curve ``excess``; the quantities are named in the registry.
-    """
-    data = training_data(_needed(dataset))
-    box: dict[str, Any] = {"lower": lower, "upper": upper, "fit_intercept": True}
-    best = min(solve_fetr(data, eta, rho, tol=1e-14, max_iter=5000, **box).objective)
-    enough = best + LEVEL * abs(best)
-    plain = partial(_algorithm("coordinate", fudge), data, eta, rho, tol=tol, max_iter=_MAX_ITER, **box)
-    solve = partial(_algorithm(algorithm, fudge), data, eta, rho, tol=tol, max_iter=_MAX_ITER, **box)
-    solve(callback=lambda *_: True)  # loads what it needs
-    at, _ = _noted(plain, lambda _, objective: objective <= enough)
-    limit = max(seconds, patience * at[-1])
-    at, result = _noted(solve, lambda now, _: now > limit)
-    objective = np.array(result.objective)
-    excess = (objective - best) / abs(best)
-    near = np.flatnonzero(excess <= LEVEL)
-    reached = len(near) > 0
-    values = {
-        "seconds_to_1e-6": at[near[0]] if reached else np.nan,
-        "seconds_at_least": at[near[0]] if reached else at[-1],
-        "iterations_to_1e-6": float(near[0] + 1) if reached else np.nan,
-        "objective": float(objective[-1]),
-        "final_excess": float(excess[-1]),
-        "iterations": float(result.n_iter),
-        "seconds_run": at[-1],
-    }
-    end = f"ends {excess[-1]:.1e} (relative) {'above' if excess[-1] >= 0 else 'below'} the best objective, {best:.8g}"
-    floor = 1e-15  # a logarithmic axis has no zero, and less is rounding
-    shown = np.unique(np.geomspace(1, len(at), _POINTS).astype(int)) - 1
-    drawn = np.maximum(excess, floor)[shown].tolist()
-    curve = Curve([at[i] for i in shown], drawn, "seconds", "excess of the objective (relative)", "xy")
-    return Measurement(
-        values,
-        curves={"excess": curve},
-        lines=[f"{result.n_iter} iterations in {at[-1]:.3g} s: {end}."],
-        solver={"n_iter": result.n_iter, "objective": float(objective[-1]), "converged": True},
-    )
-
-
-def _noted(
-    solve: Callable[..., SolverResult], stop: Callable[[float, float], bool]
-) -> tuple[list[float], SolverResult]:
-    """Run until ``stop(seconds, objective)``; return the seconds of every objective value, too."""
-    at: list[float] = []
-    started = time.perf_counter()
-
-    def note(_: int, objective: float, __: FetrState) -> bool:
-        at.append(time.perf_counter() - started)
-        return stop(at[-1], objective)
-
-    result = solve(callback=note)
-    at += [time.perf_counter() - started] * (len(result.objective) - len(at))  # the last round may not be noted
-    return at, result
-
-
-def _algorithm(name: str, fudge: float) -> Callable[..., SolverResult]:
-    if name == "coordinate":
-        return lambda *a, **k: solve_fetr(*a, accelerate=False, **k)
-    if name == "extrapolated":
-        return solve_fetr
-    if name == "flip-flop":
-        return lambda *a, **k: solve_fetr(*a, fudge=fudge, **k)
-    if name == "projected-gradient":
-        return lambda *a, **k: solve_projected_gradient(*a, w_step="gradient", **k)
-    if name == "projected-gradient-exact":
-        return lambda *a, **k: solve_projected_gradient(*a, w_step="exact", **k)
-    raise ValueError(
-        "algorithm must be coordinate, extrapolated, flip-flop, projected-gradient or projected-gradient-exact, "
-        f"got {name!r}"
-    )
-
-
 # ---------------------------------------------------------------- covariances
 
 
+@measure(
+    {
+        "cross_largest": "largest correlation of a task of the first block with one of the second",
+        "cross_negative_share": "share of these correlations that are negative",
+        "cross_mean": "mean of these correlations",
+        "inside_mean": "mean correlation of two tasks of one block",
+        "pair_correlation": "correlation of the pair of tasks named (5 and 6)",
+        "feature_bounds": "eigenvalues of the feature precision on a bound of the box",
+        "task_bounds": "eigenvalues of the task precision on a bound of the box",
+        "iterations": "iterations of the fit",
+    },
+)
 def fetr_covariances(
     dataset: Dataset | None,
     *,
@@ -275,8 +176,8 @@ def fetr_covariances(
     pair : (int, int), default (5, 6)
         It sees a positive correlation of these tasks, counted from 1.
     """
-    data = training_data(_needed(dataset))
-    names = [str(t) for t in _needed(dataset).tasks]
+    data = training_data(needed(dataset))
+    names = [str(t) for t in needed(dataset).tasks]
     if not 0 < first_block < len(names) or not all(1 <= p <= len(names) for p in pair):
         raise ValueError(f"first_block={first_block} and pair={list(pair)} do not fit {len(names)} tasks")
     if scale_targets:
@@ -288,7 +189,7 @@ def fetr_covariances(
         [_pairs(correlation[:first_block, :first_block]), _pairs(correlation[first_block:, first_block:])]
     )
     on_box = [_on_box(S, lower, upper) for S in (model.feature_precision_, model.task_precision_)]
-    features = [str(f) for f in _needed(dataset).features] or [f"x{j + 1}" for j in range(data.n_features)]
+    features = [str(f) for f in needed(dataset).features] or [f"x{j + 1}" for j in range(data.n_features)]
     values = {
         "cross_largest": float(cross.max()),
         "cross_negative_share": float(np.mean(cross < 0)),
@@ -346,7 +247,114 @@ def training_data(dataset: Dataset) -> TaskData:
     return TaskData.from_matrix((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), Y)
 
 
-def _needed(dataset: Dataset | None) -> Dataset:
+def needed(dataset: Dataset | None) -> Dataset:
+    """Return the data set; ValueError without one, or if its tasks do not share their rows."""
     if dataset is None or dataset.y.ndim != 2 or dataset.task_type != "regression":
         raise ValueError("this measure needs a regression data set whose tasks share their rows")
     return dataset
+
+
+# ---------------------------------------------------------------- audit
+
+
+@measure(
+    {
+        "comparisons": "printed pairs of FETR and a linear method",
+        "lower": "pairs in which FETR is lower",
+        "equal": "pairs that are equal to the printed digits",
+        "higher": "pairs in which FETR is higher",
+        "mtn_not_lower": "pairs of MTN and a linear method or STN in which MTN is not lower",
+        "mtn_fetr_not_lower": "joints on which MTN-FETR is not lower than MTN",
+        "mtn_smallest_gain": "smallest relative reduction by MTN against a linear method or STN",
+        "school_largest_p": "largest p-value of Welch's test of FETR against a linear method on School",
+    },
+    needs_data=False,
+)
+def audit_table(dataset: Dataset | None, *, seed: int, published: str = "fetr/published/table1.yaml") -> Measurement:
+    """Compare the printed errors cell by cell: does "consistently lower" follow from them?
+
+    Parameters
+    ----------
+    dataset : None
+    seed : int
+        Without effect.
+    published : str
+        File of the table below the folder of the experiments.
+    """
+    path = published_path(published)
+    table: Mapping[str, Any] = load_text(path.read_text(encoding="utf-8"), f"configs/{published}").data
+    ours, rivals = table["method"], table["linear"]
+    verdicts = [(rival, cell, _verdict(a, b), a, b) for rival, cell, a, b in _printed_pairs(table, ours, rivals)]
+    counts = {v: sum(1 for _, _, verdict, _, _ in verdicts if verdict == v) for v in ("lower", "equal", "higher")}
+    simpler = [(a, b) for r in (*rivals, ours, "STN") for a, b in zip(*_rows(table, "MTN", r), strict=True)]
+    related = list(zip(*_rows(table, "MTN-FETR", "MTN"), strict=True))
+    values = {
+        "comparisons": float(len(verdicts)),
+        "lower": float(counts["lower"]),
+        "equal": float(counts["equal"]),
+        "higher": float(counts["higher"]),
+        "mtn_not_lower": float(sum(a >= b for a, b in simpler)),
+        "mtn_fetr_not_lower": float(sum(a >= b for a, b in related)),
+        "mtn_smallest_gain": min(1 - a / b for a, b in simpler),
+        "school_largest_p": max(p for _, p in _school(table, ours, rivals)),
+    }
+    rows = [[rival, cell, a, b, verdict] for rival, cell, verdict, a, b in verdicts]
+    columns = ["rival", "cell", ours, "the rival", f"{ours} is"]
+    return Measurement(
+        values,
+        lines=_sentences(table, ours, rivals, verdicts, counts),
+        tables={f"{ours} against the linear methods, as printed": {"columns": columns, "rows": rows}},
+    )
+
+
+def _printed_pairs(table: Mapping[str, Any], ours: str, rivals: list[str]) -> Iterator[tuple[str, str, float, float]]:
+    """Yield (rival, cell, our error, the rival's error)."""
+    for rival in rivals:
+        for joint, (a, b) in enumerate(zip(*_rows(table, ours, rival), strict=True), 1):
+            yield rival, f"SARCOS, joint {joint}", a, b
+        school = table["school_nmse"]
+        yield rival, "School", float(school[ours]["mean"]), float(school[rival]["mean"])
+
+
+def _rows(table: Mapping[str, Any], *names: str) -> tuple[list[float], ...]:
+    return tuple([float(v) for v in table["sarcos_mse"][name]] for name in names)
+
+
+def _verdict(a: float, b: float) -> str:
+    return "lower" if a < b else "equal" if a == b else "higher"
+
+
+def _school(table: Mapping[str, Any], ours: str, rivals: list[str]) -> Iterator[tuple[str, float]]:
+    """Yield (rival, p-value of Welch's test from the printed means and deviations)."""
+    for rival in rivals:
+        numbers = [
+            (float(cell["mean"]), float(cell["std"]), int(table["folds"]))
+            for cell in (table["school_nmse"][name] for name in (ours, rival))
+        ]
+        yield rival, float(ttest_ind_from_stats(*itertools.chain(*numbers), equal_var=False).pvalue)
+
+
+def _sentences(
+    table: Mapping[str, Any],
+    ours: str,
+    rivals: list[str],
+    verdicts: list[tuple[str, str, str, float, float]],
+    counts: Mapping[str, int],
+) -> list[str]:
+    against = [
+        f"{cell}: {a:g} against {b:g} of {rival}" for rival, cell, verdict, a, b in verdicts if verdict == "higher"
+    ]
+    ties = [
+        f"{cell.removeprefix('SARCOS, ')} with {rival}" for rival, cell, verdict, _, _ in verdicts if verdict == "equal"
+    ]
+    tests = ", ".join(f"{rival} {p:.2g}" for rival, p in _school(table, ours, rivals))
+    follows = counts["lower"] == len(verdicts)
+    return [
+        f"{ours} is lower in {counts['lower']} of {len(verdicts)} printed comparisons, equal in {counts['equal']}, "
+        f'higher in {counts["higher"]}: "consistently lower" {"follows" if follows else "does not follow"}.',
+        *([f"Higher: {'; '.join(against)}."] if against else []),
+        *([f"Equal to the printed digits: {'; '.join(ties)}."] if ties else []),
+        f"School, Welch's test on the printed means and deviations of {table['folds']} folds, p-values: {tests}. (The "
+        "folds are the same for all methods; a paired test would need their numbers, which are not printed.)",
+        "SARCOS has one test set: the table says nothing about the variation of its numbers.",
+    ]

@@ -6,8 +6,7 @@ import pytest
 from mtlrun.core.graph import check_similarity, couple_tasks
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
-from mtlrun.experiments.measures import mtsvm, mtsvm_runs, transfer
-from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
 from mtlrun.runs.published import read_curves
 from mtlrun.solvers.svm_newton import solve_svm_newton
 
@@ -23,7 +22,7 @@ def strings():
 
 
 def names(measure):
-    return set(MEASURES[measure].quantities)
+    return set(measure.declaration.quantities)
 
 
 def test_sizes_are_those_that_the_svm_sees(plane, strings):
@@ -31,7 +30,7 @@ def test_sizes_are_those_that_the_svm_sees(plane, strings):
     found = mtsvm.svm_statistics(strings, seed=0, degree=2)
     assert found.values["dimension"] == 41 * 20 + 4
     assert found.per_task["rows"] == [200, 200]
-    assert set(found.values) == names("svm-statistics")
+    assert set(found.values) == names(mtsvm.svm_statistics)
 
 
 def test_parts_are_of_every_task_and_contain_each_other(plane):
@@ -52,7 +51,7 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
     assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
     assert found.values["relative_difference"] <= 1e-9
     assert found.values["seconds_to_1e-2"] <= found.values["seconds_to_1e-6"] <= found.values["seconds_run"]
-    assert set(found.values) == names("svm-convergence")
+    assert set(found.values) == names(mtsvm.svm_convergence)
     curve = found.curves["function difference"]
     assert len(curve.x) == len(curve.y)
     assert min(curve.y) > 0
@@ -73,7 +72,7 @@ def test_seconds_to_a_precision(plane, strings):
         assert found.solver["converged"]
         assert found.values["n"] == len(data.y)
         assert 0 < found.values["seconds_to_precision"] == found.values["seconds_at_least"]
-        assert set(found.values) == names("svm-seconds")
+        assert set(found.values) == names(mtsvm.svm_seconds)
         assert bool(found.curves) == (solver == "block")
 
 
@@ -88,7 +87,7 @@ def test_a_solver_out_of_time_has_no_seconds(plane, strings):
 
 def test_seconds_over_the_rows(plane):
     found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
-    assert set(found.values) == names("svm-scaling")
+    assert set(found.values) == names(mtsvm.svm_scaling)
     assert found.curves["seconds to precision"].x == [150, 300]
     assert found.values["largest_n"] == 300
     assert found.values["seconds_at_least"] >= found.values["seconds_to_precision"]
@@ -113,9 +112,9 @@ SMALL = {"target": "human", "target_rows": 30, "other_rows": 80, "test_rows": 60
 
 
 def test_transfer_compares_three_models_on_the_same_rows(strings):
-    found = {m: transfer.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in transfer.MODELS}
+    found = {m: mtsvm_transfer.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in mtsvm_transfer.MODELS}
     for measurement in found.values():
-        assert set(measurement.values) == names("svm-transfer")
+        assert set(measurement.values) == names(mtsvm_transfer.svm_transfer)
         assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
         assert 0.4 < measurement.values["auc"] <= 1
     assert found["independent"].values["coupling"] == 0
@@ -124,19 +123,19 @@ def test_transfer_compares_three_models_on_the_same_rows(strings):
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
-    train, test = transfer._rows(strings, 1, 30, 80, 60, seed=3)
+    train, test = mtsvm_transfer._rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
-    more, _ = transfer._rows(strings, 1, 60, 80, 60, seed=3)
+    more, _ = mtsvm_transfer._rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(more)
 
 
 @pytest.mark.parametrize("change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}])
 def test_transfer_refuses(strings, change):
     with pytest.raises(ValueError, match=r"unknown model|too few to train"):
-        transfer.svm_transfer(strings, seed=0, **{**SMALL, **change})
+        mtsvm_transfer.svm_transfer(strings, seed=0, **{**SMALL, **change})
 
 
 @pytest.mark.parametrize(("name", "n_curves"), [("fig1", 8), ("fig2", 8), ("fig3", 1)])

@@ -11,8 +11,8 @@ import numpy as np
 from mtlrun.core.metrics import auc_per_task
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.graph_svm import GraphSVC
-from mtlrun.experiments.measures.measurement import Measurement
 from mtlrun.features.weighted_degree import WeightedDegree
+from mtlrun.papers.measure import Measurement, measure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,6 +21,15 @@ _POOLED = 1e6
 MODELS = ("multi-task", "pooled", "independent")
 
 
+@measure(
+    {
+        "auc_target": "AUC of the task with few rows",
+        "auc": "mean AUC of all tasks",
+        "C": "C chosen by cross-validation",
+        "coupling": "coupling chosen by cross-validation",
+    },
+    higher=("auc_target", "auc"),
+)
 def svm_transfer(
     dataset: Dataset | None,
     *,

@@ -7,22 +7,21 @@ from mtlrun.core.errors import ConfigError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.fetr import FETR
-from mtlrun.experiments.measures.fetr import (
-    fetr_convergence,
+from mtlrun.papers.fetr import (
+    audit_table,
     fetr_covariances,
     training_data,
     w_step_seconds,
 )
-from mtlrun.experiments.measures.fetr_audit import audit_table
-from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.papers.fetr_convergence import fetr_convergence
 
 SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)
 RAGGED = Dataset(X=np.eye(4), y=np.arange(4.0), task_type="regression", task_id=np.array([0, 0, 1, 1]), id="r")
 
 
-def named(name, found):
-    """Check the quantities against the registry, and that everything is plain data."""
-    assert set(found.values) <= set(MEASURES[name].quantities)
+def named(measure, found):
+    """Check that the quantities are declared and everything is plain data."""
+    assert set(found.values) <= set(measure.declaration.quantities)
     assert all(type(v) is float for v in found.values.values())
     for curve in found.curves.values():
         assert len(curve.x) == len(curve.y)
@@ -35,7 +34,7 @@ def named(name, found):
 
 @pytest.mark.parametrize("solver", ["closed", "gradient", "cg", "sylvester", "eigen"])
 def test_every_solver_comes_to_the_residual(solver):
-    found = named("fetr-w-step", w_step_seconds(SMALL, seed=1, solver=solver, tol=1e-6))
+    found = named(w_step_seconds, w_step_seconds(SMALL, seed=1, solver=solver, tol=1e-6))
     assert found.values["residual"] <= 1e-6
     assert found.values["seconds"] > 0
     assert (found.values["iterations"] > 1) == (solver in ("gradient", "cg"))
@@ -48,7 +47,7 @@ def test_the_seed_draws_the_precision_matrices():
 
 
 def test_a_closed_form_that_is_too_large_is_named_with_its_size_and_not_tried():
-    found = named("fetr-w-step", w_step_seconds(SMALL, seed=0, solver="closed", max_gb=1e-6))
+    found = named(w_step_seconds, w_step_seconds(SMALL, seed=0, solver="closed", max_gb=1e-6))
     assert np.isnan(found.values["seconds"])
     assert found.values["matrix_gb"] == pytest.approx(8 * 42**2 / 1e9)
     assert "needs a matrix of 1.41e-05 GB, more than the 1e-06 GB allowed" in found.lines[0]
@@ -71,7 +70,7 @@ def test_other_data_are_refused(measure, dataset):
 
 @pytest.mark.parametrize("algorithm", ["coordinate", "extrapolated", "flip-flop"])
 def test_algorithms_are_followed_to_their_end(algorithm):
-    found = named("fetr-convergence", fetr_convergence(SMALL, seed=0, algorithm=algorithm, rho=0.1, seconds=2.0))
+    found = named(fetr_convergence, fetr_convergence(SMALL, seed=0, algorithm=algorithm, rho=0.1, seconds=2.0))
     curve = found.curves["excess"]
     assert curve.x == sorted(curve.x)
     assert min(curve.y) >= 1e-15
@@ -83,7 +82,7 @@ def test_algorithms_are_followed_to_their_end(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["projected-gradient", "projected-gradient-exact"])
 def test_what_does_not_arrive_counts_with_all_its_seconds(algorithm):
-    found = named("fetr-convergence", fetr_convergence(SMALL, seed=0, algorithm=algorithm, seconds=0.05, patience=0.0))
+    found = named(fetr_convergence, fetr_convergence(SMALL, seed=0, algorithm=algorithm, seconds=0.05, patience=0.0))
     assert np.isnan(found.values["seconds_to_1e-6"])
     assert np.isnan(found.values["iterations_to_1e-6"])
     assert found.values["seconds_at_least"] == found.values["seconds_run"] > 0.05
@@ -99,7 +98,7 @@ def test_an_unknown_algorithm_is_refused():
 
 
 def test_covariances_are_those_of_the_estimator_with_the_names_of_tasks_and_features():
-    found = named("fetr-covariances", fetr_covariances(SMALL, seed=0, rho=0.5))
+    found = named(fetr_covariances, fetr_covariances(SMALL, seed=0, rho=0.5))
     data = training_data(SMALL)
     model = FETR(1.0, 0.5, tol=1e-10, max_iter=5000).fit(data.X, data.Y)
     tasks, features = found.matrices["task covariance"], found.matrices["feature covariance"]
@@ -140,7 +139,7 @@ def test_training_rows_are_those_of_the_published_split_and_standardised():
 
 
 def test_the_printed_table_does_not_say_consistently_lower():
-    found = named("fetr-audit", audit_table(None, seed=0))
+    found = named(audit_table, audit_table(None, seed=0))
     assert {k: found.values[k] for k in ("comparisons", "lower", "equal", "higher")} == {
         "comparisons": 32.0,
         "lower": 26.0,
