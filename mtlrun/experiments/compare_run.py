@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.errors import ConfigError, DataError, counted, shorten
+from mtlrun.core.errors import ConfigError, DataError, counted, one_line
 from mtlrun.core.records import OK
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import GROUP, TIME
@@ -282,8 +282,7 @@ def make_plan(
         try:
             seconds = _pilot(candidate, dataset, rows, protocol)
         except Exception as error:  # a method that cannot be fitted here is left out, and the report says so
-            why = " ".join(shorten(str(error), 200).split())
-            left_out.append(f"{candidate.label}: fails on a part of the rows ({type(error).__name__}: {why})")
+            left_out.append(f"{candidate.label}: fails on a part of the rows ({one_line(error)})")
             continue
         whole[candidate.label] = seconds
         order.append(candidate)

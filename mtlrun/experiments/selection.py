@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mtlrun.core.errors import one_line
+
 #: Parameters that weaken the regularisation as they grow; all others are taken for its strength. Warm starts go from
 #: the most to the least regularised candidate, where neighbouring solutions are close and the first one is cheap.
 WEAKENING = ("C", "beta")
@@ -156,7 +158,7 @@ class _Walk:
                 self.warm = self.warm and model is estimator  # fitted per task, every clone starts from nothing
                 self.model = model if self.warm else None
             except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
-                result["error"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+                result["error"] = one_line(error)
                 self.model = None
         result["not_converged"] = any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
         return result

@@ -74,7 +74,7 @@ def _selection_work(plan: Plan, store: Store, cell: Cell, serial: bool) -> Work:
         if record.selection["chosen"] is None:
             errors = [text for candidate in record.selection["candidates"] for text in candidate["errors"]]
             why = errors[0] if errors else "the metric is undefined in every fold"
-            record.status, record.error = FAILED, f"no candidate has a score: {why}"[:200]
+            record.status, record.error = FAILED, f"no candidate has a score: {why}"
             record.log = "\n".join(errors) or None
         return record
 
@@ -90,7 +90,7 @@ def without_selection(plan: Plan, store: Store, cell: Cell) -> CellRecord | None
         return None
     why = searched.error if searched else "its record cannot be read"
     record = new_record(plan, cell)
-    record.status, record.error = FAILED, f"selection: {why}"[:200]
+    record.status, record.error = FAILED, f"selection: {why}"
     record.log = searched.log if searched else None
     record.selection = {"key": cell.needs}
     return record
