@@ -381,12 +381,12 @@ class Runner:
         bad = next((record for record in found if not record.done), None)
         if bad is not None or len(found) < len(records):
             why = bad.error if bad is not None else "its record cannot be read"
-            return _new_record(cell, FAILED, f"selection: {why}"[:200], bad.log if bad is not None else None)
+            return _new_record(cell, FAILED, f"selection: {why}", bad.log if bad is not None else None)
         choice = choice_of(cell, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
-            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}"[:200])
+            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}")
             record.log, record.selection = "\n".join(texts) or None, choice
             return record
         self.choices[cell.key] = choice
