@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlrun.report.build import Report
     from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import Plan
-    from mtlrun.runs.run import RunSummary
+    from mtlrun.runs.summary import RunSummary
 
 #: Profile of `mtlrun reproduce all` when none is named.
 DEFAULT_PROFILE = "quick"
@@ -114,7 +114,8 @@ def say_experiment(experiment: Experiment) -> None:
 
 def say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.runs.run import todo, work_text
+    from mtlrun.runs.run import todo
+    from mtlrun.runs.summary import work_text
     from mtlrun.runs.survey import rerun_reasons, survey
 
     store = made.store()

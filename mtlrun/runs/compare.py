@@ -41,7 +41,6 @@ from mtlrun.runs.progress import Silent
 from mtlrun.runs.run import Runner
 from mtlrun.runs.settings import Settings, metric_of, n_splits_of, read_settings, roles_of, several, split_of
 from mtlrun.runs.spec import Experiment
-from mtlrun.runs.store import Store
 from mtlrun.runs.tablefacts import facts_of, sizes_of
 from mtlrun.runs.train import Trained, fit_training
 from mtlrun.runs.trainspec import experiment_of
@@ -247,8 +246,6 @@ def _bench(
         store_table(data, data, source, dataset)
         stored = loaded(dataset.id, canonical_json({}), dataset_fingerprint(dataset.id, data_dir=data), str(data))
         source.check(dataset, stored)
-        store = Store(folder, folder)
-        store.tidy(keep=())
         yield _Bench(source, folder, data, stored, protocol, settings, say)
 
 

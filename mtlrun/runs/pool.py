@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.core.errors import ConfigError, UnknownNameError, one_line
+from mtlrun.core.memory import shared_by
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
 
 Unit = tuple[Any, tuple[Any, ...]]
@@ -129,12 +130,12 @@ class Pool:
 
         workers = [_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1))]
         free = list(workers)
-        work = attempt if len(workers) == 1 else attempt_alone
+        work = (attempt,) if len(workers) == 1 else (attempt_alone, len(workers))
 
         def call(arguments: tuple[Any, ...]) -> Outcome:
             worker = free.pop()  # there are as many threads as workers
             try:
-                return worker.call(work, function, *arguments)
+                return worker.call(*work, function, *arguments)
             finally:
                 free.append(worker)
 
@@ -151,7 +152,7 @@ class Pool:
                 yield unit[0], outcome
 
     def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
-        from joblib import Parallel, delayed, parallel_config
+        from joblib import Parallel, delayed, effective_n_jobs, parallel_config
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         waiting = iter(units)
@@ -160,8 +161,9 @@ class Pool:
         def tasks() -> Iterator[Any]:
             for tag, arguments in waiting:
                 flying[tag] = None
-                yield delayed(_tagged)(tag, function, arguments, parent)
+                yield delayed(_tagged)(tag, function, arguments, parent, processes)
 
+        processes = effective_n_jobs(self.jobs or 1)
         parent = os.getpid() if self.backend in (None, "loky", "multiprocessing") else None
         local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
         with parallel_config(backend=self.backend or "loky", n_jobs=self.jobs or 1, **local):
@@ -186,15 +188,14 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
         return Outcome(OK, function(*arguments))
     except Exception as error:  # the point of this function: a failure is a row of the table, not the end of the run
         status = DIVERGED if type(error).__name__ == "Diverged" else FAILED
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return Outcome(status, error=text[:200], log=_without_folders("".join(traceback.format_exception(error))))
+        return Outcome(status, error=one_line(error), log=_without_folders("".join(traceback.format_exception(error))))
 
 
-def attempt_alone(function: Callable[..., Any], *arguments: Any) -> Outcome:
-    """Call a function in a worker: all processes are busy with other units, so there is no parallel work inside."""
+def attempt_alone(processes: int, function: Callable[..., Any], *arguments: Any) -> Outcome:
+    """Call a function in one of so many workers: all are busy, so it gets its part of the memory and works alone."""
     from joblib import parallel_config
 
-    with parallel_config(backend="sequential"):
+    with parallel_config(backend="sequential"), shared_by(processes):
         return attempt(function, *arguments)
 
 
@@ -275,10 +276,12 @@ class _Worker:
         return self.executor
 
 
-def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...], parent: int | None) -> Result:
+def _tagged(
+    tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...], parent: int | None, processes: int
+) -> Result:
     if parent is not None:
         end_with(parent)
-    return tag, attempt_alone(function, *arguments)
+    return tag, attempt_alone(processes, function, *arguments)
 
 
 @cache

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import counted
@@ -21,60 +20,11 @@ from mtlrun.runs.pool import Outcome, Pool
 from mtlrun.runs.progress import Progress, Silent
 from mtlrun.runs.selection import choice_of
 from mtlrun.runs.store import Stamp, Store, settled
+from mtlrun.runs.summary import Failure, RunSummary, note, work_text
 from mtlrun.runs.survey import described, rerun_reasons, survey
 
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
-#: Numbers of a finished cell that are shown; measures may return many.
-SHOWN = 6
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A row whose cell failed: its name for people, status, error in one line, and the file with the traceback."""
-
-    name: str
-    status: str
-    error: str
-    file: str
-
-
-@dataclass
-class RunSummary:
-    """What a run did.
-
-    Attributes
-    ----------
-    run_dir : Path
-    n_ok, n_failed : int
-        Rows whose cell was computed now: done (not converged included), and failed.
-    n_cached : int
-        Rows that were done before, or were done by another process meanwhile.
-    n_left : int
-        Rows neither done nor failed: interrupted, or stopped by `fail_fast`.
-    failures : list of Failure
-    interrupted : bool
-    seconds : float
-    """
-
-    run_dir: Path
-    n_ok: int = 0
-    n_failed: int = 0
-    n_cached: int = 0
-    n_left: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    interrupted: bool = False
-    seconds: float = 0.0
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether all was there before."""
-        return not (self.n_ok or self.n_failed or self.n_left or self.interrupted)
-
-    @property
-    def exit_code(self) -> int:
-        """0 when all is well, 1 when a cell failed, 130 when interrupted."""
-        return 130 if self.interrupted else 1 if self.n_failed else 0
 
 
 def run(
@@ -188,8 +138,9 @@ class Runner:
 
     @contextlib.contextmanager
     def working(self, total: int) -> Iterator[None]:
-        """Show progress on so many cells, and let go of all locks at the end."""
+        """Show progress on so many cells, after removing what killed processes left; let go of all locks at the end."""
         try:
+            self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
             self.progress.start(total)
             yield
         finally:
@@ -430,12 +381,12 @@ class Runner:
         bad = next((record for record in found if not record.done), None)
         if bad is not None or len(found) < len(records):
             why = bad.error if bad is not None else "its record cannot be read"
-            return _new_record(cell, FAILED, f"selection: {why}"[:200], bad.log if bad is not None else None)
+            return _new_record(cell, FAILED, f"selection: {why}", bad.log if bad is not None else None)
         choice = choice_of(cell, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
-            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}"[:200])
+            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}")
             record.log, record.selection = "\n".join(texts) or None, choice
             return record
         self.choices[cell.key] = choice
@@ -484,25 +435,6 @@ class Runner:
             **source_facts(),
             **host_facts(),
         }
-
-
-def work_text(cells: int, folds: int, of: int) -> str:
-    """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
-    searches = f", after {counted(folds, 'fold')} of searches" if folds else ""
-    return f"{cells} of {counted(of, 'cell')} to compute{searches}"
-
-
-def note(record: Record) -> str:
-    """Return what is worth saying about a finished cell."""
-    if not record.done:
-        return record.error or ""
-    if record.family == FOLD:
-        scores = record.selection["scores"]
-        return counted(len(scores), "candidate")
-    shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
-    if record.seconds.get("fit") is not None:
-        shown.append(f"fit {record.seconds['fit']:.3g} s")
-    return ", ".join(shown[:SHOWN] + ["..."] * (len(shown) > SHOWN))
 
 
 def _new_record(cell: Cell, status: str, error: str | None, log: str | None = None) -> Record:

@@ -170,5 +170,5 @@ def test_status_counts_and_explains(mtlrun, write_experiment):
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "made/table1, profile full: results/runs/made/table1/full"
-    assert any(line.startswith("rerun simulated-rmtl/Ridge/2 trials: timing") for line in lines)
+    assert any(line.startswith("rerun simulated-rmtl/Ridge/2 trials: scoring.timing.repeats 1 -> 2") for line in lines)
     assert lines[-1] == "4 cells: 4 stale"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 
-from mtlrun.core.records import CellRecord
 from mtlrun.data import load_dataset
 from mtlrun.estimators.registry import build
 from mtlrun.runs.run import run
@@ -32,31 +31,34 @@ def text(lab, *methods, more=""):
     return HEAD.replace("DATA", ", ".join([lab.data, *([more] if more else [])])) + "".join(map(METHODS.get, methods))
 
 
-def numbers(folder):
-    """Return, by kind, data set, method and trial, everything of a cell that is no matter of clocks and machines."""
-    found = {}
-    for path in folder.glob("cells/*.json"):
-        record = CellRecord.from_json(path.read_text())
-        scores = path.with_suffix(".npz")
-        searched = {name: value for name, value in record.selection.items() if name != "seconds"}
-        found[record.kind, record.dataset, record.method, record.split["trial"]] = (
-            record.key,
-            record.status,
-            record.metrics,
-            record.per_task,
-            record.params,
-            record.solver,
-            searched,
-            scores.read_bytes() if scores.exists() else None,
-        )
+def numbers(lab, text):
+    """Return, by family, data set, method and trial, everything of a cell that is no matter of clocks and machines."""
+    made, found = lab.plan(text), {}
+    store = made.store()
+    for row in made.rows:
+        for cell in (row.cell, *row.cell.folds):
+            record, scores = store.load(cell.key), store.cells / f"{cell.key}.npz"
+            if record is not None:
+                searched = {name: value for name, value in record.selection.items() if name != "seconds"}
+                found[cell.family, cell.fold, row.dataset, row.method, row.trial] = (
+                    record.key,
+                    record.status,
+                    record.metrics,
+                    record.per_task,
+                    record.params,
+                    record.solver,
+                    searched,
+                    scores.read_bytes() if scores.exists() else None,
+                )
     return found
 
 
 @pytest.fixture
 def plain(lab):
     """The numbers of one process that does one cell after the other."""
-    found = numbers(lab.run(text(lab, *METHODS)).run_dir)
-    assert len(found) == 2 + 6
+    lab.run(text(lab, *METHODS))
+    found = numbers(lab, text(lab, *METHODS))
+    assert len(found) == 4 + 6
     lab.output = lab.root / "other"
     return found
 
@@ -64,37 +66,41 @@ def plain(lab):
 def test_processes_and_threads_do_not_change_a_bit(lab, plain):
     for name, options in {"loky": {"jobs": 2}, "threads": {"jobs": 2, "backend": "threading"}}.items():
         lab.output = lab.root / name
-        assert numbers(lab.run(text(lab, *METHODS), **options).run_dir) == plain
+        lab.run(text(lab, *METHODS), **options)
+        assert numbers(lab, text(lab, *METHODS)) == plain
 
 
 def test_interrupted_and_continued_runs_have_the_same_numbers(lab, plain):
-    made = lab.plan(text(lab, *METHODS))
     rng = np.random.default_rng(0)
-    run(made)
+    lab.run(text(lab, *METHODS))
     for _ in range(4):
-        for path in made.folder.glob("cells/*.json"):
+        for path in (lab.output / "cells").glob("*.json"):
             if rng.random() < 0.5:
                 path.unlink()
         run(lab.plan(text(lab, *METHODS), only=[f"trial={rng.integers(2)}"]))
     run(lab.plan(text(lab, *METHODS)))
-    found = numbers(made.folder)  # without searches that were lost after all that needed them was done
+    found = numbers(lab, text(lab, *METHODS))  # without folds that were lost after all that needed them was done
     assert found.items() <= plain.items()
-    assert {name for name in found if name[0] == "evaluation"} == {name for name in plain if name[0] == "evaluation"}
+    assert {name for name in found if name[0] == "fit"} == {name for name in plain if name[0] == "fit"}
 
 
 def test_more_methods_and_data_sets_in_another_order_change_nobody_elses_numbers(lab, plain):
-    few = numbers(lab.run(text(lab, "noisy")).run_dir)
+    lab.run(text(lab, "noisy"))
+    few = numbers(lab, text(lab, "noisy"))
+    assert few
     assert few.items() <= plain.items()
     lab.output = lab.root / "more"
-    more = "{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}"
-    other = numbers(lab.run(text(lab, "sparse", "noisy", "ridge", more=more)).run_dir)
+    more = text(lab, "sparse", "noisy", "ridge", more="{id: simulated-rmtl, n: 50, d: 8, m: 4, label: second}")
+    lab.run(more)
+    other = numbers(lab, more)
     assert plain.items() <= other.items()
     assert len(other) == 2 * len(plain)
 
 
 def test_another_seed_gives_other_numbers(lab, plain):
-    other = numbers(lab.run(text(lab, *METHODS) + "seed: 1\n").run_dir)
-    assert all(other[name][2] != plain[name][2] for name in plain if name[0] == "evaluation")
+    lab.run(text(lab, *METHODS) + "seed: 1\n")
+    other = numbers(lab, text(lab, *METHODS) + "seed: 1\n")
+    assert all(other[name][2] != plain[name][2] for name in plain if name[0] == "fit")
 
 
 def fitted(name):

@@ -1,6 +1,8 @@
 """What `mtlrun train` computes equals the same steps done by hand with the library."""
 
 import json
+import socket
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -176,6 +178,17 @@ def test_kfold_is_refused_and_so_is_an_impossible_split(run):
         run("split={kind: kfold, folds: 3}")
     with pytest.raises(ConfigError, match="leaves a part empty"):
         run("split.train=0.0001")
+
+
+def test_what_a_killed_process_left_among_the_cells_is_removed(run, tmp_path):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    stray = tmp_path / f"out/cells/.{socket.gethostname()}-{gone.pid}-x.tmp"
+    stray.parent.mkdir(parents=True)
+    stray.touch()
+    run("method.grid.alpha=[1.0, 2.0]", "selection.folds=2")
+    assert not stray.exists()
+    assert not list(stray.parent.glob("*.lock"))
 
 
 def test_a_model_of_another_configuration_is_not_overwritten(run):
