@@ -4,6 +4,7 @@ EXPERIMENT ?= table2
 PROFILE ?= demo
 OUTPUT ?= results/runs
 DATA ?= enron delicious
+WORKERS ?= auto
 BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
 KERNEL_TESTS := tests/core tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
@@ -24,7 +25,7 @@ export PYTHON
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "Variables: EXPERIMENT PROFILE OUTPUT (reproduce), DATA (data), BENCH (bench), ARGS (reproduce, test, bench), PYTHON"
+	@echo "Variables: EXPERIMENT PROFILE OUTPUT (reproduce), DATA (data), BENCH (bench), WORKERS (test), ARGS (reproduce, test, bench), PYTHON"
 
 # The environment is brought up to date whenever pyproject.toml has changed since it was installed.
 $(RUN): pyproject.toml scripts/venv.sh
@@ -39,8 +40,9 @@ $(VENV)/.installed-%: pyproject.toml scripts/venv.sh
 reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo (demo needs no download)
 	$(BIN)/mtlrun reproduce $(EXPERIMENT) --profile $(PROFILE) --output $(OUTPUT) $(ARGS)
 
-test: $(TEST) ## Run the tests; those on real files need MTLRUN_DATA, else they are skipped
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+# Files of tests share fixtures: the workers begin with neighbouring tests, and one that is done takes over the end of another's.
+test: $(TEST) ## Run the tests, one process per core; those on real files need MTLRUN_DATA, else they are skipped
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 # Compiled code is not seen by coverage.py: the tests of the kernels run a second time as plain Python.
 coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do not reach; fails below 95%

@@ -25,8 +25,8 @@ from mtlrun.core.errors import DataError
 from mtlrun.core.taskdata import TaskData
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.fetr import FETR
+from mtlrun.papers.fetr_convergence import solve_projected_gradient
 from mtlrun.solvers.fetr import solve_fetr
-from mtlrun.solvers.projected_gradient import solve_projected_gradient
 from mtlrun.solvers.sylvester import CoupledSystem, solve_eigen, solve_sylvester
 
 

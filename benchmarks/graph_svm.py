@@ -31,7 +31,8 @@ from mtlrun.core.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.core.taskdata import TaskData
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.experiments.measures.mtsvm_runs import (
+from mtlrun.features import WeightedDegree
+from mtlrun.papers.mtsvm_runs import (
     TOLERANCES,
     Rung,
     cheapest,
@@ -40,7 +41,6 @@ from mtlrun.experiments.measures.mtsvm_runs import (
     task_data,
     warm_up,
 )
-from mtlrun.features import WeightedDegree
 from mtlrun.solvers.block_dcd import solve_block_dcd
 from mtlrun.solvers.svm_newton import solve_svm_newton
 

@@ -169,8 +169,8 @@ def compare(
     debug: options.Debug = False,
 ) -> None:
     """Compare multi-task methods and baselines on a table: leaderboard, verdict, best model."""
-    from mtlrun.experiments.compare import compare as run
-    from mtlrun.experiments.compare import short_name
+    from mtlrun.runs.compare import compare as run
+    from mtlrun.runs.compare import short_name
     from mtlrun.runs.folders import check_folder
 
     folder = output_dir / "compare" / short_name(data)
@@ -191,6 +191,7 @@ def compare(
             test=test,
             say=progress,
             finished=kept,
+            output=folder,
             task_type=task_type,
             positive=positive,
             weight=weight,
@@ -225,7 +226,7 @@ class _Kept:
         self.next = -math.inf
 
     def __call__(self, board: Any) -> None:
-        from mtlrun.experiments.compare_result import save_unfinished
+        from mtlrun.runs.comparison import save_unfinished
 
         started = clock.monotonic()
         if started < self.next:
@@ -271,7 +272,7 @@ def _show_board(result: Any) -> None:
 
 
 def _show_files(result: Any, folder: Path) -> None:
-    from mtlrun.experiments.models import trust_options
+    from mtlrun.models import trust_options
 
     say(f"written: {folder}")
     say(f"  leaderboard.html .md .json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")

@@ -102,9 +102,11 @@ def _methods() -> list[tuple[str, str]]:
 
 
 def _measures() -> list[tuple[str, str]]:
-    from mtlrun.experiments.measures.registry import MEASURES
+    from mtlrun.papers.measure import MEASURES
+    from mtlrun.runs.declared import declared
 
-    return [(info.name, f"{info.summary}: {', '.join(info.quantities)}") for info in MEASURES.values()]
+    known = {name: declared(path) for name, path in MEASURES.items()}
+    return [(name, f"{found[0]}: {', '.join(found[1].quantities)}") for name, found in known.items() if found]
 
 
 def _datasets() -> list[tuple[str, str]]:

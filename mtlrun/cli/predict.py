@@ -13,7 +13,7 @@ from mtlrun.cli.console import say
 from mtlrun.core.errors import DataError, UnknownNameError, UserError, counted
 
 if TYPE_CHECKING:
-    from mtlrun.experiments.models import Model
+    from mtlrun.models import Model
 
 ModelPath = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder that `mtlrun train` wrote, or the model.skops in it.")
@@ -83,8 +83,8 @@ def predict(
     For labels: `label` and `score` (above 0 means +1) per row, or, for tasks that share one X, a column of labels per
     task, then `TASK:score`. For numbers: `prediction`, or a column per task.
     """
-    from mtlrun.experiments.models import load_model
-    from mtlrun.experiments.predictions import predictions_table, to_csv
+    from mtlrun.models import load_model
+    from mtlrun.predictions import predictions_table, to_csv
 
     fitted = load_model(model, trust or ())
     X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)

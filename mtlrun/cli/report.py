@@ -12,6 +12,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.core.errors import UnknownNameError, UserError
+from mtlrun.core.visible import visible
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 HTML = "html"
 #: In place of an experiment: all of them.
 ALL = "all"
+#: The report for people, in the folder of the run.
+REPORT = "report.md"
 #: Conflicts of a merge that are named one by one.
 MAX_CONFLICTS = 10
 
@@ -96,8 +99,14 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
         raise
 
 
-def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
-    """Print a report as a table for people, or in one of the formats as it is in the file; html goes into a file."""
+def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> str:
+    """Print a report as a table for people, or in one of the formats as it is in the file; html goes into a file.
+
+    Returns
+    -------
+    str
+        The text of the table, as it was printed.
+    """
     from mtlrun.report.terminal import print_report as print_table
     from mtlrun.report.writers import render
 
@@ -111,8 +120,13 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
     elif form is not None:
         typer.echo(render(made, form), nl=False)
     else:
-        print_table(output(), made)
-        say(f"report: {folder / 'report.md'}")
+        console = output()
+        with console.capture() as captured:
+            print_table(console, made)
+            console.print(visible(f"report: {folder / REPORT}"), soft_wrap=True, markup=False, highlight=False)
+        typer.echo(captured.get(), nl=False)
+        return captured.get()
+    return ""
 
 
 def say_check(made: Report) -> bool:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.cli.report import ALL
+from mtlrun.cli.report import ALL, REPORT
 from mtlrun.core.errors import UserError, counted
 from mtlrun.core.records import writing
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlrun.report.build import Report
     from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import Plan
-    from mtlrun.runs.run import RunSummary
+    from mtlrun.runs.summary import RunSummary
 
 #: Profile of `mtlrun reproduce all` when none is named.
 DEFAULT_PROFILE = "quick"
@@ -114,7 +114,8 @@ def say_experiment(experiment: Experiment) -> None:
 
 def say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.runs.run import todo, work_text
+    from mtlrun.runs.run import todo
+    from mtlrun.runs.summary import work_text
     from mtlrun.runs.survey import rerun_reasons, survey
 
     store = made.store()
@@ -162,16 +163,27 @@ def conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> 
     UserError
         If the run folder cannot be written.
     """
+    from mtlrun.runs.stored import StoredReport
+
+    console, store, folder = output(), plan.store(), plan.folder
+    style = f"{console.width} {console.color_system} {console.encoding}"
+    plain = form is None and not check
+    if plain and summary.unchanged and (folder / REPORT).is_file():
+        text = StoredReport(plan, store, style).read()
+        if text is not None:
+            typer.echo(text, nl=False)
+            return 0
     from mtlrun.cli.report import print_report, say_check
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
-    folder = plan.folder
     made: Report = build_report(folder)
     with writing(folder, NO_ROOM):
         write_report(made, folder)
-        plan.store().pack(row.cell.key for row in plan.rows)
-    print_report(made, form, folder)
+        store.pack(row.cell.key for row in plan.rows)
+    text = print_report(made, form, folder)
+    if plain and not summary.interrupted and summary.n_failed == 0:
+        StoredReport(plan, store, style).write(text)
     if summary.interrupted:
         say(f"interrupted; finished cells are kept, {summary.n_left} are left: run the same command again", error=True)
         return 130

@@ -78,8 +78,10 @@ def _numbers(config: dict[str, Any]) -> list[str]:
 
 def _sources(experiment: Experiment) -> list[str]:
     from mtlrun.estimators.registry import METHODS
-    from mtlrun.experiments.measures.registry import MEASURES
+    from mtlrun.papers.measure import MEASURES
+    from mtlrun.runs.declared import declared
 
     names = {m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS}
-    measures = {m.measure: None for m in experiment.spec.methods if m.measure in MEASURES}
-    return [f"{name}: {METHODS[name].source}" for name in names] + [f"{n}: {MEASURES[n].summary}" for n in measures]
+    known = {m.measure: declared(MEASURES.get(m.measure, m.measure)) for m in experiment.spec.methods if m.measure}
+    measures = [f"{name}: {found[0]}" for name, found in known.items() if found]
+    return [f"{name}: {METHODS[name].source}" for name in names] + measures

@@ -85,6 +85,13 @@ def shorten(text: str, limit: int = LONGEST) -> str:
     return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
 
 
+def one_line(error: BaseException, limit: int = 500) -> str:
+    """Return the type of an error and its message of at most `limit` characters; the remedy follows uncut."""
+    message, remedy = (error.message, error.remedy or "") if isinstance(error, UserError) else (str(error), "")
+    text = " ".join(f"{type(error).__name__}: {message}".split())[:limit]
+    return f"{text.rstrip('.')}. {' '.join(remedy.split())}" if remedy else text
+
+
 def _rebuild(cls: type[UserError], message: str, remedy: str | None) -> UserError:
     error = cls.__new__(cls)
     UserError.__init__(error, message, remedy)

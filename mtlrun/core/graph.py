@@ -134,6 +134,7 @@ def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -
     if A.shape != (n_tasks, n_tasks):
         raise ValueError(f"graph must have one row and one column per task, ({n_tasks}, {n_tasks}), got {A.shape}")
     if not is_sparse(A):
+        _require_pairs(n_tasks, 4)
         check_finite(A, "graph")
     names = tasks.tolist()
     worst, s, t = _largest(-A)

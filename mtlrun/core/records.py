@@ -223,6 +223,8 @@ def writing(place: Path | str, remedy: str) -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:  # somebody who listened has gone: no disk
+        raise
     except OSError as error:
         raise unwritable(place, error, remedy) from error
 

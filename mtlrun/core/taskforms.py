@@ -19,6 +19,8 @@ from mtlrun.core.memory import require
 
 # Eigenvalues of M below this, relative to the largest and times the number of tasks, are zero.
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
+# Up to so many tasks a product with a matrix of eigenvectors is faster than the cosine transform.
+_FEW_TASKS = 150
 
 
 class TaskForm(ABC):
@@ -188,10 +190,18 @@ class ChainForm(SpectralForm):
     def values(self) -> np.ndarray:
         return 4.0 * self.strength * np.square(np.sin(0.5 * np.pi * np.arange(self.tasks) / self.tasks)) + self.ridge
 
+    @cached_property
+    def _vectors(self) -> np.ndarray:
+        return np.asarray(scipy.fft.idct(np.eye(self.tasks), type=2, norm="ortho", axis=0))
+
     def rotate(self, W: np.ndarray) -> np.ndarray:
+        if self.tasks <= _FEW_TASKS:
+            return W @ self._vectors
         return np.asarray(scipy.fft.dct(W, type=2, norm="ortho", axis=1))
 
     def back(self, Q: np.ndarray) -> np.ndarray:
+        if self.tasks <= _FEW_TASKS:
+            return Q @ self._vectors.T
         return np.asarray(scipy.fft.idct(Q, type=2, norm="ortho", axis=1))
 
     def times(self, W: np.ndarray) -> np.ndarray:

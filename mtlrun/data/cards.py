@@ -33,14 +33,13 @@ Keys of a card (``*`` = required)::
     statistics: {n: 1702, d: 1001}   # keys of Dataset.statistics(); floats are compared to the decimals given
     notes: ...
 
-Reader protocol: a module ``mtlrun/data/readers/<name>.py`` has ``VERSION: int`` (raise it when the result changes: it
-enters the fingerprint) and ``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files`
-holds the verified files of the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``,
-``read_bytes()``, ``lines()``, ``where(line, column)``). The reader sets X, y, task_id, task_type, tasks, features,
-splits; ``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. What is wrong in a file
-is a ``DataError`` that starts with ``file:line:column``. Options are keyword-only with defaults; an unknown one is
-refused by ``load_dataset``. A generator has the same shape without `files`: a module-level dict
-``VERSIONS = {"rmtl": 1}`` and ``simulate_rmtl(*, n=..., seed=...) -> Dataset`` with ``truth``.
+Reader protocol: a module ``mtlrun/data/readers/<name>.py`` has
+``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files` holds the verified files of
+the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``, ``read_bytes()``, ``lines()``,
+``where(line, column)``). The reader sets X, y, task_id, task_type, tasks, features, splits; ``load_dataset`` adds id,
+title, fingerprint, simulated, options and the card's notes. What is wrong in a file is a ``DataError`` that starts with
+``file:line:column``. Options are keyword-only with defaults; an unknown one is refused. A generator has the same shape
+without `files`: ``simulate_rmtl(*, n=..., seed=...) -> Dataset`` with ``truth``.
 """
 
 from __future__ import annotations

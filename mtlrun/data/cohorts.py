@@ -7,8 +7,6 @@ import numpy as np
 from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
 
-VERSIONS = {"breast_cancer": 1}
-
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}
 

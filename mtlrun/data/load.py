@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What `load_dataset` will do: the function, its arguments and everything that decides the result."""
+    """What `load_dataset` will do: everything that decides the result beside the code of the reader or generator."""
 
     card: Card
-    function: Callable[..., Dataset]
-    version: int
     files: dict[str, DataFile]
     options: dict[str, Any]
     sample: int | None
@@ -34,7 +32,6 @@ class _Recipe:
     def fingerprint(self) -> str:
         facts: dict[str, Any] = {
             "source": self.card.source.name,
-            "version": self.version,
             "options": self.options,
             "files": {name: file.sha256 for name, file in self.files.items()},
         }
@@ -98,17 +95,19 @@ def load_dataset(
 
     recipe = _prepare(id, data_dir, variant, sample, sample_seed, options)
     card = recipe.card
+    function = source_function(card)
+    options = _with_defaults(recipe, function)
     # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
     with threadpool_limits(limits=1):
         given = () if card.simulated else (recipe.files, card)
-        dataset = recipe.function(*given, **recipe.options)
+        dataset = function(*given, **options)
     dataset = replace(
         dataset,
         id=card.id,
         title=card.title,
         simulated=card.simulated,
         fingerprint=recipe.fingerprint(),
-        options=recipe.options,
+        options=options,
         notes="\n".join(text for text in (recipe.notes, dataset.notes) if text),
     )
     if sample is not None:
@@ -128,8 +127,9 @@ def dataset_fingerprint(
 ) -> str:
     """Return the sha256 of everything that decides the loaded data; parses nothing.
 
-    It covers the contents of the files (which are verified), the reader or generator and its version, its options with
-    their defaults filled in, and the sampling. Parameters and errors are those of `load_dataset`.
+    It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
+    given and the sampling; not the code, which is part of the key of a cell, and no defaults: nothing is imported.
+    Parameters and errors are those of `load_dataset`, but names of options are not checked.
     """
     return _prepare(id, data_dir, variant, sample, sample_seed, options).fingerprint()
 
@@ -142,8 +142,8 @@ def source_path(card: Card) -> str:
     return f"mtlrun.data.readers.{first}:{f'read_{second}' if second else 'read'}"
 
 
-def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
-    """Return the reader or generator that a card names, and its version.
+def source_function(card: Card) -> Callable[..., Dataset]:
+    """Return the reader or generator that a card names.
 
     Raises
     ------
@@ -159,8 +159,7 @@ def source_function(card: Card) -> tuple[Callable[..., Dataset], int]:
         raise DataError(f"{card.path}: there is no module {path} for {card.source.name!r}") from None
     if not hasattr(module, name):
         raise DataError(f"{card.path}: {path} has no function {name!r} for {card.source.name!r}")
-    version = module.VERSIONS[name.removeprefix("simulate_")] if card.simulated else module.VERSION
-    return getattr(module, name), version
+    return getattr(module, name)
 
 
 def _prepare(
@@ -174,22 +173,38 @@ def _prepare(
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
-    function, version = source_function(card)
+    files = verify_files(card, variant, folder)
+    return _Recipe(card, files, {**chosen.options, **options}, sample, sample_seed, chosen.notes)
+
+
+def check_options(id: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that the reader or generator of a data set does not have.
+
+    Raises
+    ------
+    UnknownNameError
+        With the nearest names.
+    """
+    names = [*known, "variant", "sample", "sample_seed"]
+    for name in given:
+        if name not in names:
+            raise UnknownNameError(f"option of data set {id}", name, names)
+
+
+def _with_defaults(recipe: _Recipe, function: Callable[..., Dataset]) -> dict[str, Any]:
+    """Return the options with those of the function that are not given."""
+    card = recipe.card
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    given = {**chosen.options, **options}
-    for name in given:
-        if name not in defaults:
-            raise UnknownNameError(f"option of data set {id}", name, [*defaults, "variant", "sample", "sample_seed"])
-    merged = {**defaults, **given}
+    check_options(card.id, recipe.options, defaults)
+    merged = {**defaults, **recipe.options}
     lacking = [name for name, value in merged.items() if value is inspect.Parameter.empty]
     if lacking:
         raise DataError(f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}")
-    files = verify_files(card, variant, folder)
-    return _Recipe(card, function, version, files, merged, sample, sample_seed, chosen.notes)
+    return merged
 
 
 def _sampled(dataset: Dataset, sample: int, seed: int) -> Dataset:

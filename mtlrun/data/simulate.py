@@ -8,9 +8,6 @@ from scipy import sparse, special
 from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
 
-#: Raised when a generator's numbers change; part of the fingerprint.
-VERSIONS = {"rmtl": 1, "fetr": 1, "gauss2d": 1, "eurlex": 1}
-
 
 def simulate_rmtl(
     *,

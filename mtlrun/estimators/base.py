@@ -98,10 +98,13 @@ class BaseMTL(BaseEstimator, ABC):
             If the fit would not fit into memory; also a ValueError.
         """
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
-        memory.require(self._bytes(data), f"{type(self).__name__} on {sizes}", self._remedy)
+        self._require_memory(data)
         self._publish(self._fit_data(data))
         return self
+
+    def _require_memory(self, data: TaskData) -> None:
+        sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
+        memory.require(self._bytes(data), f"{type(self).__name__} on {sizes}", self._remedy)
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         """Check parameters and data; sets what is known before solving (`tasks_`, `n_features_in_`, `classes_`)."""

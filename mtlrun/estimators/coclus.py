@@ -9,11 +9,12 @@ import numpy as np
 from mtlrun.core.losses import LOSSES
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
+from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL, usual_bytes
 from mtlrun.estimators.clustered import CLUSTERS, resolve_clusters
 from mtlrun.estimators.convex import CLASS_LOSSES
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
 from mtlrun.solvers.coclus import solve_coclus
+from mtlrun.solvers.rotation import preparation_bytes
 
 
 class CoClus(ClassifierMTL, BaseMTL):
@@ -105,6 +106,10 @@ class CoClus(ClassifierMTL, BaseMTL):
         self.max_iter = max_iter
         self.task_column = task_column
         self.unseen = unseen
+
+    def _bytes(self, data: TaskData) -> float:
+        bases = preparation_bytes(data, invariant=False)
+        return usual_bytes(data, coefficients=20, fields=30) + bases + 8.0 * 8 * data.n_tasks**2
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)

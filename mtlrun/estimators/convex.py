@@ -94,7 +94,7 @@ class ConvexMTL(BaseMTL):
     def _bytes(self, data: TaskData) -> float:
         parts, solver = len(self._penalties()), self._solver_for(data)
         if solver == "admm":
-            bases = preparation_bytes(self._designs(data))
+            bases = preparation_bytes(self._designs(data), invariant=self._invariant())
             return usual_bytes(data, coefficients=8 * parts + 10, fields=12) + bases
         grams = 0 if self._loss().labels else gram_bytes(data)
         return usual_bytes(data, coefficients=8 * parts + 14, fields=12) + 3 * grams
@@ -107,7 +107,11 @@ class ConvexMTL(BaseMTL):
             return "lasso"
         if self._loss().labels and data.targets.size <= SMALL_LABELS:
             return "fista"
-        return "admm" if memory.fits(rotation_bytes(self._designs(data))) else "fista"
+        bases = rotation_bytes(self._designs(data), invariant=self._invariant())
+        return "admm" if memory.fits(bases) else "fista"
+
+    def _invariant(self) -> bool:
+        return all(p.rotation_invariant for p in self._penalties())
 
     def _decompose(self, data: TaskData) -> Rotation | None:
         """Return the eigenbases that the solver needs, None if it needs none."""

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL
+from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
 from mtlrun.solvers.covariance import check_box
-from mtlrun.solvers.fetr import solve_fetr
+from mtlrun.solvers.fetr import fetr_bytes, solve_fetr
 
 W_SOLVERS = ("auto", "eigen", "cg", "gradient", "sylvester", "closed")
 
@@ -36,6 +36,9 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
     fit_intercept: bool
     tol: float
     max_iter: int
+
+    def _bytes(self, data: TaskData) -> float:
+        return usual_bytes(data, coefficients=20) + fetr_bytes(data)
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         check_box(self.lower, self.upper)

@@ -11,6 +11,7 @@ from mtlrun.core.arrays import is_sparse
 from mtlrun.core.graph import check_similarity, laplacian
 from mtlrun.core.penalties import Penalty
 from mtlrun.core.penalties_coupled import CoupledL1, TaskQuadratic
+from mtlrun.core.taskdata import TaskData
 from mtlrun.core.taskforms import ChainForm, DenseForm, MeanForm, SparseForm, TaskForm
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
@@ -29,6 +30,10 @@ class _Graph(ConvexMTL):
         "sparsity": real(0),
         "ridge": real(0, closed="neither"),
     }
+    _remedy = (
+        "Use fewer tasks, features or rows; with sparsity=0, a graph that is 'mean', 'chain' or sparse needs no matrix "
+        "of all pairs of tasks."
+    )
     alpha: float
     graph: Any
     sparsity: float
@@ -38,6 +43,11 @@ class _Graph(ConvexMTL):
         M = task_laplacian(self.graph, self.tasks_).scaled(self.alpha, self.ridge)
         # The strength in front only sets the scale of a solver's first step.
         return [CoupledL1(self.sparsity, M)] if self.sparsity > 0 else [TaskQuadratic(1.0, M)]
+
+    def _bytes(self, data: TaskData) -> float:
+        given = not isinstance(self.graph, str) and not is_sparse(self.graph)
+        matrices = (8 if given else 0) + (8 if self.sparsity > 0 else 0)
+        return super()._bytes(data) + 8.0 * matrices * data.n_tasks**2
 
     def sparsity_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
         """Return the smallest `sparsity` for which all coefficients are zero, whatever `alpha` and `ridge`.

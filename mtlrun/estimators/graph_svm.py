@@ -16,7 +16,7 @@ from mtlrun.estimators.params import BOOLEAN, NONE, Rule, choice, instance, inte
 from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 from mtlrun.solvers.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm_newton import SMALL_FREE, solve_svm_newton
 from mtlrun.solvers.svm_subspace import MAX_FREE
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -54,10 +54,7 @@ class GraphModel(ClassifierMTL, BaseMTL):
         return couple_graph(self.graph, self.tasks_, self.coupling)
 
     def _bytes(self, data: TaskData) -> float:
-        width = self.n_features_in_ if isinstance(data.X, StringDesign) else data.n_features
-        design = 0 if data.sparse or isinstance(data.X, StringDesign) else data.n_rows * data.n_features
-        together = 4 * min(MAX_FREE, data.targets.size) ** 2
-        return 8.0 * (6 * (width + 1) * data.n_tasks + 12 * data.targets.size + 2 * design + together)
+        return 0.0 if isinstance(self.graph, str) else 8.0 * 8 * data.n_tasks**2
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         if self.features is None:
@@ -228,6 +225,17 @@ class GraphSVC(GraphModel):
         self.dual_coef_ = dual[:, 0] if self._layout == "single" else dual
         self._fitted_C = float(self.C)
         return result
+
+    def _bytes(self, data: TaskData) -> float:
+        strings, size = isinstance(data.X, StringDesign), data.targets.size
+        width = 1 + (self.n_features_in_ if strings else data.n_features)
+        if self._second_order(data):
+            design = data.n_rows * data.n_features + 3 * size * width
+            together = 4 * (width * data.n_tasks) ** 2 + 4 * min(SMALL_FREE, size) ** 2
+        else:
+            design = 0 if data.sparse or strings else 2 * data.n_rows * data.n_features
+            together = 4 * min(MAX_FREE, size) ** 2
+        return super()._bytes(data) + 8.0 * (6 * width * data.n_tasks + 12 * size + design + together)
 
     def _start(self, data: TaskData) -> Array | None:
         """Return the dual variables of the last fit for the present C, in the order of `data`."""

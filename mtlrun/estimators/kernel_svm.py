@@ -83,6 +83,7 @@ class MultiTaskKernelSVC(GraphModel):
     True
     """
 
+    _remedy = "Use gram='on_the_fly', which keeps no kernel matrix, or fewer rows, features or tasks."
     _rules: ClassVar[dict[str, Rule]] = {
         **GraphModel._rules,
         "tol": real(0, closed="neither"),
@@ -119,11 +120,13 @@ class MultiTaskKernelSVC(GraphModel):
         self.task_column = task_column
         self.unseen = unseen
 
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        return data.with_design(data.X.tocsr()) if isinstance(data.X, StringDesign) else data
+
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
         self.n_one_class_ = count_one_class(data)
-        if isinstance(data.X, StringDesign):
-            data = data.with_design(data.X.tocsr())
         designs = [data.task(t)[0] for t in range(data.n_tasks)]
         y = np.concatenate([data.task(t)[1] for t in range(data.n_tasks)])
         weights = [data.task(t)[2] for t in range(data.n_tasks)]
@@ -141,7 +144,13 @@ class MultiTaskKernelSVC(GraphModel):
         entries = data.X.nnz if data.sparse else data.n_rows * data.n_features
         copies = 2 if isinstance(self.graph, str) else data.n_tasks
         rows = data.targets.size / data.n_rows
-        return usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * entries
+        features = usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * entries
+        n = data.targets.size if data.observed is None else int(data.observed.sum())
+        return super()._bytes(data) + features + (_kernel_bytes(n) if self._precomputes(n) else 0.0)
+
+    def _precomputes(self, n: int) -> bool:
+        """Return whether the kernel matrix of n rows is kept."""
+        return self.gram == "precomputed" or (self.gram == "auto" and memory.fits(_kernel_bytes(n)))
 
     def _libsvm(
         self, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
@@ -149,10 +158,7 @@ class MultiTaskKernelSVC(GraphModel):
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
         began = time.perf_counter()
         n = int(used.sum())
-        need = _COPIES * 8 * float(n) ** 2
-        precomputed = self.gram == "precomputed" or (self.gram == "auto" and memory.fits(need))
-        if precomputed:
-            memory.require(need, f"the kernel matrix of {n} rows", "Use gram='on_the_fly', or fewer rows.")
+        precomputed = self._precomputes(n)
         Z = augmented_features(designs, coupling)
         Z = Z if used.all() else Z[used]
         if precomputed:
@@ -216,6 +222,10 @@ class MultiTaskKernelSVC(GraphModel):
             rows = slice(None) if data.observed is None else data.observed[:, t]
             field[rows, t] = part
         return field[:, 0] if self._layout == "single" else field
+
+
+def _kernel_bytes(n: int) -> float:
+    return _COPIES * 8 * float(n) ** 2
 
 
 def augmented_features(designs: list[Any], coupling: TaskCoupling) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.core.intercept import centre
 from mtlrun.core.result import SolverResult
 from mtlrun.core.taskdata import TaskData
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL
+from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.inputs import task_codes
 from mtlrun.estimators.params import Rule, choice, instance, integer, real
 from mtlrun.solvers.covariance import check_box
@@ -145,9 +146,21 @@ class MTNetwork(RegressorMTL, BaseMTL):
         check_box(self.lower, self.upper)
         if not all(isinstance(h, int | np.integer) and not isinstance(h, bool) and h >= 1 for h in self.hidden):
             raise ValueError(f"hidden must be a tuple of positive ints, got {self.hidden!r}")
+        self._require_memory(data)
         load_torch()
         self._publish(self._fit_data(data))
         return self
+
+    def _bytes(self, data: TaskData) -> float:
+        """Dense designs; weights, gradients and the means of Adam in single precision, then the weights in double."""
+        alone = self.variant == "stn"
+        layers = [data.n_features, *self.hidden, 1 if alone else data.n_tasks]
+        weights = sum((a + 1) * b for a, b in itertools.pairwise(layers))
+        related = layers[-2] ** 2 + data.n_tasks**2 if self.variant == "mtn-fetr" else 0
+        batch = min(self.batch_size, data.n_rows) * sum(layers)
+        copies = 5 + (data.n_tasks if alone else 1)
+        designs = usual_bytes(data, designs=0) + 8.0 * 4 * data.n_rows * data.n_features
+        return designs + 8.0 * (copies * weights + 4 * batch + 12 * related)
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         scaling = _Scaling(data)

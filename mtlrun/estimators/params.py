@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
-
-import numpy as np
 
 from mtlrun.core.errors import suggest
 
@@ -46,9 +46,10 @@ def real(low: float = -math.inf, high: float = math.inf, closed: str = "left") -
     left, right = closed in ("left", "both"), closed in ("right", "both")
 
     def accepts(value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        number: Any = value
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
-        return bool((low <= value if left else low < value) and (value <= high if right else value < high))
+        return bool((low <= number if left else low < number) and (number <= high if right else number < high))
 
     text = f"a float in {'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}"
     return Rule(text, accepts, plain=[["real", float(low), float(high), closed]])
@@ -58,7 +59,8 @@ def integer(low: int) -> Rule:
     """Return the rule of an integer of at least `low`."""
 
     def accepts(value: Any) -> bool:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= low)
+        number: Any = value
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and bool(number >= low)
 
     return Rule(f"an int in [{low}, inf)", accepts, plain=[["integer", int(low)]])
 
@@ -69,21 +71,36 @@ def choice(*names: str) -> Rule:
     return Rule(text, lambda value: isinstance(value, str) and value in names, names, [["choice", *names]])
 
 
-#: Types that `rule_of` knows.
-_TYPES: dict[str, type] = {
-    **{kind.__name__: kind for kind in (bool, int, float, str, tuple, list, dict)},
-    **{f"numpy.{kind.__name__}": kind for kind in (np.bool_, np.integer, np.floating, np.ndarray)},
-}
+#: Types that `rule_of` knows beside those of numpy.
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str, tuple, list, dict)}
 
 
-def instance(text: str, *types: type) -> Rule:
-    """Return the rule of an instance of some types; bools are no integers."""
+def _named(name: str) -> type | None:
+    """Return a type by its name; one of numpy only once numpy is loaded: before that no value can be of it."""
+    package, _, kind = name.rpartition(".")
+    return getattr(sys.modules.get(package), kind, None) if package else _TYPES[name]
+
+
+def _name(kind: type) -> str | None:
+    """Return the name by which `_named` finds a type, None for other types."""
+    if kind.__module__ == "numpy":
+        return f"numpy.{kind.__name__}"
+    return kind.__name__ if kind in _TYPES.values() else None
+
+
+def instance(text: str, *types: type | str) -> Rule:
+    """Return the rule of an instance of some types, given as such or by names as in ``numpy.bool_``.
+
+    A bool is not an integer.
+    """
 
     def accepts(value: Any) -> bool:
-        return isinstance(value, types) and (bool in types or not isinstance(value, bool))
+        kinds = [_named(kind) if isinstance(kind, str) else kind for kind in types]
+        found = tuple(kind for kind in kinds if kind is not None)
+        return isinstance(value, found) and (bool in found or not isinstance(value, bool))
 
-    known = [name for name, kind in _TYPES.items() if kind in types]
-    return Rule(text, accepts, plain=[["instance", text, *known]] if len(known) == len(types) else None)
+    names = [kind if isinstance(kind, str) else _name(kind) for kind in types]
+    return Rule(text, accepts, plain=None if None in names else [["instance", text, *names]])
 
 
 def rule_of(plain: list[list[Any]]) -> Rule:
@@ -93,13 +110,13 @@ def rule_of(plain: list[list[Any]]) -> Rule:
 
 def _made(kind: str, *given: Any) -> Rule:
     if kind == "instance":
-        return instance(given[0], *(_TYPES[name] for name in given[1:]))
+        return instance(*given)
     makers: dict[str, Callable[..., Rule]] = {"real": real, "integer": integer, "choice": choice, "none": lambda: NONE}
     return makers[kind](*given)
 
 
 #: Rules that many estimators share.
-BOOLEAN = instance("a bool", bool, np.bool_)
+BOOLEAN = instance("a bool", bool, "numpy.bool_")
 NONE = Rule("None", lambda value: value is None, plain=[["none"]])
 
 

@@ -63,7 +63,8 @@ class Independent(SingleTask):
     def _bytes(self, data: TaskData) -> float:
         rows = data.n_rows if data.shared else int(data.sizes.max())
         entries = 2.0 * data.X.nnz * rows / data.n_rows if data.sparse else float(rows) * data.n_features
-        return usual_bytes(data, coefficients=6, designs=0) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
+        designs = 0 if data.shared else 1  # predictions of ragged tasks are made from products, entry by entry
+        return usual_bytes(data, coefficients=6, designs=designs) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         self.n_one_class_ = count_one_class(data)

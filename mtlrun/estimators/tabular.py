@@ -13,10 +13,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from mtlrun.core import memory
 from mtlrun.estimators.inputs import check_task_id, check_weights, task_codes
 from mtlrun.estimators.pertask import for_tasks, takes_task_id
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Copies of its features that an estimator makes, about.
+_COPIES = 3
 
 
 class _Tasks(BaseEstimator):
@@ -90,7 +94,8 @@ class TaskFeature(_Tasks):
     """Any scikit-learn estimator on the rows of all tasks together, with the task as a feature.
 
     The features are followed by one 0/1 column per task; a shared design is repeated, once per task. A row of an
-    unknown task (``unseen="mean"``) has zeros there.
+    unknown task (``unseen="mean"``) has zeros there. Where a dense matrix would be too large (many tasks), an estimator
+    that takes sparse ones gets a sparse one.
 
     Parameters
     ----------
@@ -119,6 +124,8 @@ class TaskFeature(_Tasks):
         ------
         ValueError
             For an unknown encoding, or weights when the estimator takes none.
+        MemoryLimitError
+            If the features with those of the tasks would not fit into memory; also a ValueError.
         """
         if self.encoding not in ("one-hot", "number"):
             raise ValueError(f"encoding must be 'one-hot' or 'number', not {self.encoding!r}")
@@ -130,7 +137,7 @@ class TaskFeature(_Tasks):
         if is_classifier(self.estimator) and len(np.unique(values)) == 1:
             self.estimator_ = DummyClassifier()
         self.estimator_.fit(
-            self._with_task(X if len(rows) == X.shape[0] and self._layout != "shared" else X[rows], codes),
+            self._with_task(X, codes, rows if self._layout == "shared" else None),
             values,
             **extra,
         )
@@ -164,7 +171,10 @@ class TaskFeature(_Tasks):
         columns = [call(self._with_task(X, np.full(X.shape[0], t))) for t in range(len(self.tasks_))]
         return np.column_stack(columns)
 
-    def _with_task(self, X: Any, codes: Array) -> Any:
+    def _with_task(self, X: Any, codes: Array, rows: Array | None = None) -> Any:
+        """Return these rows of X (default all) with the task of each."""
+        X = self._within_memory(X, len(codes))
+        X = X if rows is None else X[rows]
         if self.encoding == "number":
             return _beside(X, codes[:, np.newaxis].astype(np.float64))
         known = np.flatnonzero(codes >= 0)
@@ -172,6 +182,18 @@ class TaskFeature(_Tasks):
             (np.ones(len(known)), (known, codes[known])), shape=(len(codes), len(self.tasks_)), dtype=np.float64
         )
         return _beside(X, ones if sp.issparse(X) else ones.toarray())
+
+    def _within_memory(self, X: Any, n_rows: int) -> Any:
+        """Return X, as a sparse matrix where a dense one with columns of the tasks would be too large."""
+        columns = len(self.tasks_) if self.encoding == "one-hot" else 1
+        dense = 8.0 * _COPIES * n_rows * (X.shape[1] + columns)
+        sparse = sp.issparse(X) or (not memory.fits(dense) and get_tags(self.estimator).input_tags.sparse)
+        if sparse:
+            X = X if sp.issparse(X) else sp.csr_matrix(X)
+            dense = 12.0 * _COPIES * n_rows * (X.nnz / max(X.shape[0], 1) + 1)
+        what = f"TaskFeature on {n_rows} rows, {X.shape[1]} features and {len(self.tasks_)} tasks"
+        memory.require(dense, what, "Use encoding='number', fewer tasks or fewer rows.")
+        return X
 
     def __sklearn_tags__(self) -> Any:
         return _tags_of(self, super().__sklearn_tags__())

@@ -23,6 +23,8 @@ SCHEMA = 1
 DEPTH = 3
 #: Comparisons lie in <folder of the results>/compare/<name>.
 COMPARE = "compare"
+#: Options of a comparison and the keys of its cells.
+COMPARED = "compare.json"
 #: Verdicts on reference numbers, as columns and sentences call them.
 NUMBERS = {WITHIN: "within tolerance", OUTSIDE: "outside", NOT_RUN: "not run"}
 #: What may have become of cells that are not done.

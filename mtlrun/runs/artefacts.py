@@ -11,7 +11,8 @@ from pathlib import Path
 from mtlrun.core.errors import ConfigError, UserError
 from mtlrun.runs.catalogue import Entry, catalogue
 from mtlrun.runs.load import Experiment, load_experiment
-from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
+from mtlrun.runs.only import NoMatchError, OnlyError
+from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.run import todo
 from mtlrun.runs.trainspec import KIND as TRAIN
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.report.text import show
 from mtlrun.runs.cell import with_params
-from mtlrun.runs.methods import complete, has_parameter
+from mtlrun.runs.methods import complete, has_parameter, measure_parameters
 from mtlrun.runs.schema import PUBLISHED, DatasetSpec, ExperimentSpec, FeatureStep, Method, Split, Sweep
 
 

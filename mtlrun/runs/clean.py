@@ -9,10 +9,10 @@ from pathlib import Path
 
 from mtlrun.core.errors import DataError, UserError
 from mtlrun.core.records import TEMPORARY, writer_of
-from mtlrun.experiments.models import FACTS
+from mtlrun.models import FACTS
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.folder import read_json
-from mtlrun.report.overview import COMPARE, run_folders
+from mtlrun.report.overview import COMPARE, COMPARED, run_folders
 from mtlrun.report.panels import FIGURES
 from mtlrun.report.site import PAGE
 from mtlrun.report.writers import FILES
@@ -90,6 +90,7 @@ def delete_runs(folders: Iterable[Path], output: Path) -> list[Path]:
                 kept.append(folder)
         still = {key for folder in run_folders(output) for key in _named_by(folder, output)}
         still |= {key for path in output.rglob(FACTS) for key in _with_folds({str(_read(path).get("cell"))}, output)}
+        still |= _with_folds(_planned(output / COMPARED), output)  # of a comparison whose folder is the output
         if run_folders(output) or any(output.rglob(FACTS)) or (output / COMPARE).exists():
             unused = gone - still
         else:  # nothing is left that could need a cell
@@ -107,16 +108,16 @@ def delete_runs(folders: Iterable[Path], output: Path) -> list[Path]:
 def cells_of(folder: Path, output: Path) -> int:
     """Return how many cells of a run are there."""
     records = Records(output, folder)
-    return sum(records.has(key) for key in set(_planned(folder)))
+    return sum(records.has(key) for key in set(_planned(folder / RUN_FILE)))
 
 
 def _named_by(folder: Path, output: Path) -> set[str]:
     """Return the keys that the plan of a run names, and those of the folds of their searches."""
-    return _with_folds(_planned(folder), output)
+    return _with_folds(_planned(folder / RUN_FILE), output)
 
 
-def _planned(folder: Path) -> set[str]:
-    cells = _read(folder / RUN_FILE).get("cells")
+def _planned(file: Path) -> set[str]:
+    cells = _read(file).get("cells")
     entries = [entry for entry in cells if isinstance(entry, dict)] if isinstance(cells, list) else []
     return {str(entry[name]) for entry in entries for name in ("key", "was") if entry.get(name)}
 

@@ -98,7 +98,7 @@ def _on_worker(ours: str, function: Callable[..., Any], arguments: tuple[Any, ..
     """Do a piece of work, or return the address of this worker, which has other sources: it may have joined late."""
     from distributed import get_worker
 
-    return attempt_alone(function, *arguments) if sources() == ours else str(get_worker().address)
+    return attempt_alone(1, function, *arguments) if sources() == ours else str(get_worker().address)
 
 
 def _other_sources(worker: str) -> ConfigError:

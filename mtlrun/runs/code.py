@@ -25,6 +25,7 @@ from typing import Any
 from mtlrun.core.errors import ConfigError, suggest
 from mtlrun.core.ownmodules import import_named
 from mtlrun.core.records import write_atomic
+from mtlrun.papers.measure import measure
 from mtlrun.runs.modules import OWN, SOURCE, Finder, Module, stamp, version
 
 #: Modules of mtlrun that change no number, and import only each other and no numpy.
@@ -43,9 +44,8 @@ EXEMPT = frozenset(
         "mtlrun.estimators.methods_composite",
         "mtlrun.estimators.methods_groups",
         "mtlrun.estimators.registry",
+        "mtlrun.papers.measure",
         "mtlrun.provenance",
-        "mtlrun.experiments.measures.measurement",
-        "mtlrun.experiments.measures.registry",
         "mtlrun.record",
     }
 )
@@ -90,8 +90,9 @@ def code_of(starts: Iterable[str]) -> dict[str, str]:
     """Hash the code that some modules run, with everything that they import; nothing is imported.
 
     Imports inside functions count, imports for type checkers do not. A file is hashed without comments, docstrings,
-    layout and the class attribute `facts`; a module without source by its bytes. What is installed from elsewhere is
-    not entered: it counts by its version where it is a start, and not at all where it is imported.
+    layout, the class attribute `facts` and what measures declare; a module without source by its bytes. What is
+    installed from elsewhere is not entered: it counts by its version where it is a start, and not at all where it is
+    imported.
 
     Parameters
     ----------
@@ -238,6 +239,8 @@ def _read(file: str, cache: _Cache, mtime: int, size: int, inode: int) -> tuple[
     if known is None:
         try:
             tree = ast.parse(data)
+            for function, call in [*declarations(tree)]:
+                function.decorator_list.remove(call)
             known = [_digest(_text(tree))[:16], sorted(_imports(tree))]
         except SyntaxError as error:
             raise ConfigError(f"{os.path.basename(file)}:{error.lineno}:{error.offset}: {error.msg}") from None
@@ -245,6 +248,22 @@ def _read(file: str, cache: _Cache, mtime: int, size: int, inode: int) -> tuple[
             raise ConfigError(f"{os.path.basename(file)}: {error or 'the code is too large'}") from None
         cache.put(key, known)
     return known[0], known[1]
+
+
+def declarations(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+    """Yield the measures of a module, with the call of the decorator that declares what they return."""
+    names = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == measure.__module__
+        for alias in node.names
+        if alias.name == measure.__name__
+    }
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef):
+            for node in function.decorator_list:
+                if isinstance(node, ast.Call) and getattr(node.func, "id", None) in names:
+                    yield function, node
 
 
 def _text(node: object) -> str:

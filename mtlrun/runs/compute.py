@@ -16,7 +16,7 @@ def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None
     """Compute a cell in a worker; return its record, and the test scores where the cell keeps them."""
     data = None
     if cell.dataset is not None:
-        data = _load(cell.dataset.id, canonical_json(cell.dataset.options), cell.dataset.fingerprint, data_dir)
+        data = loaded(cell.dataset.id, canonical_json(cell.dataset.options), cell.dataset.fingerprint, data_dir)
     if cell.family == MEASURE:
         from mtlrun.runs.measure import measure_cell
 
@@ -31,7 +31,14 @@ def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None
 
 
 @lru_cache(maxsize=2)
-def _load(name: str, options: str, fingerprint: str, data_dir: str | None) -> Any:
+def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> Any:
+    """Return a data set, `options` being canonical JSON; the last two stay in memory.
+
+    Raises
+    ------
+    DataError
+        If it is another one than that of the fingerprint.
+    """
     from mtlrun.data.load import load_dataset
 
     found = load_dataset(name, data_dir=data_dir, **json.loads(options))

@@ -12,7 +12,6 @@ from typing import Any
 
 from mtlrun.core.errors import UserError, shorten, suggest
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.measures.lookup import measure_parameters
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.crosscheck_kinds import (
@@ -22,7 +21,7 @@ from mtlrun.runs.crosscheck_kinds import (
     measured_quantities,
     measures,
 )
-from mtlrun.runs.methods import class_path, complete, has_parameter, parameter_names
+from mtlrun.runs.methods import class_path, complete, has_parameter, measure_parameters, parameter_names
 from mtlrun.runs.published import read_curves
 from mtlrun.runs.rules import parameter_rule
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from mtlrun.core.errors import UserError, suggest
 from mtlrun.core.yamlmarks import KeyPath
-from mtlrun.experiments.measures.lookup import measure_parameters, measure_path, needs_data, quantities_of
-from mtlrun.experiments.measures.published import PUBLISHED, published_path
+from mtlrun.papers.measure import published_path
 from mtlrun.report.checks import as_list
+from mtlrun.runs.methods import measure_parameters, measure_path, needs_data, quantities_of
+from mtlrun.runs.published import PUBLISHED
 from mtlrun.runs.schema import MEASURE_KINDS
 
 #: (path, whether the key and not the value is meant, message, hint)

@@ -8,7 +8,8 @@ from pydantic import Field, TypeAdapter
 
 from mtlrun.core.metrics import METRICS
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.papers.measure import MEASURES
+from mtlrun.runs.methods import quantities_of
 from mtlrun.runs.schema import MEASURE_KINDS, ExperimentSpec
 from mtlrun.runs.trainspec import TrainSpec
 
@@ -44,7 +45,7 @@ def config_schema() -> dict[str, Any]:
         "description": "A registered measure, or package.module:function.",
         "anyOf": [{"enum": sorted(MEASURES)}, {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}],
     }
-    quantities = sorted({*METRICS, *(name for info in MEASURES.values() for name in info.quantities)})
+    quantities = sorted({*METRICS, *(quantities_of(MEASURES) or ())})
     definitions["QuantityName"] = {"anyOf": [{"enum": quantities}, {"type": "string"}]}
     _properties(definitions["Method"])["measure"] = {"$ref": "#/$defs/MeasureName"}
     _properties(definitions["TrainSpec"])["metrics"]["items"] = {"$ref": "#/$defs/MetricName"}

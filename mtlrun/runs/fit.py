@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from mtlrun.core.errors import one_line
 from mtlrun.core.records import sha256_json
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
@@ -276,7 +277,7 @@ def _visit(cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: 
             result["score"] = None if math.isnan(scores.mean) else scores.mean
             result["undefined"] = scores.undefined
         except Exception as error:  # a candidate may be impossible; the record says so and the search goes on
-            result["error"] = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            result["error"] = one_line(error)
             model = None
     result["not_converged"] = any(text.startswith(NOT_CONVERGED_MARK) for text in texts)
     # Fitted per task, every clone starts from nothing.

@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.core.ownmodules import import_named
 from mtlrun.data.dataset import Dataset
-from mtlrun.experiments.measures.measurement import Measurement
-from mtlrun.experiments.measures.registry import MEASURES
+from mtlrun.papers.measure import Declaration, Measurement
 from mtlrun.provenance import host_facts
 from mtlrun.record import NOT_CONVERGED, OK, Record
 from mtlrun.runs.cell import Cell
@@ -44,7 +43,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     threads = (cell.scoring.timing or UNTIMED).threads
     with threadpool_limits(limits=threads), noted_warnings() as texts:
         found = measure(data, seed=cell.split.seed, **cell.method.params)
-    _check(found, cell.method.measure)
+    _check(found, cell.method.measure, getattr(measure, "declaration", None))
     converged = found.solver.get("converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts))
     return Record(
         cell.key,
@@ -66,14 +65,13 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     )
 
 
-def _check(found: Any, path: str) -> None:
-    """Refuse what is no measurement, and quantities that the registry does not know for the measure."""
+def _check(found: Any, path: str, declaration: Declaration | None) -> None:
+    """Refuse what is no measurement, and quantities that the measure does not declare."""
     if not isinstance(found, Measurement):
         raise TypeError(f"{path} returned a {type(found).__name__}, not a Measurement")
-    info = next((info for info in MEASURES.values() if info.path == path), None)
-    unknown = [] if info is None else [name for name in found.values if name not in info.quantities]
+    unknown = [name for name in found.values if declaration and name not in declaration.quantities]
     if unknown:
-        raise ValueError(f"{path} returned quantities that its registry entry lacks: {', '.join(unknown)}")
+        raise ValueError(f"{path} returned quantities that it does not declare: {', '.join(unknown)}")
 
 
 def _result(found: Measurement) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From an estimator named in a file to its class, its parameters and an instance.
+"""From an estimator or a measure named in a file to its class or function, and what that can be given.
 
 ``{estimator: RobustMTL, params: {...}}`` may stand for a parameter (the base of a divide-and-conquer model), and
 ``base__alpha`` then means `alpha` of that estimator.
@@ -7,12 +7,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.code import Facts, facts
+from mtlrun.runs.declared import declared
+
+#: Given to a measure by the runner, not by the file.
+_RESERVED = ("seed",)
 
 
 def class_path(name: str) -> str:
@@ -78,6 +83,57 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
     for value in spec["params"].values():
         if is_nested(value):
             yield from class_paths(value)
+
+
+def measure_path(name: str) -> str:
+    """Return ``package.module:function`` of a measure, given by its short name or as such a path; it must exist.
+
+    Raises
+    ------
+    UserError
+        If there is no such measure, module or function.
+    """
+    if ":" not in name and name not in MEASURES:
+        raise UnknownNameError("measure", name, MEASURES)
+    path = MEASURES.get(name, name)
+    _function(path)
+    return path
+
+
+def measure_parameters(name: str) -> tuple[str, ...] | None:
+    """Return what a measure can be given in `params`; None when any name may be right.
+
+    Raises
+    ------
+    UserError
+        If there is no such measure, module or function.
+    """
+    found = _function(measure_path(name))
+    return None if found.open else tuple(n for n in found.keyword_only if n not in _RESERVED)
+
+
+def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
+    """Return ``{"text", "greater_is_better"}`` of what some measures can return, None when one does not declare it."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in names:
+        known = declared(MEASURES.get(name, name))
+        if known is None:
+            return None
+        found |= known[1].facts()
+    return found
+
+
+def needs_data(name: str) -> bool:
+    """Whether a measure declares that it is taken of a data set."""
+    known = declared(MEASURES.get(name, name))
+    return known is not None and known[1].needs_data
+
+
+def _function(path: str) -> Facts:
+    found = facts(path)
+    if found.is_class:
+        raise ConfigError(f"{path!r} is no measure: it is a class, not a function")
+    return found
 
 
 def _path_of(name: str) -> str:

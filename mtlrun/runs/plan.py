@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.core.errors import ConfigError, UnknownNameError
 from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.seeds import derive_seed
-from mtlrun.experiments.measures.lookup import measure_path, quantities_of
-from mtlrun.experiments.measures.published import published_hash
 from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of
+from mtlrun.runs.code import facts as code_facts
 from mtlrun.runs.load import Experiment
-from mtlrun.runs.methods import class_paths, complete, resolved
-from mtlrun.runs.published import read_curves
+from mtlrun.runs.methods import class_paths, complete, measure_path, quantities_of, resolved
+from mtlrun.runs.only import matching, read_patterns
+from mtlrun.runs.published import published_hash, read_curves
 from mtlrun.runs.resolved import resolved_yaml
 from mtlrun.runs.schema import PUBLISHED
 from mtlrun.runs.schema import Method as MethodSpec
@@ -33,14 +32,6 @@ RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
 #: Modules that compute the families of cells.
 FIT_MODULE, MEASURE_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure"
-
-
-class OnlyError(ConfigError):
-    """What `only` cannot mean, whatever the experiment."""
-
-
-class NoMatchError(ConfigError):
-    """A pattern of `only` that matches nothing of the experiment."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +147,12 @@ class Plan:
         }
 
     def _quantities(self) -> dict[str, Any]:
-        """Return what the report must know about the quantities of measures: it does not see the registry."""
+        """Return what the report must know about the quantities of measures: it reads records only."""
         spec = self.experiment.spec
         if not spec.measures:
             return {}
         known = quantities_of(method.measure for method in spec.methods) or {}
-        return {"quantities": {name: asdict(quantity) for name, quantity in known.items() if name in spec.metrics}}
+        return {"quantities": {name: about for name, about in known.items() if name in spec.metrics}}
 
 
 def plan(
@@ -192,7 +183,7 @@ def plan(
     """
     folder = experiment.folder(output)
     directory = None if data_dir is None else Path(data_dir)
-    patterns = _patterns(only)
+    patterns = read_patterns(only)
     before = _earlier_keys(folder, Store(Path(output), folder))
     facts: dict[str, dict[str, Any]] = {}
     rows: list[Row] = []
@@ -206,7 +197,9 @@ def plan(
                 key, was = before.get((place.name, method.label, trial), (None, None))
                 was = was if key == cell.key else key
                 rows.append(Row(place.name, method.label, trial, cell, place.axis.get("value"), was))
-    return Plan(experiment, folder, Path(output), directory, tuple(_select(rows, patterns)), facts)
+    names = [{"dataset": row.dataset, "method": row.method, "trial": str(row.trial)} for row in rows]
+    chosen = [replace(row, wanted=wanted) for row, wanted in zip(rows, matching(names, patterns), strict=True)]
+    return Plan(experiment, folder, Path(output), directory, tuple(chosen), facts)
 
 
 @dataclass(frozen=True)
@@ -382,7 +375,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
     """Return what `run.json` says of the data set of a place, and the module of its reader."""
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory
-    from mtlrun.data.load import dataset_fingerprint, source_path
+    from mtlrun.data.load import check_options, dataset_fingerprint, source_path
 
     spec = setting.dataset
     if spec is None:
@@ -390,8 +383,10 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         about: dict[str, Any] = {"id": PUBLISHED, "title": "Published numbers", "files": files, "axis": setting.axis}
         return {name: value for name, value in about.items() if value}, ""
     card = load_card(spec.id, data_directory(data_dir))
+    reader = source_path(card)
     try:
         variant = card.variant(spec.options.get("variant"))
+        check_options(spec.id, {**variant.options, **spec.options}, code_facts(reader).keyword_only)
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
         place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
@@ -411,42 +406,4 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         "notes": variant.notes,
         "axis": setting.axis,
     }
-    return {name: value for name, value in facts.items() if value not in (None, "", {})}, source_path(card)
-
-
-def _patterns(only: Mapping[str, Sequence[str]] | Iterable[str] | None) -> dict[str, list[str]]:
-    if only is None:
-        return {}
-    if isinstance(only, Mapping):
-        return {key: [str(v) for v in values] for key, values in only.items()}
-    found: dict[str, list[str]] = {}
-    for part in (p for text in only for p in text.split(",")):
-        key, equals, pattern = part.partition("=")
-        if not equals:
-            raise OnlyError(f"--only {part}: must be key=pattern", "for instance --only method=LADM*,dataset=enron")
-        found.setdefault(key.strip(), []).append(pattern.strip())
-    return found
-
-
-def _select(rows: list[Row], patterns: Mapping[str, list[str]]) -> list[Row]:
-    """Mark the rows that match one pattern of every key; a pattern without a match is an error."""
-    values = {"dataset": lambda r: r.dataset, "method": lambda r: r.method, "trial": lambda r: str(r.trial)}
-    for key, wanted in patterns.items():
-        if key not in values:
-            raise OnlyError(f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(values)}.")
-        known = list(dict.fromkeys(values[key](row) for row in rows))
-        for pattern in wanted:
-            if not any(fnmatchcase(name.lower(), pattern.lower()) for name in known):
-                near = suggest(pattern, known)
-                hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
-                raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
-    return [
-        replace(
-            row,
-            wanted=all(
-                any(fnmatchcase(values[key](row).lower(), p.lower()) for p in wanted)
-                for key, wanted in patterns.items()
-            ),
-        )
-        for row in rows
-    ]
+    return {name: value for name, value in facts.items() if value not in (None, "", {})}, reader

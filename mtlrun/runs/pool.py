@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.core.errors import ConfigError, UnknownNameError, one_line
+from mtlrun.core.memory import shared_by
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
 
 Unit = tuple[Any, tuple[Any, ...]]
@@ -58,12 +59,18 @@ class Pool:
         Address for ``backend="dask"``; default a cluster of `jobs` processes on this machine.
     seconds : float or None
         Limit of one piece of work. It runs in a process of its own, which is killed at the limit, in compiled code too.
+    until : float or None
+        Time, of `time.monotonic`, at which nothing more is begun.
+    stops : bool
+        Whether what runs at that time is stopped, as at a limit.
     """
 
     jobs: int | None = None
     backend: str | None = None
     scheduler: str | None = None
     seconds: float | None = None
+    until: float | None = None
+    stops: bool = False
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
@@ -83,6 +90,18 @@ class Pool:
         """Whether one piece of work runs after the other."""
         return self.jobs in (None, 1) and self.backend is None
 
+    @property
+    def late(self) -> bool:
+        """Whether nothing more is begun."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    def left(self) -> float | None:
+        """Return the seconds that a piece of work which begins now may take."""
+        if not self.stops or self.until is None:
+            return self.seconds
+        left = max(self.until - time.monotonic(), 0.0)
+        return left if self.seconds is None else min(left, self.seconds)
+
     def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
 
@@ -93,7 +112,7 @@ class Pool:
         units : iterable
             Taken from one by one, while earlier ones run.
         """
-        if self.seconds:
+        if self.left() is not None:
             yield from self._limited(function, units)
         elif self.serial:
             yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
@@ -109,14 +128,14 @@ class Pool:
 
         from joblib import effective_n_jobs
 
-        workers = [_Worker(float(self.seconds or 0)) for _ in range(effective_n_jobs(self.jobs or 1))]
+        workers = [_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1))]
         free = list(workers)
-        work = attempt if len(workers) == 1 else attempt_alone
+        work = (attempt,) if len(workers) == 1 else (attempt_alone, len(workers))
 
         def call(arguments: tuple[Any, ...]) -> Outcome:
             worker = free.pop()  # there are as many threads as workers
             try:
-                return worker.call(work, function, *arguments)
+                return worker.call(*work, function, *arguments)
             finally:
                 free.append(worker)
 
@@ -133,7 +152,7 @@ class Pool:
                 yield unit[0], outcome
 
     def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
-        from joblib import Parallel, delayed, parallel_config
+        from joblib import Parallel, delayed, effective_n_jobs, parallel_config
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         waiting = iter(units)
@@ -142,8 +161,9 @@ class Pool:
         def tasks() -> Iterator[Any]:
             for tag, arguments in waiting:
                 flying[tag] = None
-                yield delayed(_tagged)(tag, function, arguments, parent)
+                yield delayed(_tagged)(tag, function, arguments, parent, processes)
 
+        processes = effective_n_jobs(self.jobs or 1)
         parent = os.getpid() if self.backend in (None, "loky", "multiprocessing") else None
         local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
         with parallel_config(backend=self.backend or "loky", n_jobs=self.jobs or 1, **local):
@@ -168,15 +188,14 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
         return Outcome(OK, function(*arguments))
     except Exception as error:  # the point of this function: a failure is a row of the table, not the end of the run
         status = DIVERGED if type(error).__name__ == "Diverged" else FAILED
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return Outcome(status, error=text[:200], log=_without_folders("".join(traceback.format_exception(error))))
+        return Outcome(status, error=one_line(error), log=_without_folders("".join(traceback.format_exception(error))))
 
 
-def attempt_alone(function: Callable[..., Any], *arguments: Any) -> Outcome:
-    """Call a function in a worker: all processes are busy with other units, so there is no parallel work inside."""
+def attempt_alone(processes: int, function: Callable[..., Any], *arguments: Any) -> Outcome:
+    """Call a function in one of so many workers: all are busy, so it gets its part of the memory and works alone."""
     from joblib import parallel_config
 
-    with parallel_config(backend="sequential"):
+    with parallel_config(backend="sequential"), shared_by(processes):
         return attempt(function, *arguments)
 
 
@@ -214,8 +233,8 @@ def in_flight(
 class _Worker:
     """A process that does one piece of work at a time and is killed when one takes too long."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, left: Callable[[], float | None]) -> None:
+        self.left = left
         self.executor: Any = None
         self.ended = False
 
@@ -227,11 +246,12 @@ class _Worker:
             if self.ended:  # meanwhile
                 self.stop()
             started = time.perf_counter()
-            return executor.submit(work, *arguments).result(timeout=self.seconds)
+            limit = self.left()
+            return executor.submit(work, *arguments).result(timeout=limit)
         except TimeoutError:
             self.stop()
             spent = time.perf_counter() - started
-            return Outcome(TIMEOUT, error=f"stopped after {spent:.0f} s (limits.seconds: {self.seconds:g})")
+            return Outcome(TIMEOUT, error=f"stopped after {spent:.0f} s (limits.seconds: {limit or 0:g})")
         except BrokenExecutor as error:
             self.stop()
             return Outcome(FAILED, error=f"the worker process died: {error}"[:200])
@@ -256,10 +276,12 @@ class _Worker:
         return self.executor
 
 
-def _tagged(tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...], parent: int | None) -> Result:
+def _tagged(
+    tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...], parent: int | None, processes: int
+) -> Result:
     if parent is not None:
         end_with(parent)
-    return tag, attempt_alone(function, *arguments)
+    return tag, attempt_alone(processes, function, *arguments)
 
 
 @cache

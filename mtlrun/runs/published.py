@@ -1,15 +1,27 @@
-"""Published curves that the report lays under ours: files of plain numbers below the folder of the experiments."""
+"""Published numbers in files below the folder of the experiments: what measures are taken of, and curves of reports."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.yamlmarks import load_text
-from mtlrun.experiments.measures.published import published_path
+from mtlrun.papers.measure import published_path
 
+#: Parameter of measures that names a file of published numbers; the content of the file is part of the key.
+PUBLISHED = "published"
 _NEEDS = ("dataset", "method", "name", "x", "y")
 _MAY = ("source",)
+
+
+def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``{name: sha256}`` of the file that the parameter `published` of a measure names, {} without it."""
+    name = params.get(PUBLISHED)
+    if not isinstance(name, str):
+        return {}
+    return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest()}
 
 
 def read_curves(name: str) -> dict[str, Any]:

@@ -6,9 +6,8 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import counted
@@ -21,55 +20,11 @@ from mtlrun.runs.pool import Outcome, Pool
 from mtlrun.runs.progress import Progress, Silent
 from mtlrun.runs.selection import choice_of
 from mtlrun.runs.store import Stamp, Store, settled
+from mtlrun.runs.summary import Failure, RunSummary, note, work_text
 from mtlrun.runs.survey import described, rerun_reasons, survey
 
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
-#: Numbers of a finished cell that are shown; measures may return many.
-SHOWN = 6
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A row whose cell failed: its name for people, status, error in one line, and the file with the traceback."""
-
-    name: str
-    status: str
-    error: str
-    file: str
-
-
-@dataclass
-class RunSummary:
-    """What a run did.
-
-    Attributes
-    ----------
-    run_dir : Path
-    n_ok, n_failed : int
-        Rows whose cell was computed now: done (not converged included), and failed.
-    n_cached : int
-        Rows that were done before, or were done by another process meanwhile.
-    n_left : int
-        Rows neither done nor failed: interrupted, or stopped by `fail_fast`.
-    failures : list of Failure
-    interrupted : bool
-    seconds : float
-    """
-
-    run_dir: Path
-    n_ok: int = 0
-    n_failed: int = 0
-    n_cached: int = 0
-    n_left: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    interrupted: bool = False
-    seconds: float = 0.0
-
-    @property
-    def exit_code(self) -> int:
-        """0 when all is well, 1 when a cell failed, 130 when interrupted."""
-        return 130 if self.interrupted else 1 if self.n_failed else 0
 
 
 def run(
@@ -145,7 +100,7 @@ class _Stop(Exception):
 
 @dataclass
 class Runner:
-    """State of one invocation."""
+    """State of one invocation; `told` is given every record when it is on disk."""
 
     plan: Plan
     store: Store
@@ -153,6 +108,7 @@ class Runner:
     progress: Progress
     force: bool
     fail_fast: bool
+    told: Callable[[Record], None] = lambda _: None
     computed: dict[str, str] = field(default_factory=dict)
     failed_elsewhere: set[str] = field(default_factory=set)
     begun: dict[str, dict[str, Stamp | None]] = field(default_factory=dict)
@@ -182,8 +138,9 @@ class Runner:
 
     @contextlib.contextmanager
     def working(self, total: int) -> Iterator[None]:
-        """Show progress on so many cells, and let go of all locks at the end."""
+        """Show progress on so many cells, after removing what killed processes left; let go of all locks at the end."""
         try:
+            self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
             self.progress.start(total)
             yield
         finally:
@@ -257,22 +214,42 @@ class Runner:
                     self.store.append_provenance({**entry, **_end(self.computed)})
         return False
 
-    def search(self, cells: list[Cell]) -> list[Record]:
+    def fits(self, cells: list[Cell], pool: Pool) -> None:
+        """Compute fits that are not timed, after the folds of their searches; a deadline of the pool may leave some."""
+        lost = {record.key for record in self.search(cells, pool)}
+        ready = [cell for cell in cells if cell.key not in lost and (cell.search is None or cell.key in self.choices)]
+        self._compute(ready, pool)
+
+    def search(self, cells: list[Cell], pool: Pool | None = None) -> list[Record]:
         """Compute the folds that are missing and choose the parameters of cells (`choices`).
+
+        Parameters
+        ----------
+        cells : list of Cell
+        pool : Pool, optional
+            Other processes than those of the runner. What its deadline stops has no choice, and no record.
 
         Returns
         -------
         list of Record
             Of the cells that cannot be computed, because their search failed.
         """
+        pool = pool or self.pool
         self._compute(
-            _missing((fold for cell in cells for fold in cell.folds), self.store, self.plan.limit, self.force),
-            self.pool,
+            _missing((fold for cell in cells for fold in cell.folds), self.store, self.plan.limit, self.force), pool
         )
+        if pool.until is not None:
+            cells = [cell for cell in cells if all(self.store.has(fold.key) for fold in cell.folds)]
         return self._choose_all(cells)
 
     def finish_fit(self, cell: Cell, record: Record) -> Record:
-        """Add its search to the record of a fit that was computed in this process, write it and return it."""
+        """Return the record of a fit that was computed in this process, with its search; the one on disk if it is done.
+
+        A record that is finished stays as it is: other tables may show its seconds.
+        """
+        known = None if self.force else self.store.load(cell.key)
+        if known is not None and known.done:
+            return known
         record = self._complete(cell, record, self.pool)
         self.store.save(record)
         return record
@@ -301,6 +278,8 @@ class Runner:
 
         def claimed() -> Iterator[tuple[str, tuple[Any, ...]]]:
             for cell in cells:
+                if pool.late:
+                    return
                 try:  # joblib takes cells in a thread of its own, where an exception would be lost
                     if cell.timed:  # first: who waits for it holds no cell
                         self.timing.acquire()
@@ -315,7 +294,10 @@ class Runner:
 
         with contextlib.closing(pool.run(compute_cell, claimed())) as results:
             for key, outcome in results:
-                self._finish(by_key[key], self._record(by_key[key], outcome, pool))
+                if outcome.status == TIMEOUT and pool.stops:  # nothing is known of it but that time was short
+                    self.store.locks.release(key)
+                else:
+                    self._finish(by_key[key], self._record(by_key[key], outcome, pool))
         self.timing.release()
         if broken:
             raise broken[0]
@@ -375,6 +357,7 @@ class Runner:
         self.timing.release()
         self.computed[cell.key] = record.status
         self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), note(record))
+        self.told(record)
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
 
@@ -398,12 +381,12 @@ class Runner:
         bad = next((record for record in found if not record.done), None)
         if bad is not None or len(found) < len(records):
             why = bad.error if bad is not None else "its record cannot be read"
-            return _new_record(cell, FAILED, f"selection: {why}"[:200], bad.log if bad is not None else None)
+            return _new_record(cell, FAILED, f"selection: {why}", bad.log if bad is not None else None)
         choice = choice_of(cell, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
-            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}"[:200])
+            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}")
             record.log, record.selection = "\n".join(texts) or None, choice
             return record
         self.choices[cell.key] = choice
@@ -452,25 +435,6 @@ class Runner:
             **source_facts(),
             **host_facts(),
         }
-
-
-def work_text(cells: int, folds: int, of: int) -> str:
-    """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
-    searches = f", after {counted(folds, 'fold')} of searches" if folds else ""
-    return f"{cells} of {counted(of, 'cell')} to compute{searches}"
-
-
-def note(record: Record) -> str:
-    """Return what is worth saying about a finished cell."""
-    if not record.done:
-        return record.error or ""
-    if record.family == FOLD:
-        scores = record.selection["scores"]
-        return counted(len(scores), "candidate")
-    shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
-    if record.seconds.get("fit") is not None:
-        shown.append(f"fit {record.seconds['fit']:.3g} s")
-    return ", ".join(shown[:SHOWN] + ["..."] * (len(shown) > SHOWN))
 
 
 def _new_record(cell: Cell, status: str, error: str | None, log: str | None = None) -> Record:

@@ -19,8 +19,8 @@ from mtlrun.data.load import load_dataset
 from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.experiments.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
-from mtlrun.experiments.predictions import predictions_table, to_csv
+from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
+from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features

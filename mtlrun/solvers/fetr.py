@@ -119,14 +119,22 @@ def gram_form(data: TaskData, fit_intercept: bool) -> GramLoss:
     ValueError
         If one Gram matrix per task would not fit into memory (MemoryLimitError).
     """
-    one = data.shared and (data.weights is None or data.weights.ndim == 1)
-    need = 8 * data.n_features**2 * (1 if one else data.n_tasks)
     require(
-        _GRAM_COPIES * need,
-        f"the Gram matrix of {data.n_features} features for {1 if one else data.n_tasks} design(s)",
-        "Use fewer features.",
+        gram_bytes(data), f"Gram matrices of {data.n_features} features and {data.n_tasks} tasks", "Use fewer features."
     )
     return GramLoss(data, SquaredLoss(2.0), fit_intercept)
+
+
+def gram_bytes(data: TaskData) -> int:
+    """Return what making and using the Gram matrices of `gram_form` takes."""
+    one = data.shared and (data.weights is None or data.weights.ndim == 1)
+    return _GRAM_COPIES * 8 * data.n_features**2 * (1 if one else data.n_tasks)
+
+
+def fetr_bytes(data: TaskData) -> int:
+    """Return what `solve_fetr` takes: Gram matrices, precision matrices, and those of earlier rounds."""
+    rounds = 4 * (_DEPTH + 1) + 12
+    return gram_bytes(data) + 8 * rounds * (data.n_features**2 + data.n_tasks**2)
 
 
 def solve_fetr(

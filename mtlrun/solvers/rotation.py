@@ -25,6 +25,7 @@ _ROUNDING = 4.0 * np.finfo(np.float64).eps
 _ORTHONORMAL = 1e-8
 # Decomposing takes about so many times the memory of the bases.
 _COPIES = 4
+_REMEDY = "Use solver='fista' (solve_fista), which needs none, or fewer features."
 
 
 class Rotation(ABC):
@@ -176,8 +177,10 @@ class SharedRotation(Rotation):
         """V, shape (d, r), with orthonormal columns (zero for a wide design of zeros)."""
         if not self._wide:
             return self._vectors
+        d = self.data.n_features
         if not self.squares.any():
-            return np.zeros((self.data.n_features, self.rank))
+            return np.zeros((d, self.rank))
+        require(_COPIES * 8 * d * self.rank, f"a basis of rank {self.rank} for {d} features", _REMEDY)
         V = self._from_rows(self._vectors / self._roots.T)
         # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
@@ -263,22 +266,27 @@ def prepare(data: TaskData, fit_intercept: bool = False) -> Rotation:
         If the bases would not fit into memory.
     """
     sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
-    remedy = "Use solver='fista' (solve_fista), which needs none, or fewer features."
-    require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", remedy)
+    require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY)
     return SharedRotation(data, fit_intercept) if _uniform(data) else TaskRotation(data, fit_intercept)
 
 
-def rotation_bytes(data: TaskData) -> int:
-    """Return the size of the bases that `prepare` would keep."""
+def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
+    """Return the size of the bases that `prepare` would keep.
+
+    With ``invariant=False`` also that of the features' side of a wide design, which is made on demand: penalties that
+    change under rotations need it.
+    """
     if _uniform(data):
-        return 8 * min(data.n_rows, data.n_features) ** 2
+        smaller = min(data.n_rows, data.n_features)
+        wide = not invariant and smaller < data.n_features
+        return 8 * smaller * (smaller + (data.n_features if wide else 0))
     longest = data.n_rows if data.shared else int(data.sizes.max())
     return 8 * data.n_tasks * data.n_features * min(longest, data.n_features)
 
 
-def preparation_bytes(data: TaskData) -> int:
-    """Return what `prepare` takes while it works."""
-    return _COPIES * rotation_bytes(data)
+def preparation_bytes(data: TaskData, *, invariant: bool = True) -> int:
+    """Return what making these bases takes while it works."""
+    return _COPIES * rotation_bytes(data, invariant=invariant)
 
 
 def _recentre(centred: Centred, data: TaskData) -> Centred:

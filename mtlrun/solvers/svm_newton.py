@@ -24,7 +24,7 @@ _AIM = {"hinge": 1e-9, "squared_hinge": 1e-14, "logistic": 1e-14}
 #: Relative gap from which on the sets of support vectors are taken for known.
 _SETS_KNOWN = 1e-5
 #: Free support vectors up to which the last step solves for them exactly.
-_MAX_FREE = 2000
+SMALL_FREE = 2000
 
 
 class SmallProblem:
@@ -248,7 +248,7 @@ def _exact_on_support(p: SmallProblem, alpha: Array, s: Array, r: Array) -> tupl
     tasks = np.repeat(np.arange(len(p.X)), [len(X) for X in p.X])
     for _ in range(20):
         free = np.flatnonzero(~(low | high))
-        if len(free) > _MAX_FREE:
+        if len(free) > SMALL_FREE:
             break
         trial = np.where(high, p.cap, 0.0)
         if len(free):

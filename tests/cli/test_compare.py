@@ -7,6 +7,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+
+from mtlrun.record import Record
 
 FAST = ("--methods", "JointFeatureMTL", "--splits", "2")
 
@@ -92,6 +95,45 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, gra
     rows = [line.split(",") for line in predicted.stdout.splitlines()]
     assert [row[1] for row in rows] == ["task", "s1", "unknown"]
     assert all(np.isfinite(float(row[2])) for row in rows[1:])
+
+
+@pytest.mark.parametrize("more", [(), ("--split-group", "team"), ("--time", "day")])
+def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun, grades, tmp_path, more):
+    """In `train`, and in `reproduce`, whose cell is that of the comparison."""
+    table = pd.read_csv(grades)
+    table.assign(team=np.arange(160) % 7, day=np.tile(np.arange(16), 10)).to_csv(grades, index=False)
+    options = ("--methods", "GraphMTL,RandomForest+Task", "--splits", "2", "--seed", "3", "-q")
+    result = mtlrun("compare", "grades.csv", *RAGGED, *options, *more)
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "results/runs/compare/grades"
+    best = json.loads((folder / "leaderboard.json").read_text())["methods"][0]
+    planned = json.loads((folder / "compare.json").read_text())["cells"]
+    (key,) = [cell["key"] for cell in planned if (cell["method"], cell["trial"]) == (best["method"], 0)]
+    where = ("--data-dir", str(folder / "data"))
+    for output in (folder, tmp_path / "elsewhere"):
+        trained = mtlrun("train", str(folder / "chosen.yaml"), *where, "-o", str(output))
+        assert trained.exit_code == 0, trained.output
+        found = json.loads((output / "compare/own-grades/metrics.json").read_text())
+        assert found["cell"] == key
+        assert found["metrics"]["rmse"] == pytest.approx(best["scores"]["0"], rel=1e-9)  # which is written rounded
+        assert found["per_task"]["rmse"] == pytest.approx(best["tasks"]["0"], rel=1e-9)
+        compared = Record.from_line((folder / f"cells/{key}.json").read_text())
+        assert found["per_task"] == compared.per_task
+        assert found["selection"].get("chosen", {}) == best["chosen"]["0"]
+    training = yaml.safe_load((folder / "chosen.yaml").read_text())
+    method, dataset = {"label": "Chosen", **training.pop("method")}, training.pop("dataset")
+    experiment = {**training, "kind": "evaluate", "id": "own/again", "methods": [method], "datasets": [dataset]}
+    del experiment["refit"]
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(experiment))
+    cells = sorted((path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json"))
+    done = mtlrun("reproduce", "again.yaml", *where, "-o", str(folder))
+    assert done.exit_code == 0, done.output
+    assert "up to date" in done.stderr
+    assert cells == sorted((path, path.stat().st_mtime_ns) for path in (folder / "cells").glob("*.json"))
+    run = json.loads((folder / "own/again/full/run.json").read_text())
+    assert [cell["key"] for cell in run["cells"]] == [key]
+    assert mtlrun("clean", "-o", str(folder), "--yes").exit_code == 0
+    assert [path for path, _ in cells] == sorted((folder / "cells").glob("*.json"))
 
 
 def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades, tmp_path):
@@ -280,8 +322,8 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path):
 
 def test_a_budget_that_reduces_a_search_marks_it_everywhere(mtlrun, grades, tmp_path, monkeypatch):
     seconds = {"JointFeatureMTL": 2.0}
-    monkeypatch.setattr("mtlrun.experiments.compare_run._pilot", lambda found, *_: seconds.get(found.label, 0.01))
-    monkeypatch.setattr("mtlrun.experiments.compare_run.MAX_SPLITS", 1)
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda found, *_: seconds.get(found.label, 0.01))
+    monkeypatch.setattr("mtlrun.runs.waves.MAX_SPLITS", 1)
     options = ("--methods", "JointFeatureMTL,GraphMTL", "--splits", "1", "--budget", "0.25", "-q")
     result = mtlrun("compare", "grades.csv", *RAGGED, *options)
     assert result.exit_code == 0, result.output

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.experiments.compare import compare
-from mtlrun.experiments.compare_result import Comparison
-from mtlrun.experiments.training import train
+from mtlrun.runs.compare import compare
+from mtlrun.runs.comparison import Comparison
+from mtlrun.runs.train import train
 from mtlrun.runs.trainspec import load_training
 
 TRAINING = """\
@@ -79,7 +79,7 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, t
         assert chosen == result.config["method"]["estimator"]
         assert (folder / "coefficients.csv").exists() == (result.coefficients is not None), n
         rows = pd.read_csv(next((folder / "data").glob("own-*/rows.csv")))
-        np.testing.assert_allclose(rows["grade"], result.table.frame["grade"])
+        np.testing.assert_allclose(rows["grade"], result.source.table.frame["grade"])
         assert (folder / "notes.txt").read_text() == "mine"
         if not dead:
             break
@@ -171,7 +171,7 @@ def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(mtlrun,
     assert "cannot be saved without pickle" in done.stderr
     assert "Unsaved" in done.stdout.splitlines()[1]
     folder = tmp_path / "results/runs/compare/grades"
-    assert sorted(path.name for path in folder.iterdir()) == ["unfinished.json", "unfinished.md"]
+    assert sorted(path.name for path in folder.iterdir()) == ["cells", "unfinished.json", "unfinished.md"]
     assert "Unsaved" in (folder / "unfinished.md").read_text()
 
 

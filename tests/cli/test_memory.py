@@ -4,6 +4,10 @@ import json
 
 import numpy as np
 import pandas as pd
+from mtlrun.experiments.pool import Pool
+
+from mtlrun.core.errors import MemoryLimitError
+from mtlrun.core.memory import free_bytes, require
 
 
 def table(folder):
@@ -22,7 +26,40 @@ def test_a_method_that_does_not_fit_is_a_row_with_the_reason(mtlrun, tmp_path, m
     rows = {row["method"]: row for row in board["methods"]}
     assert rows["JointFeatureMTL"]["score"] is None
     assert "3 features and 3 tasks needs 1e+06 GB" in rows["JointFeatureMTL"]["errors"][0]
+    assert "Use fewer features" in rows["JointFeatureMTL"]["errors"][0]
     assert rows["IndependentRidge"]["score"] is not None
+
+
+def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(mtlrun, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "mtlrun.estimators.base.BaseMTL._require_memory",
+        lambda self, data: require(1e15 if data.n_rows > 50 else 0, type(self).__name__, "Use fewer rows."),
+    )
+    result = mtlrun(*table(tmp_path), "--methods", "JointFeatureMTL", "-o", "out")
+    assert result.exit_code == 2
+    assert "needs 1e+06 GB" in result.output
+    assert "Use fewer rows." in result.output
+    assert "Traceback" not in result.output
+    board = json.loads((tmp_path / "out" / "compare" / "grades" / "unfinished.json").read_text())
+    assert all(row["score"] is not None for row in board["methods"])
+
+
+def test_processes_share_the_memory():
+    pool = Pool(jobs=2)
+    shares = [outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])]
+    limited = Pool(jobs=2, seconds=60)
+    shares += [outcome.value for _, outcome in limited.run(granted, [(k, ()) for k in range(2)])]
+    assert shares == [False] * 4
+    assert granted()
+
+
+def granted():
+    """Whether 3/4 of the free memory are allowed."""
+    try:
+        require(0.75 * free_bytes(), "a matrix", "")
+    except MemoryLimitError:
+        return False
+    return True
 
 
 def test_where_nothing_fits_the_message_has_sizes_and_remedy(mtlrun, tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> Non
     ],
 )
 def test_pinned_numbers(generate: Any, options: dict[str, Any], x: float, y: float, w: float) -> None:
-    """A change here changes everybody's simulated results: raise the generator's number in VERSIONS."""
+    """A change here changes everybody's simulated results."""
     data = generate(**options)
     X = values(data).ravel()
     found = [X[np.flatnonzero(X)[0]], data.y.ravel() @ np.sin(np.arange(data.y.size)), data.truth["W"].sum()]

@@ -101,7 +101,7 @@ import time
 
 import numpy as np
 
-from mtlrun.experiments.measures.measurement import Curve, Matrix, Measurement
+from mtlrun.papers.measure import Curve, Matrix, Measurement
 
 
 def walk(dataset, *, seed, steps=3, slow=0.0, converged=True):

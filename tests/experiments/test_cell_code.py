@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from mtlrun.experiments.evaluate import evaluate
 from mtlrun.experiments.measuring import take
+from mtlrun.experiments.selection import fit_fold
 
 import mtlrun
 from mtlrun.estimators.registry import METHODS
-from mtlrun.experiments.evaluate import evaluate
-from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.selection import fit_fold
+from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.code import EXEMPT
 
 PACKAGE = Path(mtlrun.__file__).parent
@@ -88,7 +88,7 @@ def test_all_code_that_searches_and_measures_is_in_their_keys(lab):
     assert files_run(lambda: evaluate(evaluation.inputs, None, {"alpha": 1}, True)) <= set(evaluation.inputs["code"])
     (measurement,) = lab.plan(MEASURE).cells
     run = files_run(lambda: take(measurement.inputs, None, True))
-    assert MEASURES["data-set-statistics"].path.partition(":")[0].replace(".", "/") + ".py" in run
+    assert MEASURES["data-set-statistics"].partition(":")[0].replace(".", "/") + ".py" in run
     assert run <= set(measurement.inputs["code"])
 
 

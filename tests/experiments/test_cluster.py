@@ -131,7 +131,7 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
     run(plans["serial"])
     stores = {name: made.store() for name, made in plans.items()}
     cells = [row.cell for row in plans["serial"].rows]
-    for cell in [*cells, *(fold for cell in cells for fold in cell.folds)]:
+    for cell in [*cells, *(fold for fitted in cells for fold in fitted.folds)]:
         serial, dask = (stores[name].load(cell.key) for name in ("serial", "dask"))
         assert dask.status == OK
         assert (dask.metrics, dask.per_task, dask.params) == (serial.metrics, serial.per_task, serial.params)

@@ -2,19 +2,14 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.core.records import TIMEOUT
-from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
-from mtlrun.experiments.measures.lookup import measure_parameters, measure_path
-from mtlrun.experiments.measures.registry import MEASURES
-from mtlrun.experiments.measures.statistics import data_set_statistics
+from mtlrun.record import TIMEOUT
 from mtlrun.report.build import build_report
 from mtlrun.runs.plan import plan
-from mtlrun.runs.store import Store
+from mtlrun.runs.run import todo
+from mtlrun.runs.survey import survey
 
 TRACE = """\
 schema: 1
@@ -44,18 +39,25 @@ def trace(lab):
     return TRACE.replace("DATA", lab.data)
 
 
+def cells(made):
+    return [row.cell for row in made.rows]
+
+
+def states(made):
+    return [state.name for state in survey(made)]
+
+
 def records(made):
-    store = Store(made.folder)
-    return [store.load(cell.key) for cell in made.evaluations]
+    return [made.store().read(cell.key) for cell in cells(made)]
 
 
 def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
     summary = lab.run(trace)
     assert (summary.n_ok, summary.exit_code) == (4, 0)
     made = lab.plan(trace)
-    assert {cell.state for cell in made.evaluations} == {"done"}
+    assert set(states(made)) == {"done"}
     short = records(made)[0]
-    assert short.kind == "measurement"
+    assert short.family == "measure"
     assert short.metrics == {"end": pytest.approx(short.result["curves"]["walk"]["y"][-1]), "rows": 60}
     assert short.result["curves"]["walk"]["marks"] == {"half": 1.5}
     assert short.result["matrices"]["outer"]["centre"] == 0
@@ -67,9 +69,9 @@ def test_a_measurement_is_computed_recorded_and_then_up_to_date(lab, trace):
 
 
 def test_repeats_have_seeds_of_their_own_that_methods_share(lab, trace):
-    cells = lab.plan(trace).evaluations
-    seeds = {(cell.method, cell.trial): cell.inputs["split"]["seed"] for cell in cells}
-    assert cells[0].inputs["split"]["kind"] == "repeat"
+    splits = {(row.method, row.trial): row.cell.split for row in lab.plan(trace).rows}
+    seeds = {place: split.seed for place, split in splits.items()}
+    assert splits["short", 0].kind == "repeat"
     assert seeds["short", 0] == seeds["long", 0] != seeds["short", 1]
 
 
@@ -77,24 +79,24 @@ def test_editing_the_measure_runs_it_again(lab, trace):
     lab.run(trace)
     path = lab.root / "lab" / "measures.py"
     path.write_text(path.read_text() + "# a comment\n")
-    assert {cell.state for cell in lab.plan(trace).evaluations} == {"done"}
+    assert set(states(lab.plan(trace))) == {"done"}
     path.write_text(path.read_text().replace("rng.normal", "3 * rng.normal"))
-    cells = lab.plan(trace).evaluations
-    assert {cell.state for cell in cells} == {"stale"}
-    assert "code changed" in cells[0].reason
+    (changed,) = {(state.name, state.reason) for state in survey(lab.plan(trace))}
+    assert changed[0] == "stale"
+    assert "code changed" in changed[1]
 
 
 def test_only_the_wanted_cells_are_computed(lab, trace):
     assert lab.run(trace, only=["method=long,trial=1"]).n_ok == 1
-    assert [cell.state for cell in lab.plan(trace).evaluations] == ["missing", "missing", "missing", "done"]
+    assert states(lab.plan(trace)) == ["missing", "missing", "missing", "done"]
 
 
 def test_timed_kinds_are_serial_and_have_threads_in_their_keys(lab, trace):
     assert lab.plan(trace).timed
     untimed = lab.plan(trace.replace("kind: trace", "kind: inspect"))
     assert not untimed.timed
-    assert untimed.evaluations[0].inputs["timing"] is None
-    assert lab.plan(trace + "timing: {threads: 2}\n").evaluations[0].inputs["timing"] == {"threads": 2}
+    assert cells(untimed)[0].scoring.timing is None
+    assert cells(lab.plan(trace + "timing: {threads: 2}\n"))[0].scoring.timing.threads == 2
 
 
 def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
@@ -104,10 +106,10 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     made = lab.plan(slow)
     short, long = records(made)
     assert (short.status, long.status, long.seconds) == ("ok", TIMEOUT, {"limit": 2})
-    assert made.todo() == ([], [])
+    assert todo(made, made.store()) == ([], [])
     build_report(made.folder)
     raised = lab.plan(slow.replace("seconds: 2", "seconds: 4"))
-    assert [cell.state for cell in raised.evaluations] == ["done", "failed"]
+    assert states(raised) == ["done", "failed"]
 
 
 def test_what_is_no_measurement_is_a_failed_row(lab, trace):
@@ -126,10 +128,10 @@ def test_not_converged_is_a_status(lab, trace):
 
 def test_an_axis_over_parameters_and_options(lab, trace):
     text = trace.replace("kind: trace", "kind: scaling")
-    cells = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n").evaluations
-    assert [cell.inputs["measure"]["params"]["steps"] for cell in cells] == [2, 2, 2, 2, 4, 4, 4, 4]
+    made = lab.plan(text + "sweep: {name: steps, params: steps, values: [2, 4]}\n")
+    assert [cell.method.params["steps"] for cell in cells(made)] == [2, 2, 2, 2, 4, 4, 4, 4]
     made = lab.plan(text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n")
-    assert [cell.inputs["dataset"]["options"]["n"] for cell in made.evaluations[::4]] == [20, 40]
+    assert [cell.dataset.options["n"] for cell in cells(made)[::4]] == [20, 40]
     summary = lab.run(text + "sweep: {name: rows, option: n, values: [20, 40], scale: log}\n")
     assert summary.n_ok == 8
     build_report(made.folder)
@@ -137,10 +139,10 @@ def test_an_axis_over_parameters_and_options(lab, trace):
 
 def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
     made = lab.plan(AUDIT)
-    (cell,) = made.evaluations
-    assert cell.dataset == "published"
-    assert list(cell.inputs["published"]) == ["mtmkl/published/tables.yaml"]
-    assert made.datasets["published"]["files"] == cell.inputs["published"]
+    (row,) = made.rows
+    assert (row.dataset, row.cell.dataset) == ("published", None)
+    assert list(row.cell.method.published) == ["mtmkl/published/tables.yaml"]
+    assert made.datasets["published"]["files"] == row.cell.method.published
     assert lab.run(AUDIT).n_ok == 1
     run = json.loads((made.folder / "run.json").read_text())
     assert (run["config"]["repeats"], run["quantities"]) == (1, {})
@@ -148,7 +150,7 @@ def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
 
 
 def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.experiments.measures.published.configs_dir", lambda: tmp_path)
+    monkeypatch.setattr("mtlrun.papers.measure.configs_dir", lambda: tmp_path)
     curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
     (tmp_path / "curves.yaml").write_text(curves)
     made = lab.plan(trace + "published: curves.yaml\n").run_json()
@@ -202,6 +204,43 @@ def test_quantities_are_those_of_the_measures(lab):
     assert "needs a data set" in str(caught.value)
 
 
+DECLARED = """
+from mtlrun.papers.measure import Measurement, measure
+
+@measure({"end": "where the walk ends", "steps": "steps"}, lower=("end",))
+def walk(dataset, *, seed, more=0):
+    return Measurement({"end": 1.0, "steps": 2.0} | ({"more": 3.0} if more else {}))
+"""
+
+
+def test_quantities_that_a_function_of_the_user_declares_are_checked(lab, trace):
+    (lab.root / "lab" / "measures.py").write_text(DECLARED)
+    text = trace.replace("steps: 5", "more: 1").replace("rows]", "steps]")
+    with pytest.raises(ConfigError, match="unknown quantity 'stps'") as caught:
+        lab.plan(text.replace("steps]", "stps]"))
+    assert "'steps'" in str(caught.value)
+    with pytest.raises(ConfigError, match="needs a data set"):
+        lab.plan(text.replace(f"datasets: [{lab.data}]\n", ""))
+    about = {"end": {"text": "where the walk ends", "greater_is_better": False}}
+    assert lab.plan(text.replace("end, steps", "end")).run_json()["quantities"] == about
+    summary = lab.run(text)
+    assert (summary.n_ok, summary.n_failed) == (2, 2)
+    assert "does not declare: more" in summary.failures[0].error
+
+
+def test_the_words_of_a_declaration_make_nothing_stale(lab, trace):
+    path = lab.root / "lab" / "measures.py"
+    path.write_text(DECLARED)
+    text = trace.replace("steps: 5", "more: 0").replace("rows]", "steps]")
+    lab.run(text)
+    path.write_text(DECLARED.replace("where the walk ends", "height at the end").replace('("end",)', '("steps",)'))
+    made = lab.plan(text)
+    assert set(states(made)) == {"done"}
+    assert made.run_json()["quantities"]["end"] == {"text": "height at the end", "greater_is_better": None}
+    path.write_text(DECLARED.replace("2.0", "4.0"))
+    assert set(states(lab.plan(text))) == {"stale"}
+
+
 def test_an_axis_over_options_needs_data_sets(lab):
     text = AUDIT.replace("kind: audit", "kind: scaling") + "sweep: {name: rows, option: n, values: [20, 40]}\n"
     with pytest.raises(ConfigError, match="there is no data set whose option could change"):
@@ -211,43 +250,6 @@ def test_an_axis_over_options_needs_data_sets(lab):
 def test_a_file_of_published_numbers_must_exist(lab):
     with pytest.raises(ConfigError, match="no file of published numbers"):
         lab.plan(AUDIT.replace("tables.yaml", "tabels.yaml"))
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_the_registry_is_right(name):
-    info = MEASURES[name]
-    assert name == info.name
-    assert measure_path(name) == info.path
-    assert measure_parameters(name) is not None
-    assert info.quantities
-    assert list(MEASURES) == sorted(MEASURES)
-
-
-def test_statistics_of_a_shared_set_with_gaps():
-    dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
-    dataset.y[:15, 0] = np.nan
-    found = data_set_statistics(dataset, seed=0)
-    assert set(found.values) <= set(MEASURES["data-set-statistics"].quantities)
-    assert found.values["missing_share"] == pytest.approx(15 / 360)
-    assert found.per_task["rows"] == [45, 60, 60, 60, 60, 60]
-    share = np.average(found.per_task["positive_share"], weights=found.per_task["rows"])
-    assert found.values["positive_share"] == pytest.approx(share)
-
-
-def test_statistics_of_labels_numbers_and_classes():
-    rows, ids = np.zeros((5, 2)), np.array([0, 0, 0, 1, 1])
-    labels = Dataset(rows, np.array([1.0, -1, np.nan, 1, 1]), "binary", task_id=ids, tasks=["a", "b"])
-    found = data_set_statistics(labels, seed=0)
-    assert found.per_task == {"rows": [2, 2], "positive_share": [0.5, 1]}
-    assert found.values["positive_share"] == 3 / 4
-    numbers = Dataset(rows, np.arange(5.0), "regression", task_id=ids, tasks=["a", "b"])
-    assert data_set_statistics(numbers, seed=0).per_task == {"rows": [3, 2]}
-    classes = Dataset(rows, np.array([0, 2, 2, 0, 2]), "multiclass", tasks=["red", "green", "blue"])
-    found = data_set_statistics(classes, seed=0)
-    assert found.per_task == {"rows": [2, 0, 3]}
-    assert "positive_share" not in found.values
-    with pytest.raises(ValueError, match="data-set-statistics needs a data set"):
-        data_set_statistics(None, seed=0)
 
 
 def test_the_registered_measure_runs(lab, tmp_path):

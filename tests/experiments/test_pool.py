@@ -8,7 +8,7 @@ import pytest
 
 from mtlrun.core.errors import ConfigError, DataError
 from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.experiments.trial import Diverged
+from mtlrun.evaluation import Diverged
 from mtlrun.runs.pool import Pool, attempt
 
 
@@ -37,7 +37,7 @@ EXPECTED = {
     "a": (OK, 1, None),
     "b": (FAILED, None, "ValueError: no 2 second line"),
     "c": (OK, 3, None),
-    "d": (FAILED, None, "DataError: file wrong mend it"),
+    "d": (FAILED, None, "DataError: file wrong. mend it"),
     "e": (DIVERGED, None, "Diverged: all infinite"),
 }
 
@@ -85,11 +85,11 @@ def test_the_log_has_the_traceback_without_folders_of_this_machine():
     assert attempt(work, "return", 1).log is None
 
 
-def test_an_error_is_one_line_of_at_most_200_characters():
+def test_an_error_is_one_line_of_at_most_500_characters():
     def long():
         raise ValueError("x\n" * 500)
 
-    assert len(attempt(long).error) == 200
+    assert len(attempt(long).error) == 500
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from mtlrun.core.losses import SquaredLoss
 from mtlrun.core.penalties import SquaredTraceNorm
 from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.ridge import solve_ridge
+from mtlrun.papers.fetr_convergence import solve_projected_gradient
 from mtlrun.solvers.admm import solve_admm
 from mtlrun.solvers.covariance import (
     Precision,
@@ -26,7 +27,6 @@ from mtlrun.solvers.covariance import (
     task_moment,
 )
 from mtlrun.solvers.fetr import FetrProblem, FetrState, gram_form, solve_fetr
-from mtlrun.solvers.projected_gradient import solve_projected_gradient
 from mtlrun.solvers.relationship import root_covariance, solve_alternating
 from mtlrun.solvers.sylvester import (
     CoupledSystem,

@@ -21,8 +21,6 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import is_number, number_name, whole
 
-VERSION = 1
-
 _BLOCK = 1 << 20  # characters
 _SHOWN = 40  # characters of a wrong value
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""

@@ -17,8 +17,6 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import is_number
 
-VERSION = 1
-
 #: pandas reads numbers exactly by itself since 3.1 and then deprecates being asked to.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}

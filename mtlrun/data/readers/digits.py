@@ -12,8 +12,6 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
 
-VERSION = 1
-
 
 def read(
     files: dict[str, DataFile],

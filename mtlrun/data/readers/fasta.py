@@ -19,8 +19,6 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called
 
-VERSION = 1
-
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"
 _CAPITALS = bytes.maketrans(b"acgturyswkmbdhvnU", b"ACGTTRYSWKMBDHVNT")

@@ -16,8 +16,6 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
 from mtlrun.data.readers import file_called
 
-VERSION = 1
-
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 

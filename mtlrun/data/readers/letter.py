@@ -15,8 +15,6 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
 from mtlrun.data.readers.mat import read_mat
 
-VERSION = 1
-
 HEIGHT, WIDTH = 16, 8
 PIXELS = HEIGHT * WIDTH
 

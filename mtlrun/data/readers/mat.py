@@ -19,8 +19,6 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.readers.csv import signs
 from mtlrun.data.readers.mattags import list_variables
 
-VERSION = 1
-
 #: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
 _DAMAGE = (
     MatReadError,

@@ -14,8 +14,6 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.arff import ArffTable, columns_of, dense_columns, meka_labels, read_arff
 
-VERSION = 1
-
 
 def read(
     files: dict[str, DataFile],

@@ -19,8 +19,6 @@ from mtlrun.data.readers import file_called
 from mtlrun.data.readers.csv import read_table
 from mtlrun.data.readers.mat import expect_shape, finite, read_mat
 
-VERSION = 1
-
 N_INPUTS, N_TORQUES = 21, 7
 FEATURES = [f"{kind}{j}" for kind in ("position", "velocity", "acceleration") for j in range(1, 8)]
 TASKS = [f"torque{j}" for j in range(1, 8)]

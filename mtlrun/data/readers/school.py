@@ -13,8 +13,6 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called, mat
 from mtlrun.data.splitters import TaskStratifiedKFold
 
-VERSION = 1
-
 
 def read(
     files: Mapping[str, DataFile],

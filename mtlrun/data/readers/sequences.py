@@ -14,8 +14,6 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.fasta import clean_sequence
 
-VERSION = 1
-
 _SIGNS = {"1": 1.0, "+1": 1.0, "-1": -1.0, "0": -1.0}
 
 

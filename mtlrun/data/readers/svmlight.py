@@ -17,8 +17,6 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called, is_number, number_name, whole
 from mtlrun.data.readers.csv import signs
 
-VERSION = 1
-
 _DIGITS = re.compile("[0-9]+")
 
 

@@ -13,8 +13,6 @@ from mtlrun.data.readers import file_called
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.tables import read_table_file
 
-VERSION = 1
-
 
 def read(
     files: Mapping[str, DataFile],

@@ -16,8 +16,6 @@ from mtlrun.data.makers import make_tasks
 from mtlrun.data.readers.csv import read_table
 from mtlrun.data.readers.fasta import clean_sequence, drop_repeats
 
-VERSION = 1
-
 
 def read(
     files: Mapping[str, DataFile],

@@ -1,1 +1,0 @@
-"""From a YAML to cells, their execution, storage and resumption."""

@@ -1,0 +1,340 @@
+"""Fitted models on disk: a skops archive (no pickle), and the same facts readable without mtlrun.
+
+A model folder holds ``model.skops`` (the fitted estimator and its feature step), ``model.json`` (what it is, on what it
+was fitted, how its data must look) and, for linear models, ``coefficients.npz`` with `coef` (n_tasks, n_features),
+`intercept` (n_tasks,), `tasks` and `features`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import skops.io
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from mtlrun import __version__
+from mtlrun.core.errors import DataError, UnknownNameError, UserError
+from mtlrun.core.metrics import labels_from_scores
+from mtlrun.core.ownmodules import import_named
+from mtlrun.core.publish import finish
+from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
+from mtlrun.core.visible import cleaned
+from mtlrun.estimators.registry import METHODS
+from mtlrun.modelsize import refuse_large
+
+SCHEMA = 1
+ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
+
+#: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
+TRUSTED = frozenset(
+    {info.class_path.replace(":", ".") for info in METHODS.values()}
+    | {"mtlrun.estimators.pertask.PerTask", "mtlrun.features.weighted_degree.WeightedDegree"}
+    | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
+    | {f"mtlrun.estimators.tabular.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
+    | {"mtlrun.estimators.calibrated.CalibratedTasks"}
+)
+
+#: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.
+CONTAINERS = frozenset({"numpy.dtype", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"})
+
+
+@dataclass
+class Model:
+    """A fitted model with what is needed to feed it.
+
+    Attributes
+    ----------
+    estimator : fitted estimator
+        Tasks are the numbers 0..T-1 of `facts["tasks"]`.
+    step : fitted transformer or None
+        Applied to X first.
+    facts : dict
+        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator {name, class, params},
+        dataset {id, options, fingerprint}`` and what the caller adds; `save_model` adds versions and hashes.
+    """
+
+    estimator: Any
+    step: Any
+    facts: dict[str, Any]
+
+    @property
+    def ragged(self) -> bool:
+        """Whether every row belongs to one task."""
+        return self.facts["design"] == "ragged"
+
+    @property
+    def unseen(self) -> str:
+        """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
+        params = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        found = [value for name, value in params.items() if name.rpartition("__")[2] == "unseen"]
+        return "mean" if "mean" in found else "error"
+
+    def task_codes(self, names: Sequence[str] | np.ndarray) -> np.ndarray:
+        """Return the position of every task, given by name or, as integers, by position.
+
+        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
+        model fitted with ``unseen="mean"``.
+
+        Raises
+        ------
+        UnknownNameError
+            For a task that the model was not fitted on.
+        """
+        tasks = self.facts["tasks"]
+        if isinstance(names, np.ndarray):
+            if names.size and names.max() >= len(tasks):
+                raise UserError(
+                    f"the data have {names.max() + 1} tasks, the model has {len(tasks)}",
+                    "Train a model on these data, or name the tasks as in its training.",
+                )
+            return names
+        numbers = {name: t for t, name in enumerate(tasks)}
+        if not any(name.isdecimal() for name in tasks):
+            numbers |= {str(t): t for t in range(len(tasks))}
+        for row, name in enumerate(names):
+            if name not in numbers:
+                if self.unseen == "mean":
+                    numbers[name] = -1
+                    continue
+                raise UnknownNameError(f"task of the model in row {row + 1}:", name, tasks)
+        return np.array([numbers[name] for name in names], dtype=int)
+
+    def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return decision values (predictions of a regressor): (n, T) for a shared design, else (n,)."""
+        return predict_scores(self.estimator, self._features(X), task_id)
+
+    def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
+        return predict_labels(self.estimator, self._features(X), task_id)
+
+    def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return the probability of +1, in the shape of `scores`.
+
+        Raises
+        ------
+        UserError
+            If the model has none.
+        """
+        if self.facts["task_type"] == "regression":
+            raise UserError("the model predicts numbers: it has no probabilities", "Leave out --proba.")
+        if not hasattr(self.estimator, "predict_proba"):
+            raise UserError(
+                f"{self.facts['estimator']['name']} gives no probabilities",
+                "Compare with --calibrate, or train a model with the logistic loss.",
+            )
+        X = self._features(X)
+        found = self.estimator.predict_proba(X) if task_id is None else self.estimator.predict_proba(X, task_id=task_id)
+        return np.asarray(found if task_id is None and self.facts["design"] == "shared" else found[:, 1])
+
+    def _features(self, X: Any) -> Any:
+        return X if self.step is None else self.step.transform(X)
+
+
+def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return the decision function where there is one, else the predictions."""
+    call = getattr(estimator, "decision_function", None) or estimator.predict
+    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
+
+
+def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
+    if hasattr(estimator, "classes_"):
+        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
+    return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
+
+
+def save_model(folder: Path, model: Model) -> dict[str, Any]:
+    """Write a model into a folder, every file whole or not at all; returns the facts as written.
+
+    Raises
+    ------
+    UserError
+        If a part of the model cannot be stored without pickle.
+    """
+    try:
+        archive = skops.io.dumps({"estimator": model.estimator, "step": model.step})
+        # Some objects are written and cannot be read again: find out while the model is still there.
+        skops.io.loads(archive, trusted=skops.io.get_untrusted_types(data=archive))
+    except Exception as error:  # skops raises what the object's own state raises
+        name = type(model.estimator).__name__
+        raise UserError(f"the fitted {name} cannot be saved without pickle: {error}") from error
+    content = {ARCHIVE: archive}
+    table = _coefficients(model)
+    if table is not None:
+        content[COEFFICIENTS] = table
+    packages = ("numpy", "scipy", "scikit-learn", "skops")
+    facts = {
+        "schema": SCHEMA,
+        "mtlrun": __version__,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        **model.facts,
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+    }
+    for name, data in content.items():
+        write_atomic(folder / name, data)
+    if table is None:
+        (folder / COEFFICIENTS).unlink(missing_ok=True)  # of an earlier model in this folder
+    write_atomic(folder / FACTS, json.dumps(sealed(jsonable(facts)), indent=1, ensure_ascii=False) + "\n")
+    return facts
+
+
+def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
+    """Read a model folder, or the ``model.skops`` or ``model.json`` in it.
+
+    Parameters
+    ----------
+    path : Path
+    trust : iterable of str
+        Types, ``package.module.Class`` or ``package.module:Class``, that the archive may hold beside those of mtlrun,
+        scikit-learn, numpy and scipy. Loading a type imports its module.
+
+    Raises
+    ------
+    DataError
+        If there is no model, a file is damaged, or does not belong to the others.
+    UserError
+        If the archive holds a type that is not trusted.
+    """
+    folder = finished(path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path)
+    facts = read_facts(folder)
+    file = folder / ARCHIVE
+    try:
+        archive = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
+    _check_files(folder, facts["files"])
+    known = {name.replace(":", ".") for name in trust}
+    try:
+        refuse_large(archive, str(file))
+        for type_name in known.intersection(_unknown_types(archive)):  # it may be of a module in the current folder
+            with contextlib.suppress(ImportError):  # told below
+                import_named(type_name.rpartition(".")[0])
+        content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
+    except DataError:
+        raise
+    except UntrustedTypesFoundException:
+        unknown = _unknown_types(archive, known)
+        raise UserError(
+            f"{file}: holds types that mtlrun does not know: {', '.join(unknown)}",
+            f"Loading them runs their code. If you trust where the file comes from: {_options(unknown)}",
+        ) from None
+    except (ImportError, AttributeError) as error:
+        raise DataError(
+            f"{file}: {error}", "Install the package of this estimator, in the version named there."
+        ) from None
+    except Exception as error:  # an archive of other hands: skops raises whatever its content leads to
+        raise DataError(
+            f"{file}: cannot be read ({str(error).strip() or type(error).__name__})",
+            f"Train the model again, or install the packages named in {FACTS}.",
+        ) from error
+    return Model(content["estimator"], content["step"], facts)
+
+
+def trust_options(folder: Path) -> str:
+    """Return the options, ``--trust TYPE``, that `mtlrun predict` needs for a model that was just saved."""
+    return _options(_unknown_types((folder / ARCHIVE).read_bytes()))
+
+
+def _options(types: Iterable[str]) -> str:
+    return " ".join(f"--trust {name}" for name in types)
+
+
+def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
+    """Return the types in an archive that are only loaded when they are trusted by name."""
+    return sorted(set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known)
+
+
+def finished(folder: Path) -> Path:
+    """Return the folder of a model, after what was decided to be written there or into the comparison around it.
+
+    Raises
+    ------
+    DataError
+        If that is not complete and cannot be completed.
+    """
+    for place in (Path(os.path.abspath(folder)).parent, folder):
+        try:
+            finish(place)
+        except OSError as error:
+            text = f"{place}: the last results here are not complete, as a process was killed ({error.strerror})"
+            raise DataError(text, "Make the folder writable for a moment: the next command completes them.") from None
+    return folder
+
+
+def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
+    """Refuse a folder in which a file is not the one that ``model.json`` describes; coefficients may be taken away."""
+    for name in (ARCHIVE, COEFFICIENTS):
+        file = folder / name
+        found = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+        if found not in (None, hashes.get(name)):
+            text = f"{file}: not the file that {FACTS} describes"
+            hashes_of = f"expected sha256 {hashes.get(name)}\n  found    sha256 {found}"
+            raise DataError(f"{text}\n  {hashes_of}", "Train the model again.")
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Return ``model.json`` of a model folder.
+
+    Raises
+    ------
+    DataError
+        If it is absent, no description of a model, or not what was written.
+    """
+    file = folder / FACTS
+    if folder.is_file():
+        raise DataError(
+            f"{folder}: not the folder of a model",
+            "Models are folders that `mtlrun train` makes. Files of pickle or joblib run code when they are read: they "
+            "are never loaded.",
+        )
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{folder}: no model here (no {FACTS})", "`mtlrun train CONFIG` makes one.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file}: cannot be read ({error})", "Train the model again.") from None
+    needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
+    if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts) or not _holds(facts):
+        raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
+    try:
+        return dict(cleaned(unsealed(dict(facts))))
+    except ValueError as error:
+        raise DataError(f"{file}: {error}: it was changed after it was written", "Train the model again.") from None
+
+
+def _holds(facts: Mapping[str, Any]) -> bool:
+    """Whether the parts of a description are of the kinds that they are used as."""
+    mappings = all(isinstance(facts[name], Mapping) for name in ("files", "input", "estimator", "dataset"))
+    tasks = isinstance(facts["tasks"], list) and all(isinstance(task, str) for task in facts["tasks"])
+    return mappings and tasks and type(facts["input"].get("n_features")) is int
+
+
+def _coefficients(model: Model) -> bytes | None:
+    """Return coefficients.npz, None for a model that is not linear."""
+    coef = getattr(model.estimator, "coef_", None)
+    if coef is None:
+        return None
+    names: Sequence[str] = model.facts["input"]["names"]
+    if hasattr(model.step, "get_feature_names_out"):
+        names = model.step.get_feature_names_out(np.asarray(names, dtype=object) if names else None).tolist()
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        coef=coef,
+        intercept=getattr(model.estimator, "intercept_", np.zeros(len(coef))),
+        tasks=np.asarray(model.facts["tasks"], dtype=str),
+        features=np.asarray(names, dtype=str),
+    )
+    return buffer.getvalue()

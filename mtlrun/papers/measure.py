@@ -1,0 +1,175 @@
+"""What a measure declares and returns. Imports no third-party package.
+
+A measure is a function ``f(dataset, *, seed, **params) -> Measurement`` of this package or of the user's, which a cell
+calls instead of fitting and scoring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from mtlrun.core.errors import ConfigError
+from mtlrun.core.resources import configs_dir
+
+Function = TypeVar("Function", bound=Callable[..., "Measurement"])
+
+#: Short names of measures in experiment files, in alphabetical order.
+MEASURES = {
+    "data-set-statistics": "mtlrun.papers.dcrmtl:data_set_statistics",
+    "fetr-audit": "mtlrun.papers.fetr:audit_table",
+    "fetr-convergence": "mtlrun.papers.fetr_convergence:fetr_convergence",
+    "fetr-covariances": "mtlrun.papers.fetr:fetr_covariances",
+    "fetr-w-step": "mtlrun.papers.fetr:w_step_seconds",
+    "mtmkl-algorithm": "mtlrun.papers.mtmkl:algorithm",
+    "mtmkl-audit": "mtlrun.papers.mtmkl_audit:table_audit",
+    "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",
+    "mtmkl-weights": "mtlrun.papers.mtmkl:kernel_weights",
+    "svm-convergence": "mtlrun.papers.mtsvm:svm_convergence",
+    "svm-scaling": "mtlrun.papers.mtsvm:svm_scaling",
+    "svm-seconds": "mtlrun.papers.mtsvm:svm_seconds",
+    "svm-statistics": "mtlrun.papers.mtsvm:svm_statistics",
+    "svm-transfer": "mtlrun.papers.mtsvm_transfer:svm_transfer",
+}
+
+
+@dataclass
+class Curve:
+    """One curve of a figure.
+
+    Attributes
+    ----------
+    x, y : list of float
+        Of one length.
+    x_label, y_label : str
+        Of the axes, with units.
+    log : {"", "x", "y", "xy"}
+        Logarithmic axes.
+    marks : dict of str to float
+        Vertical lines with their text, at these x.
+    """
+
+    x: list[float]
+    y: list[float]
+    x_label: str
+    y_label: str
+    log: Literal["", "x", "y", "xy"] = ""
+    marks: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Matrix:
+    """A heat map.
+
+    Attributes
+    ----------
+    values : list of list of float
+        Row by row.
+    rows, columns : list of str
+        Names.
+    centre : float or None
+        Value at the middle of a diverging colour map; None: a sequential one.
+    """
+
+    values: list[list[float]]
+    rows: list[str]
+    columns: list[str]
+    centre: float | None = None
+
+
+@dataclass
+class Measurement:
+    """What a measure returns.
+
+    Attributes
+    ----------
+    values : dict of str to float
+        Quantity -> number, NaN where undefined; none that the measure does not declare, if it declares any.
+    curves : dict of str to Curve
+    matrices : dict of str to Matrix
+    lines : list of str
+        Sentences for the report.
+    tables : dict of str to dict
+        Title -> ``{"columns": [...], "rows": [[...], ...]}``.
+    solver : dict
+        ``n_iter, converged, gap, objective``, as far as known.
+    per_task : dict of str to list of float or None
+    """
+
+    values: dict[str, float]
+    curves: dict[str, Curve] = field(default_factory=dict)
+    matrices: dict[str, Matrix] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    solver: dict[str, Any] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a measure says of itself.
+
+    Attributes
+    ----------
+    quantities : dict of str to str
+        Name of everything that it can return -> what that is, with its unit.
+    lower, higher : sequence of str
+        Quantities of which lower or higher values are better; of the others neither are.
+    needs_data : bool, default True
+        False for measures of published numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the quantities are no such dict, or `lower` or `higher` names another.
+    """
+
+    quantities: Mapping[str, str]
+    lower: Sequence[str] = ()
+    higher: Sequence[str] = ()
+    needs_data: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.quantities, dict):
+            raise TypeError("the quantities of a measure must be a dict of names to texts")
+        for name in (*self.lower, *self.higher):
+            if name not in self.quantities:
+                raise ValueError(f"lower or higher names {name!r}, which is not among the quantities of the measure")
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Return ``{"text", "greater_is_better"}`` by quantity, the latter None where neither is better."""
+        better = {**dict.fromkeys(self.lower, False), **dict.fromkeys(self.higher, True)}
+        return {name: {"text": text, "greater_is_better": better.get(name)} for name, text in self.quantities.items()}
+
+
+def measure(
+    quantities: Mapping[str, str], *, lower: Sequence[str] = (), higher: Sequence[str] = (), needs_data: bool = True
+) -> Callable[[Function], Function]:
+    """Declare what the function below returns; parameters as of `Declaration`.
+
+    Written out in literals, it is read without importing the module, and its words are not part of the code that makes
+    stored numbers stale. A function without it may return anything.
+    """
+    declaration = Declaration(quantities, lower, higher, needs_data)
+
+    def declare(function: Function) -> Function:
+        function.declaration = declaration  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def published_path(name: str) -> Path:
+    """Return a file of published numbers, named from the folder of the experiments on.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file.
+    """
+    path = configs_dir() / name
+    if not path.is_file():
+        raise ConfigError(f"no file of published numbers {name!r}", "It is named below configs/, with its ending.")
+    return path

@@ -1,0 +1,361 @@
+"""Which multi-task method helps on data of one's own: leaderboard, verdict, chosen configuration, fitted model."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time as clock
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.core.errors import ConfigError, DataError, counted, suggest
+from mtlrun.core.metrics import get_metric
+from mtlrun.core.records import canonical_json, temporary, writing
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.load import dataset_fingerprint
+from mtlrun.data.readers.mulan import read_labels
+from mtlrun.data.roles import make_dataset
+from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
+from mtlrun.predictions import distinct
+from mtlrun.report.board import MULTITASK, Board, Entry
+from mtlrun.runs.candidates import (
+    Candidate,
+    calibrated,
+    chosen_candidate,
+    default_candidates,
+    named_candidates,
+    with_unseen,
+)
+from mtlrun.runs.comparison import Comparison, Source, store_table
+from mtlrun.runs.compute import loaded
+from mtlrun.runs.plan import Plan, plan
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.progress import Silent
+from mtlrun.runs.run import Runner
+from mtlrun.runs.settings import Settings, metric_of, n_splits_of, read_settings, roles_of, several, split_of
+from mtlrun.runs.spec import Experiment
+from mtlrun.runs.tablefacts import facts_of, sizes_of
+from mtlrun.runs.train import Trained, fit_training
+from mtlrun.runs.trainspec import experiment_of
+from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
+
+
+def compare(
+    data: Any,
+    *,
+    target: str | None = None,
+    task: str | None = None,
+    targets: Sequence[str] = (),
+    labels: str | Path | None = None,
+    test: Any = None,
+    say: Callable[[str], None] = lambda _: None,
+    finished: Callable[[Board], None] = lambda _: None,
+    output: str | Path | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare multi-task methods and baselines on a table.
+
+    Parameters
+    ----------
+    data : DataFrame, or path of a file
+        csv, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.tables.read_user_table`.
+    target, task : str
+        Column to predict, and column that names the task of every row (ragged tasks).
+    targets : sequence of str
+        Columns to predict, each a task, on the same rows (shared tasks).
+    labels : path, optional
+        Mulan's XML list of labels: the targets.
+    test : DataFrame or path, optional
+        Rows to test on; otherwise repeated random splits.
+    say : callable
+        Told what happens, one line at a time.
+    finished : callable
+        Given the leaderboard of all that is finished, after every fit: it can be kept if the rest is interrupted.
+    output : path, optional
+        Folder that keeps finished fits, in ``cells``: a comparison of the same table there computes only what is new.
+    **options
+        Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
+        unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, calibrate``).
+
+    Returns
+    -------
+    Comparison
+        With DataFrames `leaderboard`, `tasks` and `coefficients`, the sentence `verdict`, the fitted `model`,
+        ``save(folder)`` and ``plot()``.
+
+    Raises
+    ------
+    DataError, ConfigError, UnknownNameError
+        For data, columns, methods or a budget with which nothing can be compared; names the remedy.
+
+    Examples
+    --------
+    >>> import mtlrun
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.normal(size=(90, 5)), columns=list("abcde"))
+    >>> table["school"] = np.repeat(["north", "south", "west"], 30)
+    >>> table["grade"] = 2 * table.a - table.b + rng.normal(size=90)
+    >>> result = mtlrun.compare(
+    ...     table, target="grade", task="school", methods=["GraphMTL", "PooledRidge"], splits=2, folds=2
+    ... )
+    >>> list(result.leaderboard["method"])
+    ['PooledRidge', 'GraphMTL', 'IndependentRidge', 'TaskMean']
+    """
+    started = clock.monotonic()
+    settings, given = read_settings(options)
+    table, more = _table(data, None), None
+    if test is not None:
+        more = _table(test, table)
+    names = several(targets if target is None else target)
+    if labels is not None:
+        names = tuple(_label_names(Path(labels), table))
+    if sum(bool(x) for x in (target, targets, labels)) > 1:
+        raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
+    source = Source(table, more, roles_of(names, task, settings, given))
+    dataset = replace(
+        make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
+    )
+    metric = metric_of(settings.metric, dataset)
+    if settings.calibrate and dataset.task_type == "regression":
+        raise ConfigError("--calibrate needs targets that are labels", "Leave it out for a regression.")
+    protocol = Protocol(
+        split_of(dataset, settings), n_splits_of(dataset, settings), settings.folds, metric, settings.seed
+    )
+    check_parts(dataset, protocol, source.roles.unseen)
+    candidates = _candidates(settings, dataset, source.roles.unseen)
+    facts = facts_of(dataset, protocol, source.roles, candidates)
+    for line in facts:
+        say(line)
+    with _bench(output, source, dataset, protocol, settings, say) as bench:
+        budget = None if settings.budget is None else settings.budget * 60
+        schedule = make_schedule(
+            candidates,
+            bench.dataset,
+            protocol,
+            budget=budget,
+            started=started,
+            jobs=bench.jobs,
+            done=bench.knows(candidates) if budget else lambda _: False,
+            say=say,
+        )
+        deadline = None if budget is None else started + 0.9 * budget
+        return _compared(bench, schedule, facts, deadline, finished)
+
+
+def _compared(
+    bench: _Bench,
+    schedule: Schedule,
+    facts: list[str],
+    deadline: float | None,
+    finished: Callable[[Board], None],
+) -> Comparison:
+    """Compute all fits, and from the best method the rest of the result."""
+
+    def so_far(entries: list[Entry]) -> None:
+        if any(entry.score is not None for entry in entries):
+            finished(_unfinished(bench.dataset, bench.protocol, entries, facts, schedule))
+
+    made = bench.plan(
+        replace(bench.protocol, n_splits=schedule.n_splits).experiment(schedule.candidates, bench.dataset)
+    )
+    cells = {(row.method, row.trial): row.cell for row in made.rows}
+    waves = Waves(schedule, cells, bench.runner(made), bench.protocol, deadline, bench.say, so_far)
+    entries = waves.run()
+    protocol = replace(bench.protocol, n_splits=max((len(e.scores) for e in entries), default=0))
+    board = _board(bench.dataset, protocol, entries, facts, schedule.left_out)
+    keys = [
+        {"method": label, "trial": trial, "key": cell.key, "searched": schedule.shrunk.get(label, "all")}
+        for (label, trial), cell in cells.items()
+    ]
+    return _Final(bench, {c.label: c for c in schedule.candidates}).comparison(board, keys)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
+
+    source: Source
+    folder: Path
+    data: Path
+    dataset: Dataset
+    protocol: Protocol
+    settings: Settings
+    say: Callable[[str], None]
+
+    @property
+    def jobs(self) -> int:
+        return os.cpu_count() or 1 if self.settings.jobs == -1 else self.settings.jobs
+
+    def plan(self, experiment: Experiment) -> Plan:
+        """Return the cells of an experiment on the table; they have no run folder of their own."""
+        return replace(plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder)
+
+    def runner(self, made: Plan) -> Runner:
+        return Runner(made, made.store(), Pool(self.jobs), _Told(self.say), force=False, fail_fast=False)
+
+    def knows(self, candidates: list[Candidate]) -> Callable[[Candidate], bool]:
+        """Return a function that says whether the first split of a method, with the grid that it has, is computed."""
+        options = [
+            replace(option, label=f"{option.label} ({option.n_candidates}, {len(option.grid)})")
+            for candidate in candidates
+            for option in candidate.options()
+        ]
+        made = self.plan(replace(self.protocol, n_splits=1).experiment(options, self.dataset))
+        store = made.store()
+        keys = [(option, row.cell.key) for option, row in zip(options, made.rows, strict=True)]
+        found = [option for option, key in keys if (record := store.load(key)) is not None and record.done]
+        return lambda wanted: any(wanted.method == option.method for option in found)
+
+
+class _Told(Silent):
+    """Passes on what a runner says; the results of the fits are told by `Waves`."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def message(self, text: str) -> None:
+        """Pass on."""
+        self.say(text)
+
+
+@contextmanager
+def _bench(
+    output: str | Path | None,
+    source: Source,
+    dataset: Dataset,
+    protocol: Protocol,
+    settings: Settings,
+    say: Callable[[str], None],
+) -> Iterator[_Bench]:
+    """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
+    with ExitStack() as stack:
+        folder = Path(output) if output is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(writing(folder, "Make room, or choose another folder."))
+        folder.mkdir(parents=True, exist_ok=True)
+        data = Path(stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder))))
+        source = source.as_stored(dataset)
+        store_table(data, data, source, dataset)
+        stored = loaded(dataset.id, canonical_json({}), dataset_fingerprint(dataset.id, data_dir=data), str(data))
+        source.check(dataset, stored)
+        yield _Bench(source, folder, data, stored, protocol, settings, say)
+
+
+def _table(data: Any, like: Table | None) -> Table:
+    if isinstance(data, str | Path):
+        return read_user_table(Path(data), like=like)
+    return table_of_frame(data, "data frame" if like is None else "data frame of the test rows")
+
+
+def _label_names(path: Path, table: Table) -> list[str]:
+    names = read_labels(data_file(path)[0])
+    known = set(table.columns)
+    missing = [name for name in names if name not in known]
+    if missing:
+        near = suggest(missing[0], table.columns)
+        raise DataError(
+            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {', '.join(missing[:5])}",
+            f"Did you mean {near[0]!r}?" if near else "Is it the list of labels of this file?",
+        )
+    return names
+
+
+def short_name(file: str | Path) -> str:
+    """Return what a comparison of a file is called: its name in small letters, without suffixes."""
+    return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
+
+
+def _candidates(settings: Settings, dataset: Dataset, unseen: str) -> list[Candidate]:
+    if settings.methods:
+        found = named_candidates(settings.methods, dataset, settings.train)
+    else:
+        found = default_candidates(dataset, settings.train)
+    return [with_unseen(candidate, unseen) for candidate in found]
+
+
+def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], left_out: list[str]) -> Board:
+    train, test = protocol.rows(dataset, 0)
+    failed = [f"{e.label}: {e.errors[0]}" for e in entries if not e.scores and e.errors]
+    board = Board(
+        title=f"Which multi-task method helps on {dataset.title}",
+        metric=protocol.metric,
+        greater=get_metric(protocol.metric).greater_is_better,
+        tasks=dataset.tasks,
+        sizes=sizes_of(dataset),
+        entries=entries,
+        n_splits=protocol.n_splits,
+        test_over_train=len(test) / len(train),
+        facts=facts,
+        left_out=left_out,
+    )
+    if not board.ranked():
+        raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
+    return board
+
+
+def _unfinished(
+    dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], schedule: Schedule
+) -> Board:
+    """Return the leaderboard of what is done so far."""
+    done = sum(len(e.scores) + len(e.errors) for e in entries)
+    note = f"unfinished: {done} of up to {len(entries) * schedule.n_splits} fits are done"
+    protocol = replace(protocol, n_splits=max(len(e.scores) for e in entries))
+    board = _board(dataset, protocol, entries, facts, [*schedule.left_out, note])
+    return replace(board, title=f"Unfinished: {board.title}")
+
+
+@dataclass(frozen=True)
+class _Final:
+    """Fits what is kept: the best method, and the best linear one for its coefficients."""
+
+    bench: _Bench
+    candidates: dict[str, Candidate]
+
+    def comparison(self, board: Board, keys: list[dict[str, Any]]) -> Comparison:
+        """Return the result."""
+        bench, best = self.bench, board.ranked()[0]
+        bench.say(f"fitting the best method, {best.label}, on all rows")
+        trained = self._fit(self.candidates[best.label])
+        if bench.settings.calibrate:
+            chosen = trained.result["selection"].get("chosen") or {}
+            trained = self._fit(calibrated(chosen_candidate(self.candidates[best.label], chosen)))
+        linear = trained
+        joint = next((e for e in board.ranked() if e.family == MULTITASK), None)
+        if not hasattr(trained.model.estimator, "coef_") and joint is not None:
+            bench.say(f"fitting {joint.label} on all rows for its coefficients")
+            linear = self._fit(self.candidates[joint.label])
+        of = joint.label if joint is not None and linear is not trained else best.label
+        asked = {name: value for name, value in asdict(bench.settings).items() if name != "jobs"}
+        cells = {"options": asked, "metric": bench.protocol.metric, "split": bench.protocol.split, "cells": keys}
+        return Comparison(board, bench.dataset, trained, bench.source, _coefficients(linear), of, cells)
+
+    def _fit(self, candidate: Candidate) -> Trained:
+        training = self.bench.protocol.training(candidate, self.bench.dataset)
+        made = self.bench.plan(experiment_of(training))
+        runner = self.bench.runner(made)
+        runner.progress = Silent()
+        return fit_training(training, made.rows[0].cell, self.bench.dataset, runner)
+
+
+def _coefficients(trained: Trained) -> pd.DataFrame | None:
+    """Return tasks x features (as the feature step made them) with the intercept, None for a model without."""
+    model = trained.model
+    coef = getattr(model.estimator, "coef_", None)
+    if coef is None:
+        return None
+    names = model.step.get_feature_names_out(model.facts["input"]["names"])
+    # An estimator of several outputs has no names of tasks: its rows are in their order.
+    order = getattr(model.estimator, "tasks_", range(len(coef)))
+    tasks = [model.facts["tasks"][t] for t in np.asarray(order, dtype=int)]
+    own = ("task", "intercept")
+    columns = [own[1], *distinct(names, own)]
+    values = np.column_stack([np.broadcast_to(model.estimator.intercept_, len(coef)), coef])
+    return pd.DataFrame(values, index=pd.Index(tasks, name=own[0]), columns=columns)

@@ -1,0 +1,336 @@
+"""What a comparison found, as DataFrames and as files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from mtlrun.core.errors import DataError, counted, shorten
+from mtlrun.core.publish import publish
+from mtlrun.core.records import jsonable, write_atomic, writing
+from mtlrun.core.visible import visible
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import digest
+from mtlrun.data.roles import Roles
+from mtlrun.data.tables import Table, data_file, suffix_of
+from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
+from mtlrun.models import Model
+from mtlrun.predictions import to_csv
+from mtlrun.report.board import MULTITASK, Board
+from mtlrun.report.leaderboard import (
+    json_text,
+    leaderboard_grid,
+    markdown,
+    sections,
+    task_grid,
+    verdict,
+)
+from mtlrun.report.overview import COMPARED
+from mtlrun.report.text import Grid, csv_grid
+from mtlrun.runs.train import Trained, save_training
+
+CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
+COEFFICIENTS = "coefficients.csv"
+#: What lies beside earlier results while a comparison runs, and after one that was interrupted.
+UNFINISHED = ("unfinished.md", "unfinished.json")
+#: Up to so many tasks have their names in a figure.
+_NAMED_TASKS = 60
+#: Characters of a name in a figure.
+_LONGEST_NAME = 40
+
+
+@dataclass
+class Comparison:
+    """Result of `mtlrun.compare`.
+
+    Attributes
+    ----------
+    board : Board
+        Everything that was measured.
+    dataset : Dataset
+        What the table became.
+    trained : Trained
+        The best method, fitted on all rows.
+    source : Source
+        Where the data set came from.
+    coefficients : DataFrame or None
+        A row per task, a column per feature and ``intercept``; of the best method, if that is not linear of the best
+        multi-task one (`coefficients_of`). A feature of the name ``intercept`` or ``task`` is ``intercept (2)`` here.
+    coefficients_of : str
+    cells : dict
+        Options, metric and split, and the key of the cell of every method on every split.
+    """
+
+    board: Board
+    dataset: Dataset
+    trained: Trained
+    source: Source
+    coefficients: pd.DataFrame | None
+    coefficients_of: str
+    cells: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """Whether multi-task learning helped, and which tasks it hurt, in one sentence or two."""
+        return verdict(self.board)
+
+    @property
+    def leaderboard(self) -> pd.DataFrame:
+        """One row per method, the best first: score, spread, ranks, seconds, wins against independent learning, p."""
+        return _frame(leaderboard_grid(self.board))
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """One row per task, a column per method."""
+        return _frame(task_grid(self.board)).set_index("task")
+
+    @property
+    def model(self) -> Model:
+        """The best method, fitted on all rows: ``model.scores(X, task_id)`` of the columns of the table."""
+        return self.trained.model
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The best method as a training file."""
+        return self.model.facts["config"]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the scores of all methods, with the spread over splits; returns the matplotlib axes."""
+        ax = _axes(0.35 * len(self.board.entries) + 1) if ax is None else ax
+        ranked = self.board.ranked()[::-1]
+        table = self.leaderboard.set_index("method")
+        spread = [table["std"].get(e.label) for e in ranked]
+        colours = ["C0" if e.family == "multi-task" else "0.6" for e in ranked]
+        for place, (entry, std, colour) in enumerate(zip(ranked, spread, colours, strict=True)):
+            ax.errorbar(entry.score, place, xerr=None if pd.isna(std) else std, fmt="o", color=colour)
+        _name_ticks(ax, [e.label for e in ranked])
+        direction = "greater" if self.board.greater else "smaller"
+        ax.set_xlabel(f"{self.board.metric} ({direction} is better); blue: multi-task")
+        return ax
+
+    def plot_tasks(self, ax: Any = None) -> Any:
+        """Draw how much the best multi-task method gains on every task over independent learning; returns the axes.
+
+        Tasks to the left of zero are hurt (negative transfer).
+
+        Raises
+        ------
+        ValueError
+            If no multi-task method was fitted.
+        """
+        joint, base = self.board.best(MULTITASK), self.board.reference
+        if joint is None or base is None:
+            raise ValueError("no multi-task method was fitted: there is nothing to compare task by task")
+        pairs = zip(self.board.tasks, self.board.gains(joint, base), strict=True)
+        gains = sorted(((gain, name) for name, gain in pairs if gain is not None), key=lambda pair: pair[0])
+        ax = _axes(min(0.2 * len(gains) + 1, 12)) if ax is None else ax
+        values = [gain for gain, _ in gains]
+        ax.scatter(values, range(len(gains)), s=12, color=["C0" if gain >= 0 else "C1" for gain in values])
+        ax.axvline(0.0, color="0.6", linewidth=1)
+        few = len(gains) <= _NAMED_TASKS
+        _name_ticks(ax, [name for _, name in gains] if few else [])
+        ax.set_ylabel("" if few else f"{counted(len(gains), 'task')}, in the order of the gain")
+        ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
+        return ax
+
+    def page(self) -> str:
+        """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
+        from mtlrun.report.html import html_page  # a template engine, and matplotlib for the figures
+
+        drawn = [(self.plot().figure, "Scores, with the standard deviation over the splits")]
+        if self.board.best(MULTITASK) is not None and self.board.reference is not None:
+            drawn.append((self.plot_tasks().figure, "Gain of the best multi-task method, task by task"))
+        found = [section for section in sections(self.board) if section.title != "Verdict"]
+        return html_page(self.board.title, [self.verdict], found, drawn)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write everything into a folder.
+
+        ``leaderboard.html``, ``leaderboard.md``, ``.json``, ``.csv``, ``tasks.csv``, ``coefficients.csv`` (task by
+        feature), ``chosen.yaml`` (for ``mtlrun train chosen.yaml --data-dir data``), ``data`` (the table and its card),
+        ``model`` (for ``mtlrun predict model NEW``) and ``compare.json`` (options and keys of the cells).
+
+        Raises
+        ------
+        UserError
+            If the folder cannot be written.
+        """
+        folder = Path(folder)
+        gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        with writing(folder, "Make room, or choose another folder."), publish(folder, gone) as new:
+            self._write(new, folder)
+        return folder
+
+    def _write(self, folder: Path, home: Path) -> None:
+        """Write all files into a folder; in `home` they will lie."""
+        write_atomic(folder / "leaderboard.md", markdown(self.board))
+        write_atomic(folder / "leaderboard.html", self.page())
+        write_atomic(folder / "leaderboard.json", json_text(self.board))
+        write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
+        write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
+        if self.coefficients is not None:
+            write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
+        store_table(folder / DATA, home / DATA, self.source, self.dataset)
+        write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(folder / CHOSEN, self._yaml())
+        save_training(self.trained, folder / MODEL)
+
+    def _planned(self) -> dict[str, Any]:
+        """Return the content of ``compare.json``."""
+        files = {t.name: t.source.sha256 for t in (self.source.table, self.source.more) if t and t.source}
+        data = {"id": self.dataset.id, "fingerprint": self.dataset.fingerprint, "files": files}
+        return {"schema": 1, "title": self.board.title, "dataset": data, **self.cells}
+
+    def _yaml(self) -> str:
+        config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}
+        config["dataset"] = config["dataset"]["id"]
+        text = yaml.safe_dump(jsonable(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+        head = (
+            f"# The best method of a comparison on {self.dataset.title}, searched and fitted again on the same data.\n"
+        )
+        return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
+
+    table: Table
+    more: Table | None
+    roles: Roles
+
+    def as_stored(self, dataset: Dataset) -> Source:
+        """Return the parts of columns that make the same data set of the stored file.
+
+        The format's own task column is named. Of a data frame, words that read as numbers are said to be names, and
+        columns that were left out stay out.
+        """
+        roles = self.roles
+        if not roles.targets:
+            roles = replace(roles, task=roles.task or self.table.default_task)
+        if self.table.source is None:
+            taken = {*roles.targets, roles.task, roles.weight, roles.group, roles.time, *dataset.features}
+            out = [name for name in self.table.columns if name not in {*taken, *roles.drop}]
+            numbers = [name for name, words in dataset.categories.items() if _numeric(words)]
+            more = [name for name in numbers if name not in roles.categorical]
+            roles = replace(roles, drop=(*roles.drop, *out), categorical=(*roles.categorical, *more))
+        return replace(self, roles=roles)
+
+    def check(self, made: Dataset, stored: Dataset) -> None:
+        """Refuse a data frame whose tasks or targets change when it is written as csv and read again.
+
+        Raises
+        ------
+        DataError
+        """
+        same = made.tasks == stored.tasks and made.task_type == stored.task_type and made.y.shape == stored.y.shape
+        if not same or not np.array_equal(made.y, stored.y, equal_nan=True):
+            raise DataError(
+                f"{self.table.name}: its tasks or targets are other ones when it is written as csv and read again",
+                "Avoid names such as 01 and NA that csv cannot keep, or save it as parquet and name the file.",
+            )
+
+
+def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> None:
+    """Store a table beside a card that says what its columns are.
+
+    Parameters
+    ----------
+    folder : Path
+        Is written into; a data directory afterwards.
+    home : Path
+        Where it will lie in the end; a file of the user's that is there is not written over.
+    source : Source
+    dataset : Dataset
+        Gives the card its id, title, type and design.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    files = [_store(source.table, folder / dataset.id, home / dataset.id, "rows")]
+    options: dict[str, Any] = {"data": files[0]["name"]}
+    if source.more is not None:
+        files.append(_store(source.more, folder / dataset.id, home / dataset.id, "test"))
+        options["test"] = files[1]["name"]
+    standard = asdict(Roles())
+    for key, value in asdict(source.roles).items():
+        if value != standard[key]:
+            options[key] = list(value) if isinstance(value, tuple) else value
+    card = {
+        "schema": 1,
+        "id": dataset.id,
+        "title": dataset.title,
+        "task_type": dataset.task_type,
+        "design": "shared" if dataset.task_id is None else "ragged",
+        "reader": {"name": "table", "options": options},
+        "folder": dataset.id,
+        "files": files,
+        "licence": "that of the user's data",
+        "citation": "none",
+    }
+    text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
+    write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
+
+
+def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
+    """Write a table into a folder, a file as it was read and a frame as csv; return its entry in the card."""
+    source = table.source
+    if source is None:
+        flags = table.frame.select_dtypes(bool).columns
+        content = table.frame.astype(dict.fromkeys(flags, int)).to_csv(index=False).encode()
+        write_atomic(folder / f"{part}.csv", content)
+        return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
+    place = home / f"{part}{suffix_of(source.path)}"
+    if place.exists() and source.path.exists() and place.samefile(source.path):
+        if digest(data_file(place)[0]) == (source.sha256, source.size):
+            return _entry(place.name, source.sha256, source.size)
+        place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
+    write_atomic(folder / place.name, source.read_bytes())
+    return _entry(place.name, source.sha256, source.size)
+
+
+def _numeric(words: list[str]) -> bool:
+    return bool(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").notna().any())
+
+
+def save_unfinished(folder: Path, board: Board) -> Path:
+    """Write the leaderboard of a comparison that goes on and return its file; earlier results stay as they are.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    for name, text in zip(UNFINISHED, (markdown(board), json_text(board)), strict=True):
+        write_atomic(folder / name, text, durable=False)
+    return folder / UNFINISHED[0]
+
+
+def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
+    return {"name": name, "sha256": sha256, "bytes": size}
+
+
+def _axes(height: float) -> Any:
+    """Return the axes of a new figure."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(7, height), layout="constrained").subplots()
+
+
+def _name_ticks(ax: Any, names: list[str]) -> None:
+    """Write names from a table beside the rows of a figure: short, without control characters, never as formulas."""
+    texts = [visible(shorten(" ".join(name.split()), _LONGEST_NAME)) for name in names]
+    ax.set_yticks(range(len(texts)), texts, parse_math=False)
+
+
+def _frame(grid: Grid) -> pd.DataFrame:
+    return pd.DataFrame(grid.rows, columns=[column.name for column in grid.columns])

@@ -1,0 +1,130 @@
+"""Experiments on multi-task MKL: files, split, measures."""
+
+import numpy as np
+import pytest
+
+from mtlrun.core.errors import DataError
+from mtlrun.data.load import load_dataset
+from mtlrun.data.splits import split_rows
+from mtlrun.papers import mtmkl
+from mtlrun.papers.mtmkl import OUTER, protocols
+from mtlrun.papers.mtmkl_audit import read_published, table_audit
+from mtlrun.report.build import build_report
+from mtlrun.runs.load import load_experiment
+from mtlrun.runs.plan import plan
+from mtlrun.runs.run import run
+
+METHODS = ["STL", "MTL", "CMTL", "Whom", "FlexClus", "CoClus", "MeTaG", "Proposed"]
+KERNELS = ("linear", "gaussian(1)")
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return load_dataset("gauss2d", n=240, tasks=4, angle=2.0)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
+def test_table_2_is_made_of_the_cells_of_table_1(profile):
+    one, two = (load_experiment(f"mtmkl/{name}", profile=profile).spec for name in ("table1", "table2"))
+    assert [m.label for m in one.methods] == METHODS
+    for section in ("datasets", "split", "metrics", "features", "seed", "selection", "grids", "sweep", "methods"):
+        assert getattr(one, section) == getattr(two, section)
+    assert [c.id for c in one.claims] == ["mtmkl-1"]
+    assert [c.id for c in two.claims] == ["mtmkl-2"]
+    assert one.statistics.control == two.statistics.control == "Proposed"
+
+
+def test_the_quick_profile_has_five_values_per_parameter_and_three_runs():
+    spec = load_experiment("mtmkl/table1", profile="quick").spec
+    assert all(len(values) >= 5 for values in spec.grids.values())
+    assert (spec.split.trials, spec.sweep.values) == (3, [0.1, 0.2])
+    assert [d.name for d in spec.datasets] == ["Robot", "Vehicle", "Image", "Pen", "MNIST", "Landmine", "Letter"]
+    own = {d.name: d.metrics for d in spec.datasets if d.metrics}
+    assert own == {"Landmine": ["auc", "balanced_accuracy"]}
+
+
+def test_the_published_cells_are_those_of_the_tables():
+    spec = load_experiment("mtmkl/table1").spec
+    found = {(r.dataset, r.method): r.value for r in spec.reference}
+    tables = read_published()["table1"]
+    for size, table in tables.items():
+        for dataset, row in table["accuracy"].items():
+            for method, value in row.items():
+                place = f"{dataset} (training part {size / 100:g})"
+                expected = None if dataset == "Landmine" else pytest.approx(value / 100)
+                assert found.get((place, method)) == expected
+
+
+def test_the_balanced_split_keeps_an_example_in_one_part_of_all_tasks():
+    digits = load_dataset("digits", tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30})
+    train, validation, test = split_rows(digits, "balanced", train=0.2, trial=0, seed=5)
+    assert sorted([*train, *test, *validation]) == list(range(digits.n_samples))
+    rows = digits.source["row"]
+    for a, b in ((train, test), (train, validation), (test, validation)):
+        assert not set(rows[a]) & set(rows[b])
+    assert np.bincount(digits.source["label"][train]).tolist() == [12, 12, 12]  # 6 rows, in two tasks each
+
+
+def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
+    strong = mtmkl.kernel_weights(plane, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,))
+    assert strong.values["groups"] == 1
+    assert strong.values["off_line"] <= 1e-6
+    assert np.isnan(strong.values["claimed_distance"])
+    assert strong.matrices["kernel weights"].columns == list(KERNELS)
+    assert strong.lines[0].startswith("tasks with the same kernel weights")
+    assert set(strong.values) == set(mtmkl.kernel_weights.declaration.quantities)
+
+
+def test_groups_are_chains_of_near_weights():
+    theta = np.array([[0.5, 0.5], [0.0, 1.0], [0.51, 0.49], [0.52, 0.48]])
+    assert mtmkl.count_groups(theta) == 2
+    assert mtmkl.count_groups(theta[[0, 3]]) == 2
+
+
+def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
+    printed, corrected = (
+        mtmkl.algorithm(plane, seed=0, variant=variant, train=0.3, lam=0.1) for variant in ("paper", "corrected")
+    )
+    assert printed.values["cycle_length"] >= 2
+    assert printed.values["gap"] > 0.01
+    assert printed.curves["objective"].marks
+    assert "cycles with period" in printed.lines[0]
+    assert corrected.values["gap"] <= 1e-3
+    assert corrected.values["cycle_length"] == 0
+    assert corrected.values["objective"] <= printed.values["best_objective"]
+    assert set(printed.values) == set(mtmkl.algorithm.declaration.quantities)
+
+
+def test_the_audit_finds_what_does_not_follow(tmp_path):
+    summary = run(plan(load_experiment("mtmkl/audit", profile="smoke"), output=tmp_path))
+    assert (summary.n_ok, summary.failures) == (3, [])
+    report = build_report(tmp_path / "mtmkl" / "audit" / "smoke")
+    assert {c.id: c.verdict for c in report.claims} == {"mtmkl-5": "not confirmed", "mtmkl-2-published": "partly"}
+    values = {size: table_audit(None, seed=0, size=size).values for size in (10, 20, 50)}
+    assert [v["reproduced"] for v in values.values()] == [0, 6, 6]
+    assert [v["rejections"] for v in values.values()] == [3, 6, 5]
+    assert values[10]["printed_rejections"] == 2
+    assert set(values[10]) == set(table_audit.declaration.quantities)
+
+
+def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
+    found = protocols(plane, seed=1, train=0.2, C=(1.0,), lam=(0.0, 0.1), task_C=(0.1, 1.0), kernels=KERNELS)
+    curve = found.curves["test accuracy"].y
+    assert len(curve) == OUTER
+    assert found.values["authors"] == max(curve) >= found.values["authors_last"] == curve[-1]
+    assert found.values["excess"] == pytest.approx(found.values["authors"] - found.values["clean"])
+    assert found.values["clean"] <= found.values["clean_best_on_test"]
+    assert set(found.values) == set(protocols.declaration.quantities)
+
+
+@pytest.mark.parametrize("measure", [mtmkl.kernel_weights, mtmkl.algorithm, protocols])
+def test_measures_need_a_data_set_with_tasks(measure):
+    with pytest.raises(DataError, match="needs a data set"):
+        measure(None, seed=0)
+    with pytest.raises(DataError, match="share their rows"):
+        measure(load_dataset("digits"), seed=0)
+
+
+def test_an_unknown_size_is_refused():
+    with pytest.raises(ValueError, match="no published table for 30%; there are 10, 20, 50"):
+        table_audit(None, seed=0, size=30)

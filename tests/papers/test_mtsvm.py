@@ -1,0 +1,145 @@
+"""Measures of graph-regularised SVMs."""
+
+import numpy as np
+import pytest
+
+from mtlrun.core.graph import check_similarity, couple_tasks
+from mtlrun.data.load import load_dataset
+from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
+from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
+from mtlrun.runs.published import read_curves
+from mtlrun.solvers.svm_newton import solve_svm_newton
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return load_dataset("gauss2d", n=300)
+
+
+@pytest.fixture(scope="module")
+def strings():
+    return load_dataset("simulated-splice", n=400, organisms=["fly", "human"], decoys=1)
+
+
+def names(measure):
+    return set(measure.declaration.quantities)
+
+
+def test_sizes_are_those_that_the_svm_sees(plane, strings):
+    assert mtsvm.svm_statistics(plane, seed=0).values["dimension"] == 2
+    found = mtsvm.svm_statistics(strings, seed=0, degree=2)
+    assert found.values["dimension"] == 41 * 20 + 4
+    assert found.per_task["rows"] == [200, 200]
+    assert set(found.values) == names(mtsvm.svm_statistics)
+
+
+def test_parts_are_of_every_task_and_contain_each_other(plane):
+    small, large = (mtsvm_runs.part_of(plane, fraction, seed=1) for fraction in (0.1, 0.5))
+    assert np.bincount(small.task_id).tolist() == [15, 15]
+    assert {x.tobytes() for x in small.X} <= {x.tobytes() for x in large.X}
+    assert mtsvm_runs.part_of(plane, 1.0, seed=1) is plane
+    with pytest.raises(ValueError, match="fraction"):
+        mtsvm_runs.part_of(plane, 0.0, seed=1)
+
+
+@pytest.mark.parametrize("solver", ["block", "paper", "newton"])
+def test_ascent_is_followed_to_the_optimum(plane, solver):
+    found = mtsvm.svm_convergence(plane, seed=0, solver=solver, C=1.0)
+    data = plane.taskdata()
+    links = couple_tasks(check_similarity("all", data.tasks))
+    exact = solve_svm_newton(data, links, C=1.0, tol=1e-12).objective[-1]
+    assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
+    assert found.values["relative_difference"] <= 1e-9
+    assert found.values["seconds_to_1e-2"] <= found.values["seconds_to_1e-6"] <= found.values["seconds_run"]
+    assert set(found.values) == names(mtsvm.svm_convergence)
+    curve = found.curves["function difference"]
+    assert len(curve.x) == len(curve.y)
+    assert min(curve.y) > 0
+
+
+def test_the_kernel_svm_is_measured_against_its_own_optimum(plane):
+    found = mtsvm.svm_convergence(plane, seed=0, solver="mtk", C=1.0, tolerances=[1.0, 1e-1, 1e-5])
+    model = MultiTaskKernelSVC(C=1.0, tol=1e-6).fit(plane.X, plane.y, task_id=plane.task_id)
+    assert found.values["optimum"] == pytest.approx(model.objective_[-1], rel=1e-5)
+    curve = found.curves["function difference"]
+    assert curve.y[0] > curve.y[-1]
+    assert "LIBSVM's intercept" in found.lines[0]
+
+
+def test_seconds_to_a_precision(plane, strings):
+    for solver, data in (("block", plane), ("mtk", plane), ("block", strings)):
+        found = mtsvm.svm_seconds(data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True)
+        assert found.solver["converged"]
+        assert found.values["n"] == len(data.y)
+        assert 0 < found.values["seconds_to_precision"] == found.values["seconds_at_least"]
+        assert set(found.values) == names(mtsvm.svm_seconds)
+        assert bool(found.curves) == (solver == "block")
+
+
+def test_a_solver_out_of_time_has_no_seconds(plane, strings):
+    for solver, data, options in (("block", plane, {}), ("mtk", strings, {"tolerances": [1.0]})):
+        found = mtsvm.svm_seconds(data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options)
+        assert np.isnan(found.values["seconds_to_precision"])
+        assert found.values["seconds_at_least"] >= 0
+        assert not found.solver["converged"]
+        assert "not at 1e-09" in found.lines[0]
+
+
+def test_seconds_over_the_rows(plane):
+    found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
+    assert set(found.values) == names(mtsvm.svm_scaling)
+    assert found.curves["seconds to precision"].x == [150, 300]
+    assert found.values["largest_n"] == 300
+    assert found.values["seconds_at_least"] >= found.values["seconds_to_precision"]
+    assert found.solver["converged"]
+
+
+def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
+    found = mtsvm.svm_scaling(plane, seed=0, solver="mtk", fractions=[0.2, 1.0], C=1.0, seconds=1e-9)
+    assert not found.solver["converged"]
+    assert found.values["largest_n"] in (0, 60)
+    assert found.lines
+
+
+def test_unknown_solvers_and_no_data_are_refused(plane):
+    with pytest.raises(ValueError, match="solver must be one of"):
+        mtsvm.svm_seconds(plane, seed=0, solver="smo")
+    with pytest.raises(ValueError, match="needs a data set"):
+        mtsvm.svm_convergence(None, seed=0)
+
+
+SMALL = {"target": "human", "target_rows": 30, "other_rows": 80, "test_rows": 60, "degree": 3}
+
+
+def test_transfer_compares_three_models_on_the_same_rows(strings):
+    found = {m: mtsvm_transfer.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in mtsvm_transfer.MODELS}
+    for measurement in found.values():
+        assert set(measurement.values) == names(mtsvm_transfer.svm_transfer)
+        assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
+        assert 0.4 < measurement.values["auc"] <= 1
+    assert found["independent"].values["coupling"] == 0
+    assert found["pooled"].values["coupling"] == 1e6
+    assert found["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
+
+
+def test_transfer_holds_rows_out_and_balances_classes(strings):
+    train, test = mtsvm_transfer._rows(strings, 1, 30, 80, 60, seed=3)
+    assert not set(train) & set(test)
+    assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
+    assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
+    assert (strings.y[train][-30:] > 0).sum() == 15
+    more, _ = mtsvm_transfer._rows(strings, 1, 60, 80, 60, seed=3)
+    assert set(train) <= set(more)
+
+
+@pytest.mark.parametrize("change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}])
+def test_transfer_refuses(strings, change):
+    with pytest.raises(ValueError, match=r"unknown model|too few to train"):
+        mtsvm_transfer.svm_transfer(strings, seed=0, **{**SMALL, **change})
+
+
+@pytest.mark.parametrize(("name", "n_curves"), [("fig1", 8), ("fig2", 8), ("fig3", 1)])
+def test_published_curves_are_read(name, n_curves):
+    curves = read_curves(f"mtsvm/published/{name}.yaml")["curves"]
+    assert len(curves) == n_curves
+    assert all(min(curve["x"]) > 0 for curve in curves)

@@ -1,0 +1,514 @@
+"""Comparisons on tables: roles of columns, protocol, budget, results; and the estimators made for them."""
+
+import json
+import runpy
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.io import savemat
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
+
+import mtlrun
+from mtlrun.core.errors import ConfigError, DataError, UnknownNameError
+from mtlrun.data.load import load_dataset
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.splitters import time_folds
+from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.estimators.calibrated import CalibratedTasks
+from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
+from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean
+from mtlrun.features.table import TableFeatures
+from mtlrun.models import load_model
+from mtlrun.record import Record
+from mtlrun.report.leaderboard import markdown
+from mtlrun.runs.candidates import Candidate, default_candidates
+from mtlrun.runs.waves import Protocol, make_schedule
+
+FEW = {"methods": ["TraceNormMTL"], "splits": 2}
+
+
+def schools(n_tasks=12, n=16, seed=0, noise=0.5):
+    rng = np.random.default_rng(seed)
+    base, frames = rng.normal(size=4), []
+    for t in range(n_tasks):
+        X = rng.normal(size=(n, 4))
+        y = X @ (base + 0.1 * rng.normal(size=4)) + noise * rng.normal(size=n)
+        frames.append(pd.DataFrame(X, columns=list("abcd")).assign(school=f"s{t}", y=y))
+    return pd.concat(frames, ignore_index=True)
+
+
+def dataset_of(frame, **roles):
+    return make_dataset(table_of_frame(frame), Roles(**roles))
+
+
+# --- roles of columns ---
+
+
+def test_ragged_shared_and_classes():
+    frame = schools()
+    ragged = dataset_of(frame, targets=("y",), task="school")
+    assert ragged.task_type == "regression"
+    assert ragged.tasks == [f"s{t}" for t in range(12)]
+    assert ragged.features == list("abcd")
+    shared = dataset_of(frame.assign(z=frame.y > 0, u=frame.a > 0), targets=("z", "u"), drop=("school", "y"))
+    assert shared.task_type == "binary"
+    assert shared.y.shape == (len(frame), 2)
+    classes = dataset_of(
+        frame.assign(size=pd.cut(frame.y, 3, labels=["L", "M", "S"]).astype(str)), targets=("size",), drop=("school",)
+    )
+    assert classes.tasks == ["L", "M", "S"]
+    assert (classes.y.sum(axis=1) == -1).all()  # one class of three
+    with pytest.raises(DataError, match="by group and by time at once"):
+        dataset_of(frame, targets=("y",), task="school", group="a", time="b")
+    with pytest.raises(UnknownNameError, match="unknown label of z 'maybe'"):
+        dataset_of(frame.assign(z=frame.y > 0), targets=("z",), task="school", positive="maybe")
+
+
+def test_missing_targets_are_masked_or_dropped_and_words_are_coded():
+    frame = schools(4)
+    frame.loc[:2, "y"] = np.nan
+    frame["club"] = np.where(frame.a > 0, "x", "y")
+    frame.loc[3, "club"] = None
+    ragged = dataset_of(frame, targets=("y",), task="school")
+    assert ragged.n_samples == len(frame) - 3
+    assert ragged.categories == {"club": ["x", "y"]}
+    assert np.isnan(ragged.X[0, 4])
+    shared = dataset_of(frame.drop(columns="school"), targets=("y", "d"))
+    assert np.isnan(shared.y).sum() == 3
+    assert shared.n_samples == len(frame)
+
+
+def test_groups_and_times_are_kept_apart_in_splits_and_folds():
+    frame = schools(3, 20).assign(g=np.arange(60) % 7, when=np.arange(60)[::-1])
+    grouped = dataset_of(frame, targets=("y",), task="school", group="g", splits=4)
+    assert len(grouped.splits["groups"]) == 4
+    for train, test in grouped.splits["groups"]:
+        assert not set(grouped.source["group"][train]) & set(grouped.source["group"][test])
+    timed = dataset_of(frame.drop(columns="g"), targets=("a", "b"), drop=("school",), time="when")
+    ((train, test),) = timed.splits["time"]
+    assert timed.source["time"][train].max() < timed.source["time"][test].min()
+    for before, after in time_folds(timed.source["time"][train], 3):
+        assert timed.source["time"][train][before].max() < timed.source["time"][train][after].min()
+
+
+def test_formats_give_the_same_tasks(tmp_path):
+    frame = schools(3, 6)
+    parts = [group for _, group in frame.groupby("school", sort=False)]
+    X, Y = np.empty(3, dtype=object), np.empty(3, dtype=object)
+    for t, part in enumerate(parts):
+        X[t], Y[t] = part[list("abcd")].to_numpy(), part[["y"]].to_numpy()
+    savemat(tmp_path / "cells.mat", {"X": X, "Y": Y})
+    pairs = [[f"{j + 1}:{v!r}" for j, v in enumerate(row)] for row in frame[list("abcd")].to_numpy().tolist()]
+    rows = zip(frame.y.tolist(), frame.school, pairs, strict=True)
+    lines = [f"{y!r} qid:{int(s[1:]) + 1} {' '.join(p)}" for y, s, p in rows]
+    (tmp_path / "rows.svm").write_text("\n".join(lines) + "\n")
+    frame.to_parquet(tmp_path / "table.parquet")
+    frame.to_csv(tmp_path / "table.csv.gz", index=False)
+    for name in ("cells.mat", "rows.svm", "table.parquet", "table.csv.gz"):
+        roles = Roles() if name[0] in "cr" else Roles(targets=("y",), task="school")
+        found = make_dataset(read_user_table(tmp_path / name), roles)
+        assert found.n_tasks == 3, name
+        np.testing.assert_allclose(found.y, frame.y)
+        dense = found.X.toarray() if sparse.issparse(found.X) else found.X
+        np.testing.assert_allclose(dense, frame[list("abcd")])
+
+
+# --- comparing ---
+
+
+def test_result_has_tables_verdict_model_and_files(tmp_path):
+    result = mtlrun.compare(schools(), target="y", task="school", **FEW)
+    board = result.leaderboard
+    assert list(board["rank"]) == [1, 2, 3]
+    assert list(board["rmse"]) == sorted(board["rmse"])
+    row = board.set_index("method").loc["TraceNormMTL"]
+    assert row["rmse"] < board.set_index("method").loc["TaskMean", "rmse"]
+    versus = result.board.against_reference()["TraceNormMTL"]
+    assert versus.wins + versus.ties + versus.losses == 12
+    assert result.tasks.shape == (12, 4)
+    assert result.coefficients.shape == (12, 5)
+    assert result.verdict.startswith("Multi-task learning")
+    folder = result.save(tmp_path / "out")
+    model = load_model(folder / "model")
+    new = schools(seed=3)
+    codes = model.task_codes(list(new.school))
+    again = model.scores(new[list("abcd")].to_numpy(), codes)
+    np.testing.assert_allclose(again, result.model.scores(new[list("abcd")].to_numpy(), codes))
+    assert np.corrcoef(again, new.y)[0, 1] > 0  # the tasks of another seed have other coefficients
+    assert result.plot().get_xlabel().startswith("rmse")
+    drawn = result.plot_tasks()
+    assert "of TraceNormMTL over Independent" in drawn.get_xlabel()
+    gains = np.sort(result.tasks[result.board.reference.label] - result.tasks["TraceNormMTL"])
+    np.testing.assert_allclose(drawn.collections[0].get_offsets()[:, 0], gains, rtol=1e-4)
+
+
+def test_a_table_in_its_own_place_is_kept(tmp_path):
+    place = tmp_path / "out" / "data" / "own-rows" / "rows.csv"
+    place.parent.mkdir(parents=True)
+    schools(4, 10).to_csv(place, index=False)
+    content = place.read_bytes()
+    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=1)
+    result.save(tmp_path / "out")
+    assert place.read_bytes() == content
+    again = load_dataset("own-rows", data_dir=tmp_path / "out" / "data")
+    assert again.n_samples == 40
+
+
+@pytest.mark.parametrize("change", ["edited", "deleted", "replaced by a folder"])
+def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, change):
+    table, test = tmp_path / "grades.csv", tmp_path / "new.csv.gz"
+    schools(4, 10).to_csv(table, index=False)
+    schools(4, 5, seed=1).to_csv(test, index=False)
+    read = table.read_bytes()
+
+    def edit(line):
+        if line.startswith("split 1/1") and table.is_file():
+            for path in (table, test):
+                path.unlink()
+                if change == "edited":
+                    schools(4, 10, seed=5).to_csv(path, index=False)
+                elif change != "deleted":
+                    path.mkdir()
+
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "say": edit}
+    result = mtlrun.compare(table, test=test, **options)
+    folder = result.save(tmp_path / "out")
+    assert (folder / "data/own-grades/rows.csv").read_bytes() == read
+    again = load_dataset("own-grades", data_dir=folder / "data")
+    np.testing.assert_array_equal(again.X, result.dataset.X)
+    np.testing.assert_array_equal(again.y, result.dataset.y)
+
+
+def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_over(tmp_path):
+    place = tmp_path / "out/data/own-rows/rows.csv"
+    place.parent.mkdir(parents=True)
+    schools(4, 10).to_csv(place, index=False)
+    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=1)
+    place.write_text("my edits")
+    result.save(tmp_path / "out")
+    assert place.read_text() == "my edits"
+    again = load_dataset("own-rows", data_dir=tmp_path / "out/data")
+    np.testing.assert_array_equal(again.y, result.dataset.y)
+
+
+def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
+    monkeypatch.setattr("mtlrun.runs.tablefacts.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.runs.candidates.MAX_TREE_ROWS", 30)
+    options = {"target": "y", "task": "school", "splits": 1}
+    report = markdown(mtlrun.compare(schools(4, 10), methods=["RandomForest+Task"], **options).board)
+    assert "* RandomForest+Task: with more than 30 rows not tuned; a tree of the forest sees 30 rows\n" in report
+    assert "not tuned" not in markdown(mtlrun.compare(schools(4, 10), methods=["PooledRidge"], **options).board)
+
+
+def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
+    options = {"target": "y", "task": "school", "methods": ["TraceNormMTL"], "splits": 1}
+    runs = [mtlrun.compare(schools(6, 12), **options, jobs=jobs, seed=seed) for jobs, seed in ((1, 0), (2, 0), (1, 1))]
+    tables = [[(e.label, e.scores, e.tasks, e.chosen) for e in run.board.entries] for run in runs]
+    assert tables[0] == tables[1]
+    assert tables[0] != tables[2]
+    np.testing.assert_array_equal(runs[0].coefficients, runs[1].coefficients)
+
+
+def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
+    frame = schools(14, 12, noise=1.0)
+    contrary = frame.school == "s3"
+    frame.loc[contrary, "y"] = -frame.y[contrary]
+    result = mtlrun.compare(frame, target="y", task="school", methods=["GraphMTL", "PooledRidge"], splits=3)
+    versus = result.board.against_reference()["GraphMTL"]
+    assert versus.gain > 0
+    assert "s3" in [name for name, *_ in result.board.hurt(result.board.best("multi-task"))][:1]
+    pooled = {e.label: e for e in result.board.entries}["PooledRidge"]
+    assert result.board.gains(pooled, result.board.reference)[3] < 0
+
+
+def test_test_rows_with_unseen_tasks_and_weights():
+    frame = schools(6, 14).assign(w=1.0)
+    new = schools(7, 5, seed=1).assign(w=1.0)
+    with pytest.raises(DataError, match="1 task without training rows: s6"):
+        mtlrun.compare(frame, target="y", task="school", test=new, weight="w", **FEW)
+    result = mtlrun.compare(frame, target="y", task="school", test=new, weight="w", unseen="mean", **FEW)
+    assert result.board.n_splits == 1
+    assert all(value is not None for e in result.board.entries for value in e.tasks[0])
+
+
+def test_a_weight_counts_like_repetitions_and_zero_like_absence():
+    frame = schools(5, 12)
+    weights = np.where(np.arange(len(frame)) % 4 == 0, 0.0, 1.0)
+    noisy = frame.assign(y=np.where(weights == 0, 100.0, frame.y), w=weights)
+    result = mtlrun.compare(noisy, target="y", task="school", weight="w", methods=["IndependentRidge"], splits=1)
+    assert result.leaderboard.set_index("method").loc["IndependentRidge", "rmse"] < 20
+
+
+def test_shared_binary_with_gaps_and_calibration():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    Z = X @ rng.normal(size=(3, 2)) + rng.normal(size=(80, 2))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(p=np.where(Z[:, 0] > 0, "yes", "no"), q=(Z[:, 1] > 0) * 1.0)
+    frame.loc[:9, "q"] = np.nan
+    result = mtlrun.compare(frame, targets=["p", "q"], calibrate=True, **FEW)
+    chances = result.model.probabilities(X)
+    assert chances.shape == (80, 2)
+    assert abs(chances[:, 0].mean() - (Z[:, 0] > 0).mean()) < 0.1
+    with pytest.raises(ConfigError, match="needs targets that are labels"):
+        mtlrun.compare(schools(), target="y", task="school", calibrate=True, **FEW)
+
+
+def test_misspelt_options_are_refused():
+    with pytest.raises(TypeError, match="did you mean 'categorical'"):
+        mtlrun.compare(schools(), target="y", task="school", categorial=["a"])
+
+
+# --- cells that are kept ---
+
+
+def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(tmp_path):
+    options = {"target": "y", "task": "school", "splits": 2, "folds": 2, "output": tmp_path}
+    first = mtlrun.compare(schools(4, 12), methods=["PooledRidge"], **options)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")}
+    lines = []
+    more = mtlrun.compare(schools(4, 12), methods=["PooledRidge", "GraphMTL"], say=lines.append, **options)
+    new = set((tmp_path / "cells").glob("*.json")) - before.keys()
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    keys = {entry["key"] for entry in more.cells["cells"] if entry["method"] == "GraphMTL"}
+    records = [Record.from_line(path.read_text()) for path in new]
+    assert {record.key for record in records if record.family == "fit"} == keys
+    assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
+    assert sum("computed before" in line for line in lines) == 6  # and the two baselines
+    scores = {e.label: e.scores for e in more.board.entries}
+    assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
+    other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
+    assert not {e["key"] for e in other.cells["cells"]} & {e["key"] for e in more.cells["cells"]}
+
+
+def test_splits_more_compute_themselves_alone(tmp_path):
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "output": tmp_path}
+    lines = []
+    mtlrun.compare(schools(4, 12), splits=1, **options)
+    mtlrun.compare(schools(4, 12), splits=2, say=lines.append, **options)
+    assert [line.split()[1] for line in lines if "computed before" in line] == ["1/2"] * 3
+
+
+def test_a_frame_is_compared_as_it_is_stored(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = schools(3, 20).assign(flag=rng.random(60) > 0.5, size=pd.Categorical(rng.integers(1, 4, 60)))
+    frame["code"] = [f"{k:05d}" for k in range(60)]  # an identifier: left out
+    frame.loc[0, "size"] = None
+    frame = frame.rename(columns={"school": "the school"})
+    result = mtlrun.compare(frame, target="y", task="the school", methods=["PooledRidge"], splits=1)
+    assert result.dataset.categories == {"size": ["1", "2", "3"]}
+    assert result.dataset.features == ["a", "b", "c", "d", "flag", "size"]
+    result.save(tmp_path)
+    again = load_dataset("own-data-frame", data_dir=tmp_path / "data")
+    assert again.fingerprint == result.dataset.fingerprint
+    np.testing.assert_array_equal(again.X, result.dataset.X)
+
+
+def test_a_frame_whose_tasks_csv_cannot_keep_is_refused():
+    frame = schools(2, 12)
+    with pytest.raises(DataError, match="data frame") as caught:
+        mtlrun.compare(frame.assign(school=np.where(frame.school == "s0", "01", "1")), target="y", task="school", **FEW)
+    assert "parquet" in caught.value.remedy
+
+
+# --- methods and budget ---
+
+
+def test_default_methods_hold_the_baselines_and_shrink():
+    frame = schools()
+    for data, linear in (
+        (dataset_of(frame, targets=("y",), task="school"), {"IndependentRidge", "IndependentLasso"}),
+        (
+            dataset_of(frame.assign(y=frame.y > 0), targets=("y",), task="school"),
+            {"IndependentLogistic", "IndependentSVC"},
+        ),
+    ):
+        found = default_candidates(data, 0.7)
+        labels = {c.label for c in found}
+        assert linear | {"TaskMean", "RandomForest+Task", "GradientBoosting+Task"} <= labels
+        assert any(label.startswith("Pooled") and not label.endswith("+Task") for label in labels)
+        assert any(label.startswith("Pooled") and label.endswith("+Task") for label in labels)
+        assert sum(c.family == "multi-task" for c in found) >= 6
+    candidate = Candidate("m", "multi-task", "m", {}, {"a": [1, 2, 3, 4, 5], "b": [1, 2]})
+    assert candidate.n_candidates == 10
+    assert candidate.shrunk(4).n_candidates <= 4
+    assert candidate.shrunk(1).grid == {}
+    assert set(candidate.shrunk(1).params) == {"a", "b"}
+
+
+@pytest.fixture
+def costs(monkeypatch):
+    """Fixed costs of one fit by label, instead of measured ones."""
+    table = {"TaskMean": 0.1, "IndependentRidge": 1.0, "TraceNormMTL": 2.0, "GradientBoosting+Task": 30.0}
+    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: table.get(candidate.label, 1e6))
+    return table
+
+
+@pytest.mark.parametrize(("budget", "labels"), [(20.0, 3), (2000.0, 4)])
+def test_a_budget_is_planned(costs, budget, labels):
+    data = dataset_of(schools(), targets=("y",), task="school")
+    protocol = Protocol({"kind": "random", "train": 0.7}, 5, 3, "rmse", 0)
+    candidates = [c for c in default_candidates(data, 0.7) if c.label in costs or c.label == "MTRL"]
+    plan = make_schedule(candidates, data, protocol, budget=budget, started=time.monotonic(), jobs=1)
+    assert len(plan.candidates) == labels
+    assert sum(plan.seconds.values()) <= budget
+    assert ("TraceNormMTL" in plan.shrunk) == (budget == 20.0)
+    assert any(text.startswith("MTRL: one split takes about 1e+06 s") for text in plan.left_out)
+
+
+def test_a_budget_ends_with_a_result_and_says_what_it_left_out():
+    result = mtlrun.compare(schools(4, 10), target="y", task="school", methods=["TraceNormMTL"], budget=0.2)
+    assert result.leaderboard["method"].tolist()
+    assert result.board.n_splits >= 1
+    assert json.dumps(result.config)
+
+
+# --- estimators made for tables ---
+
+
+def test_task_mean_task_feature_and_scaled_targets():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
+    y = X @ [1.0, 2.0, 3.0] + 5 * ids
+    np.testing.assert_allclose(TaskMean().fit(X, y, task_id=ids).means_, [y[:20].mean(), y[20:].mean()])
+    fitted = TaskFeature(LinearRegression()).fit(X, y, task_id=ids)
+    np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
+    with pytest.raises(ValueError, match="has not seen"):
+        fitted.predict(X[:1], task_id=[7])
+    assert np.isfinite(
+        TaskFeature(LinearRegression(), unseen="mean").fit(X, y, task_id=ids).predict(X[:1], task_id=[7])
+    )
+    Y = np.column_stack([y, 1000 * X[:, 0]])
+    scaled = ScaledTargets(IndependentRidge(1e-8)).fit(X, Y)
+    np.testing.assert_allclose(scaled.predict(X), X @ scaled.coef_.T + scaled.intercept_)
+    np.testing.assert_allclose(scaled.coef_[1], [1000, 0, 0], atol=1e-3)
+    ragged = ScaledTargets(IndependentRidge(1.0)).fit(X, y, task_id=ids)
+    plain = IndependentRidge(1.0).fit(X, y, task_id=ids)  # one scale for all tasks changes nothing but the units
+    np.testing.assert_allclose(ragged.coef_, plain.coef_)
+
+
+def test_a_task_can_be_a_number_and_one_task_needs_no_ids():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(30, 2)), np.repeat([3, 5, 9], 10)
+    y = X[:, 0] + 2 * np.searchsorted([3, 5, 9], ids)  # linear in the position of the task, not in its name
+    fitted = TaskFeature(LinearRegression(), encoding="number").fit(X, y, task_id=ids)
+    np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
+    one_hot = TaskFeature(LinearRegression()).fit(X, y**2, task_id=ids)
+    assert one_hot.estimator_.n_features_in_ == 5
+    with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
+        fitted.predict(X)
+    single = TaskFeature(LinearRegression()).fit(X[:10], y[:10])
+    np.testing.assert_allclose(single.predict(X[:10]), y[:10])
+    shared = np.column_stack([y, -y])
+    scaled = ScaledTargets(IndependentRidge(1e-8)).fit(X, shared)
+    rows = scaled.predict(X, task_id=np.arange(30) % 2)  # of a shared design, every row for the task of its id
+    np.testing.assert_allclose(rows, scaled.predict(X)[np.arange(30), np.arange(30) % 2])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (TaskFeature(LinearRegression(), encoding="hot"), {}, "encoding must be 'one-hot' or 'number', not 'hot'"),
+        (
+            TaskFeature(KNeighborsRegressor()),
+            {"sample_weight": np.ones(4)},
+            "KNeighborsRegressor takes no weights of rows",
+        ),
+        (TaskMean(), {"y": np.ones((4, 2)), "task_id": [0, 0, 1, 1]}, "a 2-D y already has one column per task"),
+    ],
+)
+def test_what_these_estimators_cannot_take(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(np.ones((4, 2)), **{"y": np.arange(4.0), "task_id": [0, 0, 1, 1], **options})
+
+
+def test_trees_score_labels_by_their_log_odds():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(60, 2)), np.arange(60) % 2
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    forest = TaskFeature(RandomForestClassifier(20, max_depth=2, random_state=0)).fit(X, y, task_id=ids)
+    scores = forest.decision_function(X, task_id=ids)
+    chances = forest.estimator_.predict_proba(np.c_[X, ids == 0, ids == 1])[:, 1]
+    inside = (chances > 1e-6) & (chances < 1 - 1e-6)
+    np.testing.assert_allclose(scores[inside], np.log(chances / (1 - chances))[inside])
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(np.sign(scores), forest.predict(X, task_id=ids))
+    for label in (-1.0, 1.0):  # training rows of one class: it is what is predicted
+        constant = TaskFeature(RandomForestClassifier(2)).fit(X, np.full(60, label), task_id=ids)
+        np.testing.assert_array_equal(constant.decision_function(X, task_id=ids), np.full(60, label))
+
+
+def test_task_feature_of_labels_matches_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    Y = np.sign(X @ rng.normal(size=(2, 2)) + 0.5 * rng.normal(size=(60, 2)))
+    Y[:5, 1] = np.nan
+    fitted = TaskFeature(LogisticRegression()).fit(sparse.csr_matrix(X), Y)
+    known = ~np.isnan(Y[:, 1])
+    stacked = np.vstack([np.c_[X, np.ones(60), np.zeros(60)], np.c_[X, np.zeros(60), np.ones(60)][known]])
+    expected = LogisticRegression().fit(stacked, np.r_[Y[:, 0], Y[known, 1]])
+    scores = fitted.decision_function(sparse.csr_matrix(X))
+    np.testing.assert_allclose(scores[:, 1], expected.decision_function(np.c_[X, np.zeros(60), np.ones(60)]), atol=1e-6)
+
+
+def test_calibration_finds_the_chances():
+    rng = np.random.default_rng(0)
+    X, ids = rng.normal(size=(3000, 2)), np.arange(3000) % 3
+    chance = 1 / (1 + np.exp(-2 * X[:, 0] - ids + 1))
+    y = np.where(rng.uniform(size=3000) < chance, 1.0, -1.0)
+    fitted = CalibratedTasks(IndependentLogistic(1.0)).fit(X, y, task_id=ids)
+    found = fitted.predict_proba(X, task_id=ids)[:, 1]
+    assert np.abs(found - chance).mean() < 0.03
+    assert (fitted.predict(X, task_id=ids) == np.where(found > 0.5, 1, -1)).all()
+
+
+def test_table_features_fill_scale_and_name():
+    X = np.array([[1.0, 0.0], [np.nan, 1.0], [3.0, np.nan], [5.0, 1.0]])
+    step = TableFeatures({1: ["red", "blue"]}).fit(X)
+    names = step.get_feature_names_out(["age", "colour"]).tolist()
+    assert names == ["age", "age is missing", "colour=red", "colour=blue", "colour=missing"]
+    found = step.transform(np.array([[np.nan, 7.0]]))
+    assert found.shape == (1, 5)
+    assert found[0, 2:].tolist() == [0, 0, 0]
+    assert abs(step.transform(X)[:, 0].mean()) < 1e-12
+    words = TableFeatures({0: ["red", "blue"]}).fit(X[:, 1:])
+    assert words.get_feature_names_out(["colour"]).tolist() == ["colour=red", "colour=blue", "colour=missing"]
+    thin = sparse.csr_matrix([[0.0, 4.0], [0.0, -8.0], [0.5, 0.0]])
+    scaled = TableFeatures().fit(thin)
+    assert sparse.issparse(scaled.transform(thin))
+    assert scaled.transform(thin).toarray().tolist() == [[0, 0.5], [0, -1], [1, 0]]  # zeros stay zeros
+    assert scaled.get_feature_names_out(["a", "b"]).tolist() == ["a", "b"]
+    no_gaps = TableFeatures().fit(X[[0, 3], :1])
+    assert no_gaps.transform(np.array([[np.nan]])).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("name", ["compare_schools", "compare_outputs"])
+def test_examples_run(name, capsys):
+    path = Path(__file__).resolve().parents[2] / "examples" / f"{name}.py"
+    result = runpy.run_path(str(path))["main"]()
+    assert result.verdict in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["polars", "pyarrow"])
+def test_frames_of_other_packages_keep_their_names(package):
+    other = pytest.importorskip(package, reason=f"{package} is not installed")
+    table = schools(n_tasks=4)
+    columns = table.to_dict("list")
+    frame = other.DataFrame(columns) if package == "polars" else other.table(columns)
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2}
+    result, expected = mtlrun.compare(frame, **options), mtlrun.compare(table, **options)
+    pd.testing.assert_frame_equal(result.tasks, expected.tasks)
+    assert list(result.tasks.index) == sorted(set(table["school"]))
+    pd.testing.assert_frame_equal(result.coefficients, expected.coefficients)
+
+
+@pytest.mark.parametrize("data", [7, object()])
+def test_what_is_no_table_is_refused(data):
+    with pytest.raises(DataError) as caught:
+        mtlrun.compare(data, target="y", task="t")
+    assert "DataFrame" in str(caught.value.remedy)
