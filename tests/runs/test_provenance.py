@@ -3,7 +3,6 @@
 import subprocess
 
 import pytest
-
 from mtlrun.experiments import host, provenance
 
 

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from mtlrun.experiments.featuresteps import cell_part
-from mtlrun.experiments.trial import split_three
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.data.load import load_dataset
+from mtlrun.data.splits import split_rows
+from mtlrun.evaluation import Part
 from mtlrun.report.build import build_report
-from mtlrun.runs.store import Store
+from mtlrun.runs.cell import Features
+from mtlrun.runs.fit import with_features
+from mtlrun.runs.survey import survey
 
 
 def with_datasets(lab, entries, split="split: {kind: random, train: 0.5, trials: 2}"):
@@ -21,10 +23,12 @@ def own(lab, extra, label="second"):
 
 
 def test_the_key_has_nothing_new_where_nothing_is_said(lab):
-    cell = lab.plan().evaluations[0]
-    assert not {"features", "keep"} & set(cell.inputs)
-    assert set(cell.inputs["split"]) == {"kind", "train", "trial", "seed"}
-    assert set(lab.plan().selections[0].inputs["search"]) == {"folds", "metric", "seed"}
+    cell = lab.plan().rows[0].cell
+    content, fold = cell.content(), cell.folds[0].content()
+    assert "features" not in content
+    assert not {"keep", "timing"} & set(content["scoring"])
+    assert set(content["split"]) == {"kind", "train", "trial", "seed"}
+    assert set(fold["search"]) == {"grid", "folds", "metric", "seed", "on"}
 
 
 def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
@@ -32,18 +36,17 @@ def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
         lab, own(lab, "split: {kind: kfold, folds: 3}, metrics: [accuracy, auc], features: standardize")
     )
     made = lab.plan(text)
-    first, second = made.evaluations[0], made.evaluations[4]
-    assert (first.dataset, second.dataset) == ("simulated-rmtl", "second")
-    assert len(made.evaluations) == 4 + 6
-    assert (second.inputs["split"]["kind"], second.inputs["metrics"]) == ("kfold", ["accuracy", "auc"])
-    assert second.inputs["features"] == "standardize"
-    assert first.key == lab.plan().evaluations[0].key
-    searched = next(c for c in made.selections if c.dataset == "second")
-    assert searched.inputs["search"]["metric"] == "accuracy"
+    assert (made.rows[0].dataset, made.rows[4].dataset) == ("simulated-rmtl", "second")
+    assert len(made.rows) == 4 + 6
+    first, second = made.rows[0].cell, made.rows[4].cell
+    assert (second.split.kind, second.scoring.metrics) == ("kfold", ("accuracy", "auc"))
+    assert second.features == Features("standardize")
+    assert first.key == lab.plan().rows[0].cell.key
+    assert second.search.metric == "accuracy"
     assert made.run_json()["config"]["metrics"] == ["auc", "accuracy"]
     assert made.run_json()["config"]["datasets"][1]["split"] == {"kind": "kfold", "folds": 3}
     assert lab.run(text).n_ok == 10
-    store = Store(made.folder)
+    store = made.store()
     assert set(store.load(first.key).metrics) == {"auc"}
     assert set(store.load(second.key).metrics) == {"accuracy", "auc"}
     assert store.load(second.key).result["tasks"] == [f"task {t}" for t in range(6)]
@@ -52,7 +55,7 @@ def test_a_data_set_may_have_its_own_split_metrics_and_features(lab):
 
 def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
     entries = f"[{lab.data[:-1]}, split: {{train: 0.5}}}}]"
-    assert [c.inputs["split"]["train"] for c in lab.plan(with_datasets(lab, entries, "")).evaluations] == [0.5, 0.5]
+    assert [row.cell.split.train for row in lab.plan(with_datasets(lab, entries, "")).rows] == [0.5, 0.5]
     with pytest.raises(ConfigError, match="missing key 'split'"):
         lab.plan(with_datasets(lab, f"[{lab.data}]", ""))
 
@@ -63,7 +66,10 @@ def test_the_experiment_needs_no_split_when_every_data_set_has_one(lab):
         ("split: {kind: kfold}", "a kfold split needs folds"),
         ("metrics: [acu]", "unknown metric 'acu'"),
         ("metrics: []", "must not be empty"),
-        ("features: scale", "must be 'standardize', 'max-abs' or 'none'"),
+        (
+            "features: scale",
+            "must be 'none', 'standardize', 'max-abs', 'table', 'one-hot' or 'weighted-degree', not 'scale'",
+        ),
     ],
 )
 def test_what_a_data_set_cannot_say(lab, extra, message):
@@ -80,44 +86,47 @@ def test_a_swept_ratio_needs_random_splits(lab):
 def test_features_are_learned_on_the_training_rows():
     dataset = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
     dataset.X[30:] += 5
-    part = cell_part({"features": "standardize"}, dataset, np.arange(30), np.arange(30, 60))
+    rows = Part.of(dataset, np.arange(30), np.arange(30, 60))
+    part, step = with_features(rows, Features("standardize"))
     np.testing.assert_allclose(part.train.X.mean(axis=0), 0, atol=1e-12)
     assert (part.test.X.mean(axis=0) > 2).all()
-    assert cell_part({}, dataset, np.arange(30), np.arange(30, 60)).train.X is not part.train.X
+    np.testing.assert_array_equal(step.transform(rows.test.X), part.test.X)
+    assert with_features(rows, None) == (rows, None)
 
 
 def test_features_are_part_of_the_key_and_of_the_numbers(lab):
     plain = lab.tiny
     lab.run(plain)
     made = lab.plan(plain + "features: standardize\n")
-    assert {cell.state for cell in made.cells} == {"stale"}
+    assert {state.name for state in survey(made)} == {"stale"}
     lab.run(plain + "features: standardize\n")
-    before, now = (Store(made.folder).load(cells[0].key) for cells in (lab.plan(plain).evaluations, made.evaluations))
+    before, now = (made.store().load(rows[0].cell.key) for rows in (lab.plan(plain).rows, made.rows))
     assert before.metrics != now.metrics
 
 
-SPLIT = {"kind": "random", "train": 0.3, "trial": 0, "seed": 7}
+def parts(dataset, **more):
+    return split_rows(dataset, **{"kind": "random", "train": 0.3, "trial": 0, "seed": 7, **more})
 
 
 @pytest.mark.parametrize("dataset", [("simulated-rmtl", {"n": 60, "d": 8, "m": 6, "rank": 2}), ("landmine-like", {})])
 def test_the_parts_are_disjoint_and_of_the_asked_sizes(dataset):
     name, options = dataset
     loaded = load_dataset(name, **options) if options else ragged()
-    train, test, validation = split_three(loaded, {**SPLIT, "validation": 0.4})
-    assert np.array_equal(train, split_three(loaded, SPLIT)[0]), "the training rows do not depend on the rest"
+    train, validation, test = parts(loaded, validation=0.4)
+    assert np.array_equal(train, parts(loaded)[0]), "the training rows do not depend on the rest"
     together = np.concatenate([train, test, validation])
     assert sorted(together) == list(range(loaded.n_samples))
     groups = np.zeros(loaded.n_samples, dtype=int) if loaded.task_id is None else loaded.task_id
     np.testing.assert_array_equal(np.bincount(groups[validation]), (0.4 * np.bincount(groups)).astype(int))
-    again = split_three(loaded, {**SPLIT, "validation": 0.4})[2]
+    again = parts(loaded, validation=0.4)[1]
     assert np.array_equal(validation, again)
-    assert not np.array_equal(validation, split_three(loaded, {**SPLIT, "seed": 8, "validation": 0.4})[2])
+    assert not np.array_equal(validation, parts(loaded, seed=8, validation=0.4)[1])
 
 
 def test_a_validation_part_that_leaves_nothing_is_refused():
     loaded = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
     with pytest.raises(ValueError, match=r"validation=0.001 leaves a part empty \(0 of 42 rows\)"):
-        split_three(loaded, {**SPLIT, "validation": 0.001})
+        parts(loaded, validation=0.001)
 
 
 def ragged():
@@ -132,7 +141,7 @@ def test_published_training_rows_give_up_a_part():
     dataset = ragged()
     dataset.splits["own"] = [(np.arange(60), np.arange(60, 90))]
     split = {"kind": "published", "name": "own", "trial": 0, "seed": 1, "validation": 0.25}
-    train, test, validation = split_three(dataset, split)
+    train, validation, test = split_rows(dataset, **split)
     assert np.array_equal(test, np.arange(60, 90))
     assert sorted(np.concatenate([train, validation])) == list(range(60))
     assert np.bincount(dataset.task_id[validation]).tolist() == [5, 10]
@@ -141,14 +150,14 @@ def test_published_training_rows_give_up_a_part():
 def test_selection_on_the_validation_part(lab):
     text = lab.tiny.replace("train: 0.5", "train: 0.3, validation: 0.3").replace("{folds: 2}", "{on: validation}")
     made = lab.plan(text)
-    assert made.selections[0].inputs["search"]["on"] == "validation"
-    assert made.evaluations[0].inputs["split"]["validation"] == 0.3
+    cell = made.rows[0].cell
+    (fold,) = cell.folds
+    assert (fold.search.on, cell.split.validation) == ("validation", 0.3)
     assert lab.run(text).n_ok == 4
-    store = Store(made.folder)
-    searched, final = store.load(made.selections[0].key), store.load(made.evaluations[0].key)
-    assert [len(row["folds"]) for row in searched.selection["candidates"]] == [1, 1]
+    searched, final = (made.store().load(one.key) for one in (fold, cell))
+    assert final.selection["scores"] == [[score] for score in searched.selection["scores"]]
     assert (final.counts["n_train"], final.counts["n_test"]) == (18, 24)
-    assert final.selection["chosen"] == searched.selection["chosen"]
+    assert final.selection["chosen"]["alpha"] == final.params["alpha"]
     assert made.run_json()["config"]["selection"] == {"on": "validation", "metric": "auc"}
     build_report(made.folder)
 
@@ -169,15 +178,16 @@ def test_what_a_validation_part_cannot_be(lab, split, selection, message):
 
 def test_predictions_are_kept_where_asked_for(lab):
     made = lab.plan(lab.tiny + "keep: [predictions]\n")
-    assert made.evaluations[0].key != lab.plan().evaluations[0].key
-    assert made.selections[0].key == lab.plan().selections[0].key
+    cell, plain = made.rows[0].cell, lab.plan().rows[0].cell
+    assert cell.key != plain.key
+    assert [fold.key for fold in cell.folds] == [fold.key for fold in plain.folds]
     assert lab.run(lab.tiny + "keep: [predictions]\n").n_ok == 4
-    store = Store(made.folder)
-    for cell in made.evaluations:
-        record = store.load(cell.key)
+    store = made.store()
+    for row in made.rows:
+        record = store.load(row.cell.key)
         with np.load(store.cells / record.result["predictions"], allow_pickle=False) as kept:
             assert (kept["scores"].shape, kept["scores"].dtype) == ((30, 6), np.float32)
-    assert not (store.cells / f"{made.selections[0].key}.npz").exists()
+    assert len(list(store.cells.glob("*.npz"))) == 4
 
 
 STATISTICS = "statistics: {metric: auc, control: strong}\n"

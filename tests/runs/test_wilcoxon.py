@@ -48,4 +48,4 @@ claims:
       - {kind: paired, quantity: auc, of: strong, over: weak, at_least: 0.05}
 """
     made = lab.plan(lab.tiny.replace("kind: evaluate", "kind: test") + claims)
-    assert [cell.key for cell in made.evaluations] == [cell.key for cell in lab.plan().evaluations]
+    assert [row.cell.key for row in made.rows] == [row.cell.key for row in lab.plan().rows]

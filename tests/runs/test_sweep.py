@@ -1,7 +1,5 @@
 """Sweeps: the axis in the cells, in run.json and in the folder's figures; what a file may not say about it."""
 
-import json
-
 import pytest
 
 from mtlrun.core.errors import ConfigError
@@ -9,7 +7,7 @@ from mtlrun.report.build import build_report
 from mtlrun.report.writers import write_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
-from mtlrun.runs.run import run
+from mtlrun.runs.run import run, todo
 
 SWEEPS = ["fig2", "sensitivity-lambda", "sensitivity-t", "simulated-features", "simulated-tasks"]
 
@@ -28,9 +26,9 @@ def swept(lab, axis):
 
 def test_a_ratio_changes_the_split_and_not_its_seed(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.6]}"))
-    assert [c.dataset for c in made.evaluations][::4] == ["simulated-rmtl (ratio 0.3)", "simulated-rmtl (ratio 0.6)"]
-    assert [c.inputs["split"]["train"] for c in made.evaluations][::4] == [0.3, 0.6]
-    assert len({c.inputs["split"]["seed"] for c in made.evaluations}) == 2  # one per trial
+    assert [row.dataset for row in made.rows][::4] == ["simulated-rmtl (ratio 0.3)", "simulated-rmtl (ratio 0.6)"]
+    assert [row.cell.split.train for row in made.rows][::4] == [0.3, 0.6]
+    assert len({row.cell.split.seed for row in made.rows}) == 2  # one per trial
     assert {(c["dataset"], c["value"]) for c in made.run_json()["cells"]} == {
         ("simulated-rmtl (ratio 0.3)", 0.3),
         ("simulated-rmtl (ratio 0.6)", 0.6),
@@ -40,12 +38,12 @@ def test_a_ratio_changes_the_split_and_not_its_seed(lab):
 def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
     plain = lab.plan()
-    assert [c.key for c in made.evaluations[4:]] == [c.key for c in plain.evaluations]
+    assert [row.cell.key for row in made.rows[4:]] == [row.cell.key for row in plain.rows]
 
 
 def test_an_option_changes_the_data(lab):
     made = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
-    assert [c.inputs["dataset"]["options"]["d"] for c in made.evaluations][::4] == [4, 8]
+    assert [row.cell.dataset.options["d"] for row in made.rows][::4] == [4, 8]
     assert len({facts["fingerprint"] for facts in made.datasets.values()}) == 2
 
 
@@ -53,8 +51,8 @@ def test_parameters_change_in_the_methods_that_have_them(lab):
     head = swept(lab, "{name: size, params: [base__alpha, n_blocks], values: [2, 3]}")
     text = head[: head.index("methods:")] + BLOCKS + head[head.index("sweep:") :]
     cells = {"weak": [], "blocks": []}
-    for cell in lab.plan(text).evaluations[::2]:
-        cells[cell.method].append((cell.inputs["estimator"]["params"], cell.key))
+    for row in lab.plan(text).rows[::2]:
+        cells[row.method].append((row.cell.method.params, row.cell.key))
     (first, _), (second, _) = cells["blocks"]
     assert (first["n_blocks"], first["base"]["params"]["alpha"]) == (2, 2)
     assert (second["n_blocks"], second["base"]["params"]["alpha"]) == (3, 3)
@@ -97,12 +95,13 @@ def test_an_unknown_option_is_named_with_its_place(lab):
 def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
     made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
     summary = run(made)
-    assert (summary.n_ok + summary.n_cached, summary.failures) == (len(made.evaluations), [])
+    assert (summary.n_ok + summary.n_cached, summary.failures) == (len(made.rows), [])
     report = build_report(made.folder)
     paths = write_report(report, made.folder)
     assert [p.name for p in paths if p.suffix == ".svg"] == ["simulated-rmtl.svg"]
     assert all(panel.curves[-1].y for panel in report.figures[0].panels)
-    assert plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path).todo() == ([], [])
+    again = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
+    assert todo(again, again.store()) == ([], [])
 
 
 @pytest.mark.parametrize("name", [*SWEEPS, "partitioning"])
@@ -124,7 +123,7 @@ def test_partitioning_differs_in_the_strategy_alone(tmp_path):
     made = plan(load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path)
     summary = run(made)
     assert (summary.n_ok, summary.failures) == (16, [])
-    strategies = {c.inputs["estimator"]["params"].get("partition") for c in made.evaluations}
+    strategies = {row.cell.method.params.get("partition") for row in made.rows}
     assert strategies == {None, "random", "contiguous", "clustered"}
 
 
@@ -132,7 +131,6 @@ def test_the_error_of_the_coefficients_is_measured_where_they_are_known(tmp_path
     made = plan(load_experiment("dcrmtl/simulated-tasks", profile="smoke"), output=tmp_path)
     made = plan(made.experiment, only=["method=APG-RMTL,trial=0"], output=tmp_path)
     run(made)
-    records = [json.loads(path.read_text()) for path in (made.folder / "cells").glob("*.json")]
-    errors = [r["solver"]["truth_error"] for r in records if r["kind"] == "evaluation"]
+    errors = [made.store().load(row.cell.key).solver["truth_error"] for row in made.wanted]
     assert len(errors) == 2
     assert all(0 < error < 1 for error in errors)
