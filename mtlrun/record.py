@@ -257,7 +257,10 @@ def unpack(path: Path) -> dict[str, str]:
         If it is no such file.
     """
     try:
-        text = gzip.decompress(path.read_bytes()).decode()
+        content = path.read_bytes()
+        if not content:  # gzip takes it for a file without members
+            raise EOFError("it is empty")
+        text = gzip.decompress(content).decode()
     except FileNotFoundError:
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:

@@ -62,6 +62,30 @@ def test_every_module_is_in_a_layer():
         assert len(inside) == 1 or inside[0] in LAYERS, path
 
 
+def _at_import(body: list[ast.stmt]) -> set[str]:
+    """Return what statements import while their module is imported: not in functions, not for type checkers."""
+    found = set()
+    for node in body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            checked = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+            for name in ("body", "orelse", "finalbody", "handlers"):
+                if not (checked and name == "body"):
+                    found |= _at_import(getattr(node, name, []))
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    names = {_name(path) for path in MODULES}
+    waits = {_name(path): _at_import(ast.parse(path.read_text()).body) & names - {_name(path)} for path in MODULES}
+    while free := {name for name, needs in waits.items() if not needs}:  # what is left waits for itself
+        waits = {name: needs - free for name, needs in waits.items() if name not in free}
+    assert not waits
+
+
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_files_and_functions_are_short_and_public_names_documented(path):
     text = path.read_text(encoding="utf-8")

@@ -30,8 +30,8 @@ OUTPUT = Path("results/runs")
 RUN_FILE = "run.json"
 RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
-#: Modules that compute the families of cells.
-FIT_MODULE, MEASURE_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure"
+#: Modules that compute the families of cells, and the one that loads their data.
+FIT_MODULE, MEASURE_MODULE, LOAD_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure", "mtlrun.data.load"
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class _CellMaker:
     def _code(self, method: Method) -> dict[str, str]:
         classes = tuple(class_paths({"estimator": method.estimator, "params": method.params}))
         starts = (MEASURE_MODULE, method.measure) if method.measure else (FIT_MODULE, *classes)
-        starts += (self.reader,) if self.reader else ()
+        starts += (LOAD_MODULE, self.reader) if self.reader else ()
         if starts not in self.codes:
             self.codes[starts] = code_of(starts)
         return self.codes[starts]
