@@ -332,7 +332,7 @@ def test_strengths_must_be_positive(name, value):
 def test_gram_matrices_that_do_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "free_bytes", lambda: 100)
-    with pytest.raises(MemoryLimitError, match=r"5 features for 4 design\(s\)"):
+    with pytest.raises(MemoryLimitError, match=r"5 features and 4 tasks"):
         solve_fetr(make_data("ragged"), 1.0, 1.0)
 
 
