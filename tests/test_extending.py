@@ -89,3 +89,30 @@ def test_the_data_set_is_loaded_by_name_and_trained_on(example, capsys):
     ):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
+
+
+MEASURED = """\
+schema: 1
+id: mine/correlations
+title: Correlations
+kind: inspect
+datasets: [{id: simulated-rmtl, n: 300, d: 6, m: 4, rank: 2}]
+metrics: [largest, mean]
+repeats: 2
+methods:
+  - {label: 100 rows, measure: "my_measure:correlations", params: {rows: 100}}
+"""
+
+
+def test_the_measure_is_taken_and_its_quantities_are_known(example, tmp_path, capsys):
+    found = example("my_measure").main()
+    assert 0 < found.values["mean"] < found.values["largest"] < 1
+    assert "largest" in capsys.readouterr().out
+    (tmp_path / "mine.yaml").write_text(MEASURED)
+    result = CliRunner().invoke(app, ["reproduce", "mine.yaml", "--output", "runs"])
+    assert result.exit_code == 0, result.output
+    assert "2 cells" in result.output
+    (tmp_path / "mine.yaml").write_text(MEASURED.replace("mean]", "meen]"))
+    result = CliRunner().invoke(app, ["validate", "mine.yaml"])
+    assert result.exit_code == 2
+    assert "mean" in result.output

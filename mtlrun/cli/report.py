@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +10,13 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.cli.pages import HTML, writing
 from mtlrun.core.errors import UnknownNameError, UserError
 from mtlrun.core.visible import visible
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
 
-HTML = "html"
 #: In place of an experiment: all of them.
 ALL = "all"
 #: The report for people, in the folder of the run.
@@ -174,11 +173,3 @@ def _merge(folder: Path, other: Path) -> None:
             say(f"... and {len(merged.conflicts) - MAX_CONFLICTS} more conflicts", error=True)
 
     writing(folder, take)
-
-
-def writing(place: Path, write: Callable[[], object]) -> None:
-    """Do something that writes files; what the disk refuses is told with a remedy."""
-    from mtlrun.core.records import writing as disk
-
-    with disk(place, "Print it instead: --format md (or json, csv, tex), or give another --out."):
-        write()

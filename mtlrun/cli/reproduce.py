@@ -10,6 +10,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT
+from mtlrun.cli.running import NO_ROOM, compute
 from mtlrun.core.errors import UserError, counted
 from mtlrun.core.records import writing
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 #: Profile of `mtlrun reproduce all` when none is named.
 DEFAULT_PROFILE = "quick"
-#: What to do when the run folder cannot be written.
-NO_ROOM = "Make room, or choose another folder with --output; finished cells are kept."
 
 
 def reproduce(
@@ -128,31 +127,6 @@ def say_plan(made: Plan, force: bool) -> None:
     for cell in (*folds, *cells):
         say(f"would compute {made.names[cell.key]}")
     say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
-
-
-def compute(
-    made: Plan, jobs: int | None, backend: str | None, scheduler: str | None, force: bool, fail_fast: bool, quiet: bool
-) -> RunSummary:
-    """Run a plan with the progress display that fits.
-
-    Raises
-    ------
-    UserError
-        If the run folder cannot be written.
-    """
-    from mtlrun.runs.progress import make_progress
-    from mtlrun.runs.run import run
-
-    with writing(made.folder, NO_ROOM):
-        return run(
-            made,
-            jobs=jobs,
-            backend=backend,
-            scheduler=scheduler,
-            force=force,
-            fail_fast=fail_fast,
-            progress=make_progress(quiet=quiet),
-        )
 
 
 def conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> int:

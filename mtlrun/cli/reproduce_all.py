@@ -145,7 +145,7 @@ def _compute_all(everything: Everything, options: Options) -> Outcome:
 
 def _one(made: Plan, options: Options, outcome: Outcome) -> None:
     """Run one plan, write its report and its page, and say in lines what it found."""
-    from mtlrun.cli.reproduce import compute
+    from mtlrun.cli.running import compute
     from mtlrun.cli.summary import write_run
     from mtlrun.report.build import build_report
     from mtlrun.report.overview import Entry

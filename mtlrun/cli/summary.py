@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mtlrun.cli.console import output, say
-from mtlrun.cli.report import HTML, writing
+from mtlrun.cli.pages import HTML, writing
 from mtlrun.core.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:

@@ -39,7 +39,8 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if self.variant == "corrected":
             result = super()._fit_data(data)
-            self._covariance: Any = LowRank.root(result.W if self._over == "features" else result.W.T)
+            root = LowRank.root(result.W if self._over == "features" else result.W.T)
+            self._covariance: Any = (root.values, root.vectors)  # arrays alone: a saved model holds nothing else
         else:
             penalty = self._penalty()
             result = solve_alternating(
@@ -61,7 +62,7 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
             found = self._covariance
         except AttributeError:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
-        return np.asarray(found.matrix(self._over) if isinstance(found, LowRank) else found)
+        return np.asarray(LowRank(*found).matrix(self._over) if isinstance(found, tuple) else found)
 
 
 class MTFL(_SquaredTrace):

@@ -11,7 +11,7 @@ from typing import Any
 
 from mtlrun.core.errors import ConfigError
 from mtlrun.core.records import FAILED
-from mtlrun.runs.pool import Outcome, Result, Unit, attempt_alone, in_flight
+from mtlrun.runs.outcome import Outcome, Result, Unit, attempt_alone, in_flight
 
 #: Seconds to wait for the scheduler, and for a first worker.
 PATIENCE = 30

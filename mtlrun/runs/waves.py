@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.errors import ConfigError, DataError, counted, shorten
+from mtlrun.core.errors import ConfigError, DataError, counted, one_line
 from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
@@ -338,8 +338,7 @@ def make_schedule(
         try:
             seconds = 0.0 if done(candidate) else _pilot(candidate, dataset, rows)
         except Exception as error:  # a method that cannot be fitted here is left out, and the report says so
-            why = " ".join(shorten(str(error), 200).split())
-            left_out.append(f"{candidate.label}: fails on a part of the rows ({type(error).__name__}: {why})")
+            left_out.append(f"{candidate.label}: fails on a part of the rows ({one_line(error)})")
             continue
         whole[candidate.label] = seconds
         order.append(candidate)

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pandas as pd
-from mtlrun.experiments.pool import Pool
 
 from mtlrun.core.errors import MemoryLimitError
 from mtlrun.core.memory import free_bytes, require
+from mtlrun.runs.pool import Pool
 
 
 def table(folder):

@@ -3,7 +3,8 @@
 import subprocess
 
 import pytest
-from mtlrun.experiments import host, provenance
+
+from mtlrun import provenance
 
 
 @pytest.fixture
@@ -41,8 +42,8 @@ def test_without_a_checkout_or_git_nothing_is_claimed(checkout, tmp_path_factory
 
 
 def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
-    monkeypatch.setattr(host, "PACKAGES", ("numpy", "no-such-package-anywhere"))
-    facts = host.host_facts.__wrapped__()
+    monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package-anywhere"))
+    facts = provenance.host_facts.__wrapped__()
     assert facts["packages"]["no-such-package-anywhere"] is None
     assert facts["packages"]["numpy"]
     assert facts["cpu"]
