@@ -18,6 +18,9 @@ settings.load_profile("untimed")
 # A shell starts programs in the background deaf to Ctrl-C, and those that they start inherit it: the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# So does nohup with the signal of a closed terminal.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -162,10 +162,6 @@ SPARSE = {
 }
 
 
-#: Its coordinate descent and LIBLINEAR refuse the indices that scipy only makes for more than 2^31 entries.
-BY_SCIKIT_LEARN = ("IndependentLasso", "PooledLasso", "IndependentSVC", "PooledSVC")
-
-
 @every_layout
 @every_method
 @pytest.mark.parametrize("form", SPARSE)
@@ -173,10 +169,6 @@ def test_sparse_forms_of_the_same_numbers_give_the_same_model(matrix, name, layo
     data = matrix.arrange(name, layout, *matrix.problem())
     data["X"] = SPARSE[form](data["X"])
     before = matrix.digest(*data.values())
-    if form == "64-bit indices" and name in BY_SCIKIT_LEARN:
-        with pytest.raises(ValueError, match="32-bit integer indices"):
-            matrix.fit(matrix.make(name), data)
-        return
     model = matrix.fit(matrix.make(name), data)
     assert_allclose(matrix.scores(model, data), matrix.plain(name, layout, sparse=True), rtol=1e-6, atol=1e-6)
     assert matrix.digest(*data.values()) == before
