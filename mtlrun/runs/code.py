@@ -121,6 +121,27 @@ def facts(path: str) -> Facts:
     ConfigError
         If there is no such module, class or function, or the module cannot be imported.
     """
+    known = _MEMO[-1] if _MEMO else {}
+    if path not in known:
+        known[path] = _facts(path)
+    return known[path]
+
+
+#: Answers of `facts`, once for every `remembering` that is open.
+_MEMO: list[dict[str, Facts]] = []
+
+
+@contextlib.contextmanager
+def remembering() -> Iterator[None]:
+    """Ask once for every class and function inside the ``with`` block: sources are taken not to change there."""
+    _MEMO.append(_MEMO[-1] if _MEMO else {})
+    try:
+        yield
+    finally:
+        _MEMO.pop()
+
+
+def _facts(path: str) -> Facts:
     walk = _Walk([path])
     key = _digest("facts", path, json.dumps(walk.prints), *map(stamp, sorted(walk.outside)))
     known = walk.cache.get(key)

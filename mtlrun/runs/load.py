@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from mtlrun.core.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.core.yamlmarks import Document, Problem, load_file, render
 from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.code import remembering
 from mtlrun.runs.crosscheck import FIXED, crosscheck
 from mtlrun.runs.findings import describe_problems
 from mtlrun.runs.layers import Layers, Origin
@@ -22,6 +23,7 @@ from mtlrun.runs.trainspec import validate_training
 DEFAULT_PROFILE = "quick"
 
 
+@remembering()
 def load_experiment(
     target: str | Path,
     *,
@@ -99,6 +101,7 @@ def _experiment_document(target: str | Path) -> tuple[Document, list[Document]]:
     return document, bases_of(document, path)
 
 
+@remembering()
 def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> Document:
     """Check a file with every one of its profiles.
 

@@ -15,7 +15,7 @@ from mtlrun.core.records import jsonable, write_atomic
 from mtlrun.core.seeds import derive_seed
 from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
-from mtlrun.runs.code import code_of
+from mtlrun.runs.code import code_of, remembering
 from mtlrun.runs.code import facts as code_facts
 from mtlrun.runs.load import Experiment
 from mtlrun.runs.methods import class_paths, complete, measure_path, quantities_of, resolved
@@ -155,6 +155,7 @@ class Plan:
         return {"quantities": {name: about for name, about in known.items() if name in spec.metrics}}
 
 
+@remembering()
 def plan(
     experiment: Experiment,
     *,
