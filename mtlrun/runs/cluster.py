@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.core.records import FAILED
+from mtlrun.record import FAILED
 from mtlrun.runs.outcome import Outcome, Result, Unit, attempt_alone, in_flight
 
 #: Seconds to wait for the scheduler, and for a first worker.

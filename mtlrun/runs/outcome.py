@@ -11,7 +11,7 @@ from typing import Any
 
 from mtlrun.core.errors import one_line
 from mtlrun.core.memory import shared_by
-from mtlrun.core.records import DIVERGED, FAILED, OK
+from mtlrun.record import DIVERGED, FAILED, OK
 
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]

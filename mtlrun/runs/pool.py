@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from mtlrun.core.errors import ConfigError, UnknownNameError
-from mtlrun.core.records import FAILED, TIMEOUT
+from mtlrun.record import FAILED, TIMEOUT
 from mtlrun.runs.outcome import Outcome, Result, Unit, attempt, attempt_alone, in_flight
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mtlrun.core.errors import ConfigError, DataError, UnknownNameError, UserError
-from mtlrun.core.records import CellRecord, jsonable
+from mtlrun.core.records import jsonable
+from mtlrun.record import Record
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_an_error_comes_back_from_a_worker_process_as_it_was(error):
 @pytest.mark.parametrize("text", ["[]", "{", json.dumps({"schema": 1, "key": "k"})])
 def test_what_is_no_record_is_refused(text):
     with pytest.raises(ValueError):
-        CellRecord.from_json(text)
+        Record.from_line(text)
 
 
 def test_values_that_json_does_not_hold():

@@ -14,9 +14,9 @@ import pytest
 from joblib import parallel_config
 
 from mtlrun.core.errors import ConfigError
-from mtlrun.core.records import FAILED, OK
 from mtlrun.data import load_dataset
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
+from mtlrun.record import FAILED, OK
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool

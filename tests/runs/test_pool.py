@@ -7,8 +7,8 @@ import time
 import pytest
 
 from mtlrun.core.errors import ConfigError, DataError
-from mtlrun.core.records import DIVERGED, FAILED, OK, TIMEOUT
 from mtlrun.evaluation import Diverged
+from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
 from mtlrun.runs.pool import Pool, attempt
 
 
