@@ -7,7 +7,7 @@ DATA ?= enron delicious
 WORKERS ?= auto
 BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
-KERNEL_TESTS := tests/core tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
+KERNEL_TESTS := tests/utils tests/problem tests/penalties tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -52,7 +52,7 @@ coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
-mutation: $(MUTATION) ## Change mtlrun/core in thousands of places and see whether its tests notice: ARGS="mtlrun.core.losses*"
+mutation: $(MUTATION) ## Change mtlrun/problem and mtlrun/penalties in thousands of places and see whether its tests notice: ARGS="mtlrun.problem.losses*"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/mutmut run $(ARGS)
 	$(BIN)/mutmut results
 

@@ -21,13 +21,13 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.taskdata import TaskData
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import DataError
 from mtlrun.estimators.fetr import FETR
 from mtlrun.papers.fetr_convergence import solve_projected_gradient
-from mtlrun.solvers.fetr import solve_fetr
-from mtlrun.solvers.sylvester import CoupledSystem, solve_eigen, solve_sylvester
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.fetr import solve_fetr
+from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_eigen, solve_sylvester
 
 
 def median_seconds(call: Callable[[], Any], repeats: int) -> float:

@@ -27,8 +27,6 @@ import numpy as np
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.graph import TaskCoupling, check_similarity, couple_tasks
-from mtlrun.core.taskdata import TaskData
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.features import WeightedDegree
@@ -41,8 +39,10 @@ from mtlrun.papers.mtsvm_runs import (
     task_data,
     warm_up,
 )
-from mtlrun.solvers.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm_newton import solve_svm_newton
+from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.svm.block_dcd import solve_block_dcd
+from mtlrun.solvers.svm.svm_newton import solve_svm_newton
 
 TOL = 1e-4
 LANDMINE_OPTIMUM = 96345.857984233

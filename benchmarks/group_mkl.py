@@ -21,10 +21,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import DataError
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
-from mtlrun.solvers.couplings import Pairs
+from mtlrun.solvers.mkl.couplings import Pairs
 from mtlrun.solvers.pairwise import Flows
 
 Tasks = tuple[np.ndarray, np.ndarray, np.ndarray]

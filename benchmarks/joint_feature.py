@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from mtlrun.core.certificates import duality_gap
-from mtlrun.core.losses import SquaredLoss
-from mtlrun.core.penalties import L1, L21
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.catalogue import JointFeatureMTL, SparseMTL
+from mtlrun.penalties.norms import L1, L21
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.taskdata import TaskData
 
 TOL = 1e-6
 SHARES = (0.5, 0.1, 0.02)

@@ -5,7 +5,7 @@ import time
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from mtlrun.core.metrics import auc_per_task
+from mtlrun.metrics import auc_per_task
 
 
 def main() -> None:

@@ -24,24 +24,25 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.errors import UserError
-from mtlrun.core.losses import Loss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.metrics import auc_per_task
-from mtlrun.core.penalties import L12, Penalty, TraceNorm
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import UserError
 from mtlrun.estimators.catalogue import SparseMTL, TraceNormMTL
 from mtlrun.estimators.divide import DivideAndConquerRMTL
 from mtlrun.estimators.independent import IndependentRidge, IndependentSVC
 from mtlrun.estimators.robust import RobustMTL
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.apg import solve_apg
+from mtlrun.metrics import auc_per_task
+from mtlrun.penalties.norms import L12, TraceNorm
+from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.common import Tracker
-from mtlrun.solvers.fista import ProximalRun, solve_fista
-from mtlrun.solvers.rotation import SharedRotation, prepare
-from mtlrun.solvers.smooth import RotatedLoss
-from mtlrun.solvers.split import solve_split
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.fista import ProximalRun, solve_fista
+from mtlrun.solvers.convex.rotation import SharedRotation, prepare
+from mtlrun.solvers.convex.smooth import RotatedLoss
+from mtlrun.solvers.convex.split import solve_split
+from mtlrun.solvers.robust.apg import solve_apg
 
 TOL = 1e-4
 #: What runs when nothing is named, and what has to be named because it takes long.

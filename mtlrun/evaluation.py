@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mtlrun.core.errors import MtlrunError
-from mtlrun.core.metrics import Metric, average, get_metric, labels_from_scores
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splitters import WEIGHT
+from mtlrun.errors import MtlrunError
 from mtlrun.estimators.pertask import for_tasks
+from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
 NEEDS_BOTH_CLASSES = ("auc", "average_precision")

@@ -24,14 +24,14 @@ import skops.io
 from skops.io.exceptions import UntrustedTypesFoundException
 
 from mtlrun import __version__
-from mtlrun.core.errors import DataError, UnknownNameError, UserError
-from mtlrun.core.metrics import labels_from_scores
-from mtlrun.core.ownmodules import import_named
-from mtlrun.core.publish import finish
-from mtlrun.core.records import jsonable, sealed, unsealed, write_atomic
-from mtlrun.core.visible import cleaned
+from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.estimators.registry import METHODS
+from mtlrun.metrics import labels_from_scores
 from mtlrun.modelsize import refuse_large
+from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
+from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.publish import finish
+from mtlrun.utils.text import cleaned
 
 SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"

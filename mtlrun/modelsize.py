@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from mtlrun.core.errors import DataError
+from mtlrun.errors import DataError
 
 #: An archive may expand to so many bytes, or so many times its own size, whichever is more.
 LIMIT, TIMES = 256 << 20, 20

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.visible import table_text, visible
+from mtlrun.utils.text import table_text, visible
 
 
 def predictions_table(

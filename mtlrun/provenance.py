@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.resources import checkout_dir
+from mtlrun.utils.paths import checkout_dir
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.records import jsonable
+from mtlrun.utils.io import jsonable
 
 #: Statuses of a cell. Only the first two count as done; all others are tried again.
 OK = "ok"

@@ -11,12 +11,24 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 #: From the bottom to the top: a layer imports itself and what stands before it.
-LAYERS = ["core", "data", "features", "solvers", "estimators", "papers", "report", "runs", "cli"]
+LAYERS = [
+    "utils",
+    "problem",
+    "penalties",
+    "data",
+    "features",
+    "solvers",
+    "estimators",
+    "papers",
+    "report",
+    "runs",
+    "cli",
+]
 HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba", "joblib", "pooch"]
 LIGHT = [
-    "mtlrun.core.errors",
-    "mtlrun.core.records",
-    "mtlrun.core.resources",
+    "mtlrun.errors",
+    "mtlrun.utils.io",
+    "mtlrun.utils.paths",
     "mtlrun.estimators.registry",
     "mtlrun.papers.measure",
 ]

@@ -11,10 +11,10 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.core.certificates import duality_gap
-from mtlrun.core.losses import SquaredLoss
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.catalogue import JointFeatureMTL
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.taskdata import TaskData
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "extending.md"

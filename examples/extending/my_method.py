@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 import mtlrun
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL
 from mtlrun.estimators.params import Rule, real
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 
 
 class TowardsPooled(RegressorMTL, BaseMTL):

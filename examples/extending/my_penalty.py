@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlrun.core.penalties import Penalty
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import StrengthMTL
+from mtlrun.problem.penalty import Penalty
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
 from mtlrun.cli.options import debugging, reset_debugging
-from mtlrun.core.errors import MtlrunError, UserError
+from mtlrun.errors import MtlrunError, UserError
 
 #: Panels of ``mtlrun --help`` and the modules of their commands. A module holds a function of its own name (a command)
 #: or a Typer called `app` (a group).

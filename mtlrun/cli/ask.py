@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from mtlrun.core.errors import UserError
+from mtlrun.errors import UserError
 
 
 def has_terminal() -> bool:

@@ -10,7 +10,7 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.core.errors import UserError, counted
+from mtlrun.errors import UserError, counted
 
 
 def clean(

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from mtlrun.core.visible import visible
+from mtlrun.utils.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ import typer
 from mtlrun.cli.ask import confirm
 from mtlrun.cli.console import say
 from mtlrun.cli.options import DataDir, Yes, data_dir_option
-from mtlrun.core.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec

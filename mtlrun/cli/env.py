@@ -14,9 +14,9 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 def env(data_dir: options.DataDir = None, debug: options.Debug = False) -> None:
     """Print what numbers would be computed with: versions, BLAS, processor, threads, folders."""
-    from mtlrun.core.resources import configs_dir, datasets_dir
     from mtlrun.data.files import data_directory
     from mtlrun.provenance import host_facts, source_facts
+    from mtlrun.utils.paths import configs_dir, datasets_dir
 
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)  # a BLAS can be asked for its kind only once it is loaded

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mtlrun.cli.ask import confirm
 from mtlrun.cli.console import interactive, messages, say
 from mtlrun.cli.options import data_dir_option
-from mtlrun.core.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec

@@ -12,7 +12,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.core.errors import ConfigError, UserError
+from mtlrun.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card
@@ -204,7 +204,7 @@ def _write(text: str, path: Path, force: bool) -> None:
         return
     if path.exists() and not force:
         raise UserError(f"{path} exists", "Say --force to overwrite it, or --output FILE.")
-    from mtlrun.core.records import write_atomic, writing
+    from mtlrun.utils.io import write_atomic, writing
 
     with writing(path, "Name another place by --output FILE."):
         write_atomic(path, text)

@@ -12,7 +12,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import interactive, output
-from mtlrun.core.errors import UserError
+from mtlrun.errors import UserError
 
 if TYPE_CHECKING:
     from mtlrun.estimators.registry import MethodInfo

@@ -10,7 +10,7 @@ HTML = "html"
 
 def writing(place: Path, write: Callable[[], object]) -> None:
     """Do something that writes files; what the disk refuses is told with a remedy."""
-    from mtlrun.core.records import writing as disk
+    from mtlrun.utils.io import writing as disk
 
     with disk(place, "Print it instead: --format md (or json, csv, tex), or give another --out."):
         write()

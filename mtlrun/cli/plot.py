@@ -29,8 +29,8 @@ def plot(
     debug: options.Debug = False,
 ) -> None:
     """Draw a figure of a run from its cells: several data sets make several files, with their names in them."""
-    from mtlrun.core.records import writing
     from mtlrun.report.plots import plot as draw
+    from mtlrun.utils.io import writing
 
     with writing(out, "Choose another --out."):
         paths = draw(run_folder(target, profile, output_dir), kind, out, dataset=dataset, parameter=parameter)

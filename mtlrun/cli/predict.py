@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.core.errors import DataError, UnknownNameError, UserError, counted
+from mtlrun.errors import DataError, UnknownNameError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.models import Model
@@ -168,7 +168,7 @@ def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
     if str(output) == "-":
         sys.stdout.write(text)
         return
-    from mtlrun.core.records import write_atomic, writing
+    from mtlrun.utils.io import write_atomic, writing
 
     with writing(output, "Make room, or name another place by --output FILE, or - for the terminal."):
         write_atomic(output, text)

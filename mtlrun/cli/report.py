@@ -11,8 +11,8 @@ from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.pages import HTML, writing
-from mtlrun.core.errors import UnknownNameError, UserError
-from mtlrun.core.visible import visible
+from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.utils.text import visible
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -110,7 +110,7 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
     from mtlrun.report.writers import render
 
     if out is not None and form is not None:
-        from mtlrun.core.records import write_atomic
+        from mtlrun.utils.io import write_atomic
 
         writing(out, lambda: write_atomic(out, render(made, form)))
         say(f"report: {out}")

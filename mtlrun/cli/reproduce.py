@@ -11,8 +11,8 @@ from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT
 from mtlrun.cli.running import NO_ROOM, compute
-from mtlrun.core.errors import UserError, counted
-from mtlrun.core.records import writing
+from mtlrun.errors import UserError, counted
+from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -85,7 +85,7 @@ def reproduce(
 def check_format(form: str | None) -> None:
     """Refuse an unknown --format before anything is computed."""
     if form is not None:
-        from mtlrun.core.errors import UnknownNameError
+        from mtlrun.errors import UnknownNameError
         from mtlrun.report.writers import FORMATS
 
         if form not in FORMATS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.cli.console import say
 from mtlrun.cli.options import debugging
-from mtlrun.core.errors import UserError, counted
+from mtlrun.errors import UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.report.overview import Overview

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlrun.core.records import writing
+from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
     from mtlrun.runs.plan import Plan

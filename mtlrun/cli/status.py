@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 
 if TYPE_CHECKING:
     from mtlrun.runs.plan import Plan

@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli.console import output, say
 from mtlrun.cli.pages import HTML, writing
-from mtlrun.core.errors import UnknownNameError, UserError
+from mtlrun.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.report.overview import Entry, Overview
@@ -83,7 +83,7 @@ def print_summary(overview: Overview, root: Path, form: str | None, out: Path | 
     from mtlrun.report.terminal_overview import print_overview
 
     if out is not None and form is not None:
-        from mtlrun.core.records import write_atomic
+        from mtlrun.utils.io import write_atomic
 
         writing(out, lambda: write_atomic(out, render_overview(overview, form, root)))
         say(f"summary: {out}")

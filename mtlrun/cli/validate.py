@@ -19,7 +19,7 @@ def validate(
     debug: Debug = False,
 ) -> None:
     """Check experiment files, every profile of them; all problems are reported, none is run."""
-    from mtlrun.core.errors import UserError
+    from mtlrun.errors import UserError
     from mtlrun.runs.catalogue import catalogue
     from mtlrun.runs.load import validate_file
 

@@ -49,10 +49,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mtlrun.core.errors import DataError, UnknownNameError
-from mtlrun.core.resources import datasets_dir
-from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.data.cardyaml import Problems, Section, read_mapping, shown
+from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.utils.paths import datasets_dir
+from mtlrun.utils.yaml import KeyPath
 
 SCHEMA = 1
 SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}

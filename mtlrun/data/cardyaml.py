@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import DataError, suggest
-from mtlrun.core.yamlmarks import Document, KeyPath, Problem, load_file, render
+from mtlrun.errors import DataError, suggest
+from mtlrun.utils.yaml import Document, KeyPath, Problem, load_file, render
 
 _MISSING = object()
 _SHOWN = 60

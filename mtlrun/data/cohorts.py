@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
+from mtlrun.errors import DataError
 
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
+from mtlrun.errors import DataError
 
 if TYPE_CHECKING:
-    from mtlrun.core.taskdata import TaskData
+    from mtlrun.problem.taskdata import TaskData
 
 TASK_TYPES = ("binary", "regression", "multiclass")
 
@@ -148,7 +148,7 @@ class Dataset:
         DataError
             For a multi-class set: make one-vs-rest or one-vs-one tasks of it first.
         """
-        from mtlrun.core.taskdata import TaskData
+        from mtlrun.problem.taskdata import TaskData
 
         if self.task_type == "multiclass":
             raise DataError(f"{self.id or 'this set'} is multi-class: make tasks of its classes first")

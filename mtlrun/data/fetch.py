@@ -10,12 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.records import unwritable
-from mtlrun.core.visible import hidden
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.data.files import DataFile, data_directory, digest, find_file, verify_file
 from mtlrun.data.intake import WRITABLE, add_file, recognise, store
+from mtlrun.errors import DataError
+from mtlrun.utils.io import unwritable
+from mtlrun.utils.text import hidden
 
 #: Called with the name of the file, the bytes so far, and all bytes (None = not known).
 Report = Callable[[str, int, int | None], None]

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.records import writing
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
+from mtlrun.errors import DataError
+from mtlrun.utils.io import writing
 
 _CHUNK = 1 << 20
 #: How a compressed file is opened, by container.

@@ -11,8 +11,6 @@ import zipfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.records import writing
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.data.files import (
     MEMBERS,
@@ -27,6 +25,8 @@ from mtlrun.data.files import (
     refuse_bomb,
     verify_file,
 )
+from mtlrun.errors import DataError
+from mtlrun.utils.io import writing
 
 #: What to do when the data directory cannot be written.
 WRITABLE = "Make room and the folder writable, or choose another data directory (--data-dir or MTLRUN_DATA)."

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.core.errors import DataError, UnknownNameError
-from mtlrun.core.records import sha256_json
 from mtlrun.data.cards import Card, check_id, load_card
 from mtlrun.data.files import DataFile, data_directory, verify_files
+from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.utils.io import sha256_json
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
+from mtlrun.errors import DataError
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data.dataset import Dataset
+from mtlrun.errors import DataError, UnknownNameError
 
 MAKES = ("one-vs-one", "one-vs-rest")
 KEYS = ("make", "pairs", "classes", "per_class", "per_task", "seed")

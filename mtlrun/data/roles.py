@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.errors import DataError, UnknownNameError, counted
 from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.magnitude import check_magnitudes
 from mtlrun.data.splitters import GROUP, TIME, WEIGHT, group_split, time_split
 from mtlrun.data.tables import Table, coded, names_of, stack_tables
+from mtlrun.errors import DataError, UnknownNameError, counted
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.errors import DataError, counted
 from mtlrun.data.files import DataFile, refuse_bomb
 from mtlrun.data.magnitude import check_large
 from mtlrun.data.readers import is_number, number_name
@@ -24,6 +23,7 @@ from mtlrun.data.readers.fasta import read_fasta
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.svmlight import read_svmlight
 from mtlrun.data.tables import SVMLIGHT, Table, coded, data_file, names_of, read_table_file, widened
+from mtlrun.errors import DataError, counted
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
 _NAMES = "Add them, named as in the training data; other columns may stay."

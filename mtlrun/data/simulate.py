@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse, special
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
+from mtlrun.errors import DataError
 
 
 def simulate_rmtl(

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import paper_partition
 from mtlrun.data.splitters import GROUP, TIME, TaskShuffleSplit, TaskStratifiedKFold, random_split, time_folds
+from mtlrun.errors import DataError
+from mtlrun.utils.seeds import derive_seed
 
 Rows = np.ndarray
 

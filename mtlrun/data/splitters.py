@@ -12,8 +12,8 @@ from sklearn.model_selection import BaseCrossValidator, GroupShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
-from mtlrun.core.columns import plain_values, take_column
-from mtlrun.core.errors import DataError
+from mtlrun.data.columns import plain_values, take_column
+from mtlrun.errors import DataError
 
 #: Names of the row facts in `Dataset.source` that splits and fits obey.
 GROUP, TIME, WEIGHT = "group", "time", "weight"

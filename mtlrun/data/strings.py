@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
+from mtlrun.errors import DataError
 
 #: A + T content of the background, roughly that of the genomes.
 AT_CONTENT = {"fly": 0.58, "mouse": 0.58, "human": 0.59, "cow": 0.58, "worm": 0.64, "cress": 0.64}

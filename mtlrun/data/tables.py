@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mtlrun.core.columns import column_names, take_column
-from mtlrun.core.errors import DataError, counted, suggest
+from mtlrun.data.columns import column_names, take_column
 from mtlrun.data.files import DataFile, Snapshot
 from mtlrun.data.readers import WHOLE, number_name
 from mtlrun.data.readers.arff import ArffTable, meka_labels, read_arff
@@ -23,6 +22,7 @@ from mtlrun.data.readers.csv import EXACT, MISSING, csv_rows, decode, header_of,
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.readers.mattags import list_variables
 from mtlrun.data.readers.svmlight import read_svmlight
+from mtlrun.errors import DataError, counted, suggest
 
 CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
 #: Columns that formats without names get: the target and the task of svmlight files and MATLAB cells.

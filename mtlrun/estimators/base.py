@@ -14,11 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.core import memory
-from mtlrun.core.columns import column_names
-from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
+from mtlrun.data.columns import column_names
 from mtlrun.estimators.inputs import (
     check_targets,
     check_task_id,
@@ -30,6 +26,10 @@ from mtlrun.estimators.inputs import (
 )
 from mtlrun.estimators.magnitude import validate_data
 from mtlrun.estimators.params import NONE, Rule, check_params, choice, instance
+from mtlrun.metrics import accuracy_per_task, average, r2_per_task
+from mtlrun.problem import memory
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mtlrun.core.penalties import L1, L21, Penalty, TraceNorm
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, SinglePenaltyMTL
 from mtlrun.estimators.params import Rule
+from mtlrun.penalties.norms import L1, L21, TraceNorm
+from mtlrun.problem.penalty import Penalty
 
 
 class _Regressor(RegressorMTL, SinglePenaltyMTL):

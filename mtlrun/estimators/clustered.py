@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mtlrun.core.penalties import Penalty, SquaredFrobenius
-from mtlrun.core.penalties_clusters import ClusterNorm, FeatureClusters
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import ClassifierMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import NONE, Rule, integer, real
+from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters
+from mtlrun.penalties.norms import SquaredFrobenius
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 
 #: Values of `n_task_clusters`: a number, a part of the tasks strictly between 0 and 1, or None.
 CLUSTERS = integer(1) | real(0, 1, closed="neither") | NONE

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mtlrun.core.penalties import Penalty
-from mtlrun.core.penalties_spectral import SpectralBox, fill_boxes
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, integer, real
 from mtlrun.estimators.robust import DegenerateModelWarning
-from mtlrun.solvers.rotation import Rotation
+from mtlrun.penalties.boxes import SpectralBox, fill_boxes
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.rotation import Rotation
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

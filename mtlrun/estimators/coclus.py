@@ -6,15 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from mtlrun.core.losses import LOSSES
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL, usual_bytes
 from mtlrun.estimators.clustered import CLUSTERS, resolve_clusters
 from mtlrun.estimators.convex import CLASS_LOSSES
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
-from mtlrun.solvers.coclus import solve_coclus
-from mtlrun.solvers.rotation import preparation_bytes
+from mtlrun.problem.losses import LOSSES
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered.coclus import solve_coclus
+from mtlrun.solvers.convex.rotation import preparation_bytes
 
 
 class CoClus(ClassifierMTL, BaseMTL):

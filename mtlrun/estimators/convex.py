@@ -11,23 +11,23 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mtlrun.core import memory
-from mtlrun.core.certificates import primal_value
-from mtlrun.core.intercept import optimal_intercept
-from mtlrun.core.losses import LOSSES, Loss
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.penalties import Penalty
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, usual_bytes
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.block_cd import cd_applies, solve_block_cd
-from mtlrun.solvers.fista import solve_fista
-from mtlrun.solvers.lasso import solve_lasso
-from mtlrun.solvers.rotation import Rotation, preparation_bytes, prepare, rotation_bytes
-from mtlrun.solvers.smooth import gram_bytes
-from mtlrun.solvers.split import solve_split
+from mtlrun.problem import memory
+from mtlrun.problem.intercept import optimal_intercept
+from mtlrun.problem.losses import LOSSES, Loss
+from mtlrun.problem.objective import primal_value
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.block_cd import cd_applies, solve_block_cd
+from mtlrun.solvers.convex.fista import solve_fista
+from mtlrun.solvers.convex.lasso import solve_lasso
+from mtlrun.solvers.convex.rotation import Rotation, preparation_bytes, prepare, rotation_bytes
+from mtlrun.solvers.convex.smooth import gram_bytes
+from mtlrun.solvers.convex.split import solve_split
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,16 +11,16 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from mtlrun.core.intercept import optimal_intercept
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import ConvexMTL
 from mtlrun.estimators.params import NONE, Rule, check_params, choice, instance, integer
 from mtlrun.estimators.partition import choose_block, column_space, make_blocks
 from mtlrun.estimators.robust import RobustMTL
-from mtlrun.solvers.rotation import Rotation, SharedRotation
+from mtlrun.problem.intercept import optimal_intercept
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.rotation import Rotation, SharedRotation
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
-from mtlrun.solvers.covariance import check_box
-from mtlrun.solvers.fetr import fetr_bytes, solve_fetr
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.covariance import check_box
+from mtlrun.solvers.relationship.fetr import fetr_bytes, solve_fetr
 
 W_SOLVERS = ("auto", "eigen", "cg", "gradient", "sylvester", "closed")
 

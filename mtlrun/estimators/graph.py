@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from mtlrun.core.arrays import is_sparse
-from mtlrun.core.graph import check_similarity, laplacian
-from mtlrun.core.penalties import Penalty
-from mtlrun.core.penalties_coupled import CoupledL1, TaskQuadratic
-from mtlrun.core.taskdata import TaskData
-from mtlrun.core.taskforms import ChainForm, DenseForm, MeanForm, SparseForm, TaskForm
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, choice, real
+from mtlrun.penalties.coupled import CoupledL1, TaskQuadratic
+from mtlrun.penalties.graph import check_similarity, laplacian
+from mtlrun.penalties.taskforms import ChainForm, DenseForm, MeanForm, SparseForm, TaskForm
+from mtlrun.problem.arrays import is_sparse
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.taskdata import TaskData
 
 _MATRIX = Rule("a similarity matrix", lambda value: not isinstance(value, str) and hasattr(value, "__len__"))
 

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtlrun.core.graph import TaskCoupling, couple_graph
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
 from mtlrun.estimators.inputs import check_task_id, refuse_list_of_arrays, split_task_column
 from mtlrun.estimators.params import BOOLEAN, NONE, Rule, choice, instance, integer, real
 from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
-from mtlrun.solvers.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm_newton import SMALL_FREE, solve_svm_newton
-from mtlrun.solvers.svm_subspace import MAX_FREE
+from mtlrun.penalties.graph import TaskCoupling, couple_graph
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.svm.block_dcd import solve_block_dcd
+from mtlrun.solvers.svm.svm_newton import SMALL_FREE, solve_svm_newton
+from mtlrun.solvers.svm.svm_subspace import MAX_FREE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

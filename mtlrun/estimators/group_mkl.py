@@ -10,14 +10,14 @@ import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.core.arrays import is_sparse
-from mtlrun.core.kernels import Kernel, make_kernels
-from mtlrun.core.memory import fits
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
-from mtlrun.solvers.mkl import MklResult, solve_alternating, solve_group_mkl
-from mtlrun.solvers.svms import GramStore, SvmTasks
+from mtlrun.problem.arrays import is_sparse
+from mtlrun.problem.memory import fits
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
+from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
+from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -154,8 +154,9 @@ class GroupMKLClassifier(_KernelMTL):
     lam : float, default 1.0
         Strength of the coupling, 0 to infinity.
     kernels : sequence of Kernel or str, optional
-        `mtlrun.core.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for normalised ones. The
-        default are the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7. They see the
+        `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for
+        normalised ones.
+        The default are the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7. They see the
         features as they are: scale them first.
     variant : {"corrected", "paper"}, default "corrected"
         Proximal gradient, which descends and is certified; or the alternating algorithm as printed, which cycles on

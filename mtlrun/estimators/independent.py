@@ -8,14 +8,15 @@ import numpy as np
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
 
-from mtlrun.core.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss
-from mtlrun.core.penalties import L1, Penalty, SquaredFrobenius
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
 from mtlrun.estimators.ridge import ridge_bytes, solve_ridge
 from mtlrun.estimators.single import Independent, Pooled, Solo, count_one_class, fit_sklearn, is_constant, with_mirror
+from mtlrun.penalties.norms import L1, SquaredFrobenius
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

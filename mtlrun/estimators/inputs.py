@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from mtlrun.core.columns import drop_column, plain_values, take_column
+from mtlrun.data.columns import drop_column, plain_values, take_column
 from mtlrun.estimators.magnitude import check_array
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from mtlrun.core import memory
-from mtlrun.core.graph import TaskCoupling
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import usual_bytes
 from mtlrun.estimators.graph_svm import GraphModel
 from mtlrun.estimators.params import NONE, Rule, choice, real
 from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
+from mtlrun.penalties.graph import TaskCoupling
+from mtlrun.problem import memory
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

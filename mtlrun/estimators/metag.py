@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
-from mtlrun.solvers.metag import solve_metag
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered.metag import solve_metag
 
 
 class MeTaG(ClassifierMTL, BaseMTL):

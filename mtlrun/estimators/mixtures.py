@@ -7,16 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from mtlrun.core.penalties import L1, L12, L21, Penalty, TraceNorm
-from mtlrun.core.penalties_rowmax import L1Inf
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, StrengthMTL
 from mtlrun.estimators.params import Rule, real
 from mtlrun.estimators.robust import DegenerateModelWarning
-from mtlrun.solvers.presolve import mixture_range
-from mtlrun.solvers.rotation import Rotation
+from mtlrun.penalties.norms import L1, L12, L21, TraceNorm
+from mtlrun.penalties.rowmax import L1Inf
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.presolve import mixture_range
+from mtlrun.solvers.convex.rotation import Rotation
 
 
 class _Mixture(StrengthMTL):

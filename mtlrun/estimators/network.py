@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.core.intercept import centre
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.inputs import task_codes
 from mtlrun.estimators.params import Rule, choice, instance, integer, real
-from mtlrun.solvers.covariance import check_box
-from mtlrun.solvers.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
+from mtlrun.problem.intercept import centre
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.covariance import check_box
+from mtlrun.solvers.relationship.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from mtlrun.core.errors import suggest
+from mtlrun.errors import suggest
 
 
 @dataclass(frozen=True)

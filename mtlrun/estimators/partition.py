@@ -10,8 +10,8 @@ import scipy.linalg
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.taskdata import TaskData
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

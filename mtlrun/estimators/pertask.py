@@ -14,9 +14,9 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from mtlrun.core.columns import column_names, plain_values
-from mtlrun.core.metrics import accuracy_per_task, average, r2_per_task
+from mtlrun.data.columns import column_names, plain_values
 from mtlrun.estimators.inputs import check_task_id, check_weights, refuse_list_of_arrays, task_codes
+from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.core.ownmodules import import_named
+from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.methods import METHODS, MethodInfo
+from mtlrun.utils.ownmodules import import_named
 
 __all__ = ["METHODS", "MethodInfo", "build", "get_method", "load_class"]
 

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mtlrun.core.penalties import Penalty, SquaredTraceNorm
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexMTL
 from mtlrun.estimators.params import Rule, choice, real
-from mtlrun.solvers.relationship import LowRank, solve_alternating
+from mtlrun.penalties.norms import SquaredTraceNorm
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.relationship import LowRank, solve_alternating
 
 
 class _SquaredTrace(RegressorMTL, ConvexMTL):

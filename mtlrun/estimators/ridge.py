@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from mtlrun.core import memory
-from mtlrun.core.conjugate import conjugate_gradients
-from mtlrun.core.intercept import centre
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.taskdata import TaskData
+from mtlrun.problem import memory
+from mtlrun.problem.conjugate import conjugate_gradients
+from mtlrun.problem.intercept import centre
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -35,7 +35,7 @@ class Ridge(NamedTuple):
 def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> Ridge:
     """Minimise 1/2 sum_ti w_i (y_ti - x_i'w_t - b_t)^2 + alpha/2 ||W||_F^2.
 
-    Through the smaller Gram matrix of X where that fits into memory (`mtlrun.core.memory.KEPT`), else by conjugate
+    Through the smaller Gram matrix of X where that fits into memory (`mtlrun.problem.memory.KEPT`), else by conjugate
     gradients with X alone.
 
     Parameters

@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mtlrun.core.losses import LOSSES, Loss
-from mtlrun.core.penalties import L12, Penalty, TraceNorm
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, choice, real
-from mtlrun.solvers.apg import solve_apg
-from mtlrun.solvers.ladm import solve_ladm
-from mtlrun.solvers.reduction import find_basis
-from mtlrun.solvers.rotation import Rotation
+from mtlrun.penalties.norms import L12, TraceNorm
+from mtlrun.problem.losses import LOSSES, Loss
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.reduction import find_basis
+from mtlrun.solvers.convex.rotation import Rotation
+from mtlrun.solvers.robust.apg import solve_apg
+from mtlrun.solvers.robust.ladm import solve_ladm
 
 #: Solvers of the paper, which have its variant and its stopping rules.
 _PAPER_SOLVERS = ("apg", "ladm")

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.core.arrays import stack_designs
-from mtlrun.core.losses import Loss
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.penalties import Penalty
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import BaseMTL, usual_bytes
+from mtlrun.problem.arrays import stack_designs
+from mtlrun.problem.losses import Loss
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,9 +13,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from mtlrun.core import memory
 from mtlrun.estimators.inputs import check_task_id, check_weights, task_codes
 from mtlrun.estimators.pertask import for_tasks, takes_task_id
+from mtlrun.problem import memory
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

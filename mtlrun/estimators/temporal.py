@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mtlrun.core.penalties import L1, L21, Penalty
-from mtlrun.core.penalties_coupled import CoupledL21, TaskQuadratic
-from mtlrun.core.penalties_fused import FusedGroup, total_variation_prox
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, StrengthMTL
 from mtlrun.estimators.graph import task_laplacian
 from mtlrun.estimators.params import Rule, real
+from mtlrun.penalties.coupled import CoupledL21, TaskQuadratic
+from mtlrun.penalties.fused import FusedGroup, total_variation_prox
+from mtlrun.penalties.norms import L1, L21
+from mtlrun.problem.penalty import Penalty
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

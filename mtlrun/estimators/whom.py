@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mtlrun.core.penalties import Penalty
-from mtlrun.core.penalties_clusters import GroupTrace
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.base import ClassifierMTL
 from mtlrun.estimators.clustered import CLUSTERS, resolve_clusters
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, integer, real
-from mtlrun.solvers.rotation import Rotation
-from mtlrun.solvers.task_groups import Groups, merge_tasks, move_tasks
+from mtlrun.penalties.clusters import GroupTrace
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks
+from mtlrun.solvers.convex.rotation import Rotation
 
 
 class Whom(ClassifierMTL, ConvexMTL):

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.core.rows import STRINGS, Rows, compiled, empty_rows, expand, multiply, storage
 from mtlrun.features.dna import PackedDNA, letters_of, pack
+from mtlrun.features.rows import STRINGS, Rows, empty_rows, expand, multiply, storage
+from mtlrun.utils.jit import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,7 +68,7 @@ class StringDesign:
         return out.T if W.ndim == 2 else out[0]
 
     def rows(self, bias: float) -> Rows:
-        """Return the arrays for compiled code (see `mtlrun.core.rows`)."""
+        """Return the arrays for compiled code (see `mtlrun.features.rows`)."""
         return empty_rows(STRINGS, bias)._replace(
             letters=self.dna.letters,
             unknown=self.dna.unknown,

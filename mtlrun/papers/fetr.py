@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
-from mtlrun.core.taskdata import TaskData
-from mtlrun.core.yamlmarks import load_text
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.fetr import FETR
 from mtlrun.papers.measure import Matrix, Measurement, measure, published_path
-from mtlrun.solvers.covariance import Precision
-from mtlrun.solvers.sylvester import (
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.covariance import Precision
+from mtlrun.solvers.relationship.sylvester import (
     CoupledSystem,
     Solution,
     box_spectrum,
@@ -27,6 +26,7 @@ from mtlrun.solvers.sylvester import (
     solve_gradient,
     solve_sylvester,
 )
+from mtlrun.utils.yaml import load_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

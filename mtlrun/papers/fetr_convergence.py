@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.data.dataset import Dataset
 from mtlrun.papers.fetr import needed, training_data
 from mtlrun.papers.measure import Curve, Measurement, measure
-from mtlrun.solvers.covariance import Precision, feature_moment, project, task_moment
-from mtlrun.solvers.fetr import FetrCallback, FetrProblem, FetrState, solve_fetr
-from mtlrun.solvers.sylvester import solve_w
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.covariance import Precision, feature_moment, project, task_moment
+from mtlrun.solvers.relationship.fetr import FetrCallback, FetrProblem, FetrState, solve_fetr
+from mtlrun.solvers.relationship.sylvester import solve_w
 
 #: Excess over the best objective, relative to it, that seconds and iterations are counted to.
 LEVEL = 1e-6

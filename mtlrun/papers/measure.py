@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from mtlrun.core.errors import ConfigError
-from mtlrun.core.resources import configs_dir
+from mtlrun.errors import ConfigError
+from mtlrun.utils.paths import configs_dir
 
 Function = TypeVar("Function", bound=Callable[..., "Measurement"])
 

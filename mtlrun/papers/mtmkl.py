@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.kernels import Kernel, make_kernels
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import paper_partition
+from mtlrun.errors import DataError
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
-from mtlrun.solvers.couplings import Apart, Coupling, Pairs
-from mtlrun.solvers.mkl import solve_alternating, solve_group_mkl
+from mtlrun.solvers.mkl.couplings import Apart, Coupling, Pairs
+from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
+from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
+from mtlrun.solvers.mkl.mkl import solve_alternating, solve_group_mkl
 from mtlrun.solvers.pairwise import Flows
-from mtlrun.solvers.svms import GramStore, SvmPoint, SvmTasks
 
 _SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}
 #: Kernel weights of two tasks count as the same up to this distance.

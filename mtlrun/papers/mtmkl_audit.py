@@ -16,11 +16,11 @@ import numpy as np
 import yaml
 from scipy import stats
 
-from mtlrun.core.errors import ConfigError
-from mtlrun.core.resources import configs_dir
-from mtlrun.core.statistics import FriedmanTest, control_pvalues, friedman, holm, rank_table
 from mtlrun.data.dataset import Dataset
+from mtlrun.errors import ConfigError
 from mtlrun.papers.measure import Measurement, measure, published_path
+from mtlrun.stats import FriedmanTest, control_pvalues, friedman, holm, rank_table
+from mtlrun.utils.paths import configs_dir
 
 #: Decimals with which the paper prints average ranks and test statistics; p-values and alphas have at least four.
 RANK_DECIMALS = STATISTIC_DECIMALS = 2

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.graph import check_similarity, couple_tasks
-from mtlrun.core.taskdata import TaskData
 from mtlrun.data.dataset import Dataset
 from mtlrun.features.weighted_degree import WeightedDegree
 from mtlrun.papers.measure import Curve, Measurement, measure
@@ -34,6 +32,8 @@ from mtlrun.papers.mtsvm_runs import (
     task_data,
     warm_up,
 )
+from mtlrun.penalties.graph import check_similarity, couple_tasks
+from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.graph import TaskCoupling, check_similarity, couple_tasks
-from mtlrun.core.result import SolverResult
-from mtlrun.core.taskdata import TaskData
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.graph_svm import VARIANTS
 from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC, augmented_features
 from mtlrun.features.weighted_degree import WeightedDegree
-from mtlrun.solvers.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm_newton import solve_svm_newton
+from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.svm.block_dcd import solve_block_dcd
+from mtlrun.solvers.svm.svm_newton import solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

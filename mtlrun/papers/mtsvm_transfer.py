@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.metrics import auc_per_task
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.graph_svm import GraphSVC
 from mtlrun.features.weighted_degree import WeightedDegree
+from mtlrun.metrics import auc_per_task
 from mtlrun.papers.measure import Measurement, measure
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import Run

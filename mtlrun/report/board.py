@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtlrun.core.statistics import PairedTest, average_ranks, holm, paired_test
-from mtlrun.core.visible import cleaned
 from mtlrun.report.table import mean
+from mtlrun.stats import PairedTest, average_ranks, holm, paired_test
+from mtlrun.utils.text import cleaned
 
 #: Fewer tasks carry too little evidence for a test over tasks; splits are then tested.
 MIN_TASKS = 10

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.report.checks import (
     ALL_DATA,
     AVERAGE_RANK,

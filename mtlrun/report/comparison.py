@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mtlrun.core.errors import counted
-from mtlrun.core.statistics import FriedmanTest, PairedTest, average_ranks, friedman, holm, paired_test
+from mtlrun.errors import counted
 from mtlrun.record import Records
 from mtlrun.report.folder import Run
 from mtlrun.report.predictions import read_scores
 from mtlrun.report.table import Row, mean
 from mtlrun.report.text import Column, Grid, Section, show
+from mtlrun.stats import FriedmanTest, PairedTest, average_ranks, friedman, holm, paired_test
 
 #: A test of fewer pairs cannot give a p-value worth printing.
 MIN_SPLITS = 2
@@ -50,7 +50,7 @@ class Ranking:
 
 def greater_is_better(metric: str, run: Run | None = None) -> bool:
     """Tell the direction of a metric, or of a quantity of the measures of a run; an unknown one is taken as a score."""
-    from mtlrun.core.metrics import METRICS
+    from mtlrun.metrics import METRICS
 
     told = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
     if told is not None:

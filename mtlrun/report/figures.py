@@ -13,9 +13,9 @@ from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from mtlrun.core.records import write_atomic
 from mtlrun.report.panels import FIGURES, Curve, Figure, HeatMap, Panel, Ranks, are_numbers
 from mtlrun.report.text import number, show
+from mtlrun.utils.io import write_atomic
 
 #: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
@@ -133,7 +133,7 @@ def draw_ranks(figure: Ranks) -> Canvas:
     import pandas as pd
     from scikit_posthocs import critical_difference_diagram
 
-    from mtlrun.core.statistics import average_ranks, nemenyi
+    from mtlrun.stats import average_ranks, nemenyi
 
     ranks = pd.Series(average_ranks(figure.values, greater_is_better=figure.better), index=figure.methods)
     pvalues = pd.DataFrame(nemenyi(figure.values), index=figure.methods, columns=figure.methods)

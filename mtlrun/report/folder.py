@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.visible import cleaned
+from mtlrun.errors import DataError
 from mtlrun.record import MEASURE, PACKED, TIMEOUT, Record, Records
 from mtlrun.report.checks import as_list
+from mtlrun.utils.text import cleaned
 
 RUN_FILE = "run.json"
 PROVENANCE = "provenance.json"

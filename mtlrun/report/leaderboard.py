@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.report.board import MIN_TASKS, MULTITASK, Board, Entry, Versus, equal_scores
 from mtlrun.report.table import mean, std
 from mtlrun.report.text import Column, Grid, Section, exact, markdown_section, show

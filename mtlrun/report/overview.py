@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtlrun.core.errors import DataError, counted
+from mtlrun.errors import DataError, counted
 from mtlrun.report.account import computing_seconds
 from mtlrun.report.build import Report, build_report
 from mtlrun.report.checks import NOT_TESTABLE, VERDICTS

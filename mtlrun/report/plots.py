@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mtlrun.core.errors import UnknownNameError, UserError
+from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.report.axis import sweep_figures
 from mtlrun.report.comparison import rank_methods
 from mtlrun.report.curves import trace_figures

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.record import Record
 from mtlrun.report.checks import as_list
 from mtlrun.report.folder import PlannedCell, Run, mark_simulated

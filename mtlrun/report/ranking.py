@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.statistics import FriedmanTest, control_pvalues, friedman, holm, rank_table
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, as_list
 from mtlrun.report.comparison import friedman_text, greater_is_better
 from mtlrun.report.folder import Run
 from mtlrun.report.table import Row
 from mtlrun.report.text import Column, Grid, Section, show
+from mtlrun.stats import FriedmanTest, control_pvalues, friedman, holm, rank_table
 
 SIGNIFICANCE = 0.05
 MIN_DATA, MIN_METHODS = 2, 2

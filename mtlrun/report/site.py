@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtlrun.core.errors import UnknownNameError
-from mtlrun.core.records import write_atomic
+from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.html import html_index, html_report
 from mtlrun.report.overview import (
@@ -15,6 +14,7 @@ from mtlrun.report.overview import (
     overview_markdown,
     overview_sections,
 )
+from mtlrun.utils.io import write_atomic
 
 PAGE, INDEX = "report.html", "index"
 #: Formats of a summary.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtlrun.core.visible import table_text
+from mtlrun.utils.text import table_text
 
 MISSING = "-"
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import UnknownNameError
-from mtlrun.core.records import write_atomic
+from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.curves import published_line
 from mtlrun.report.reading import reading_grid, result_notes
@@ -27,6 +26,7 @@ from mtlrun.report.text import (
     markdown_section,
     tex_grid,
 )
+from mtlrun.utils.io import write_atomic
 
 SCHEMA = 1
 #: What a document needs around report.tex.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mtlrun.core.errors import ConfigError, UserError
+from mtlrun.errors import ConfigError, UserError
 from mtlrun.runs.catalogue import Entry, catalogue
 from mtlrun.runs.load import Experiment, load_experiment
 from mtlrun.runs.only import NoMatchError, OnlyError

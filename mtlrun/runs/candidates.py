@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.data.dataset import Dataset
+from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.pertask import PerTask, for_tasks
 from mtlrun.estimators.registry import METHODS, MethodInfo, build
 from mtlrun.runs.cell import with_params

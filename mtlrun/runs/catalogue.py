@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
-from mtlrun.core.resources import configs_dir
+from mtlrun.errors import ConfigError, UnknownNameError
+from mtlrun.utils.paths import configs_dir
 
 _HEAD = ("id", "title", "kind", "default_for")
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from mtlrun.core.records import sha256_json
 from mtlrun.record import FIT, FOLD, MEASURE
+from mtlrun.utils.io import sha256_json
 
 #: Of the content of a cell. Raise it when its meaning changes.
 SCHEMA = 2

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mtlrun.core.errors import DataError, UserError
-from mtlrun.core.records import TEMPORARY, writer_of
+from mtlrun.errors import DataError, UserError
 from mtlrun.models import FACTS
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.folder import read_json
@@ -19,6 +18,7 @@ from mtlrun.report.writers import FILES
 from mtlrun.runs.locks import SUFFIX, Locks
 from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA
 from mtlrun.runs.store import PROVENANCE
+from mtlrun.utils.io import TEMPORARY, writer_of
 
 #: Ends of the names of the files of a cell.
 _ENDS = (".json", ".npz", ".lock")

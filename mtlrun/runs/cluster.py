@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.record import FAILED
 from mtlrun.runs.outcome import Outcome, Result, Unit, attempt_alone, in_flight
 

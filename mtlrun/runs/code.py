@@ -22,22 +22,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, suggest
-from mtlrun.core.ownmodules import import_named
-from mtlrun.core.records import write_atomic
+from mtlrun.errors import ConfigError, suggest
 from mtlrun.papers.measure import measure
 from mtlrun.runs.modules import OWN, SOURCE, Finder, Module, stamp, version
+from mtlrun.utils.io import write_atomic
+from mtlrun.utils.ownmodules import import_named
 
 #: Modules of mtlrun that change no number, and import only each other and no numpy.
 EXEMPT = frozenset(
     {
         "mtlrun",
-        "mtlrun.core.errors",
-        "mtlrun.core.ownmodules",
-        "mtlrun.core.records",
-        "mtlrun.core.resources",
-        "mtlrun.core.visible",
-        "mtlrun.core.yamlmarks",
+        "mtlrun.errors",
+        "mtlrun.utils.ownmodules",
+        "mtlrun.utils.io",
+        "mtlrun.utils.paths",
+        "mtlrun.utils.text",
+        "mtlrun.utils.yaml",
         "mtlrun.estimators.bibliography",
         "mtlrun.estimators.methodinfo",
         "mtlrun.estimators.methods",
@@ -102,7 +102,7 @@ def code_of(starts: Iterable[str]) -> dict[str, str]:
     Returns
     -------
     dict
-        File, named from its package on (``mtlrun/solvers/fista.py``) -> 16 hex digits, or installed package ->
+        File, named from its package on (``mtlrun/solvers/convex/fista.py``) -> 16 hex digits, or installed package ->
         ``version 1.2.3``.
 
     Raises

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.errors import ConfigError, DataError, counted, suggest
-from mtlrun.core.metrics import get_metric
-from mtlrun.core.records import canonical_json, temporary, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.readers.mulan import read_labels
 from mtlrun.data.roles import make_dataset
 from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
+from mtlrun.errors import ConfigError, DataError, counted, suggest
+from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
 from mtlrun.report.board import MULTITASK, Board, Entry
 from mtlrun.runs.candidates import (
@@ -45,6 +44,7 @@ from mtlrun.runs.tablefacts import facts_of, sizes_of
 from mtlrun.runs.train import Trained, fit_training
 from mtlrun.runs.trainspec import experiment_of
 from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
+from mtlrun.utils.io import canonical_json, temporary, writing
 
 
 def compare(

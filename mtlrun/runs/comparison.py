@@ -12,14 +12,11 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from mtlrun.core.errors import DataError, counted, shorten
-from mtlrun.core.publish import publish
-from mtlrun.core.records import jsonable, write_atomic, writing
-from mtlrun.core.visible import visible
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
 from mtlrun.data.roles import Roles
 from mtlrun.data.tables import Table, data_file, suffix_of
+from mtlrun.errors import DataError, counted, shorten
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.models import Model
 from mtlrun.predictions import to_csv
@@ -35,6 +32,9 @@ from mtlrun.report.leaderboard import (
 from mtlrun.report.overview import COMPARED
 from mtlrun.report.text import Grid, csv_grid
 from mtlrun.runs.train import Trained, save_training
+from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.publish import publish
+from mtlrun.utils.text import visible
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"

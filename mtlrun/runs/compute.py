@@ -6,10 +6,10 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from mtlrun.core.errors import DataError
-from mtlrun.core.records import canonical_json
+from mtlrun.errors import DataError
 from mtlrun.record import FOLD, MEASURE, Record
 from mtlrun.runs.cell import Cell
+from mtlrun.utils.io import canonical_json
 
 
 def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import UserError, shorten, suggest
-from mtlrun.core.yamlmarks import KeyPath
+from mtlrun.errors import UserError, shorten, suggest
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.crosscheck_kinds import (
@@ -24,6 +23,7 @@ from mtlrun.runs.crosscheck_kinds import (
 from mtlrun.runs.methods import class_path, complete, has_parameter, measure_parameters, parameter_names
 from mtlrun.runs.published import read_curves
 from mtlrun.runs.rules import parameter_rule
+from mtlrun.utils.yaml import KeyPath
 
 #: Top-level keys that a profile or an override may not touch: they say what the experiment is.
 FIXED = ("schema", "id", "title", "kind", "extends", "default_for", "paper", "profiles")
@@ -156,7 +156,7 @@ def _datasets(data: dict[str, Any], data_dir: Path | None) -> Iterator[Finding]:
 
 
 def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
-    from mtlrun.core.metrics import METRICS
+    from mtlrun.metrics import METRICS
 
     metrics = [m for m in as_list(data.get("metrics")) if isinstance(m, str)]
     known, what = (measured_quantities(data), "quantity") if measures(data) else ([*METRICS], "metric")

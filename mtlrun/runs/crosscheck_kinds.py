@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mtlrun.core.errors import UserError, suggest
-from mtlrun.core.yamlmarks import KeyPath
+from mtlrun.errors import UserError, suggest
 from mtlrun.papers.measure import published_path
 from mtlrun.report.checks import as_list
 from mtlrun.runs.methods import measure_parameters, measure_path, needs_data, quantities_of
 from mtlrun.runs.published import PUBLISHED
 from mtlrun.runs.schema import MEASURE_KINDS
+from mtlrun.utils.yaml import KeyPath
 
 #: (path, whether the key and not the value is meant, message, hint)
 Finding = tuple[KeyPath, bool, str, str]

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from mtlrun.core.metrics import METRICS
 from mtlrun.estimators.registry import METHODS
+from mtlrun.metrics import METRICS
 from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.methods import quantities_of
 from mtlrun.runs.schema import MEASURE_KINDS, ExperimentSpec

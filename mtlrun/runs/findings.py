@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ValidationError
 
-from mtlrun.core.errors import suggest
-from mtlrun.core.yamlmarks import KeyPath
+from mtlrun.errors import suggest
 from mtlrun.runs.schema import ExperimentSpec
+from mtlrun.utils.yaml import KeyPath
 
 
 def describe_problems(

@@ -21,16 +21,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.errors import one_line
-from mtlrun.core.records import sha256_json
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.errors import one_line
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part, Scores
 from mtlrun.provenance import host_facts
 from mtlrun.record import NOT_CONVERGED, OK, Record, candidates
 from mtlrun.runs.cell import Cell, Features, Timing, with_params
 from mtlrun.runs.selection import strong_to_weak
+from mtlrun.utils.io import sha256_json
 
 UNTIMED = Timing(warmup=False)
 #: What was fitted in this process before: compiled code, thread pools and caches of the libraries are then warm.

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from mtlrun.core.errors import UserError
+from mtlrun.errors import UserError
 
 #: Bytes that must find room; results have more, but a full disk is known by them.
 TRIAL = 1 << 14

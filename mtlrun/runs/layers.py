@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, suggest
-from mtlrun.core.yamlmarks import Document, KeyPath, Mark, Problem, load_text
+from mtlrun.errors import ConfigError, suggest
+from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
 
 
 @dataclass(frozen=True)

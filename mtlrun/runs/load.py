@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mtlrun.core.errors import ConfigError, UnknownNameError, shorten
-from mtlrun.core.yamlmarks import Document, Problem, load_file, render
+from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.code import remembering
 from mtlrun.runs.crosscheck import FIXED, crosscheck
@@ -19,6 +18,7 @@ from mtlrun.runs.schema import ExperimentSpec, Method, Selection, experiment_id
 from mtlrun.runs.spec import FULL, Experiment
 from mtlrun.runs.trainspec import KIND as TRAIN
 from mtlrun.runs.trainspec import validate_training
+from mtlrun.utils.yaml import Document, Problem, load_file, render
 
 DEFAULT_PROFILE = "quick"
 

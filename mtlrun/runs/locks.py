@@ -15,8 +15,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mtlrun.core.processes import alone, file_system, running, start_of
-from mtlrun.core.records import write_atomic
+from mtlrun.utils.io import write_atomic
+from mtlrun.utils.processes import alone, file_system, running, start_of
 
 SUFFIX = ".lock"
 

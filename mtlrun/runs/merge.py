@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import DataError, counted
-from mtlrun.core.records import write_atomic
+from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.folder import Run, checked, read_json, read_run
 from mtlrun.report.predictions import read_scores
 from mtlrun.report.text import show
 from mtlrun.runs.cell import explain
 from mtlrun.runs.store import PROVENANCE, Store
+from mtlrun.utils.io import write_atomic
 
 #: Numbers of one cell from two machines may differ by this much, relatively.
 SAME = 1e-6

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.code import Facts, facts

@@ -13,7 +13,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtlrun.core.ownmodules import current_folder
+from mtlrun.utils.ownmodules import current_folder
 
 OWN = "mtlrun"
 SOURCE = tuple(importlib.machinery.SOURCE_SUFFIXES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from mtlrun.core.errors import ConfigError, suggest
+from mtlrun.errors import ConfigError, suggest
 
 
 class OnlyError(ConfigError):

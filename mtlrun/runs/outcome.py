@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mtlrun.core.errors import one_line
-from mtlrun.core.memory import shared_by
+from mtlrun.errors import one_line
+from mtlrun.problem.memory import shared_by
 from mtlrun.record import DIVERGED, FAILED, OK
 
 Unit = tuple[Any, tuple[Any, ...]]

@@ -10,9 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
-from mtlrun.core.records import jsonable, write_atomic
-from mtlrun.core.seeds import derive_seed
+from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of, remembering
@@ -25,6 +23,8 @@ from mtlrun.runs.resolved import resolved_yaml
 from mtlrun.runs.schema import PUBLISHED
 from mtlrun.runs.schema import Method as MethodSpec
 from mtlrun.runs.store import Store
+from mtlrun.utils.io import jsonable, write_atomic
+from mtlrun.utils.seeds import derive_seed
 
 OUTPUT = Path("results/runs")
 RUN_FILE = "run.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.record import FAILED, TIMEOUT
 from mtlrun.runs.outcome import Outcome, Result, Unit, attempt, attempt_alone, in_flight
 

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from mtlrun.core.errors import ConfigError
-from mtlrun.core.yamlmarks import load_text
+from mtlrun.errors import ConfigError
 from mtlrun.papers.measure import published_path
+from mtlrun.utils.yaml import load_text
 
 #: Parameter of measures that names a file of published numbers; the content of the file is part of the key.
 PUBLISHED = "published"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.runs.load import Experiment
+from mtlrun.utils.yaml import KeyPath
 
 _COLUMN = 72
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mtlrun.core.errors import UserError
+from mtlrun.errors import UserError
 from mtlrun.estimators.params import Rule, rule_of
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.code import facts

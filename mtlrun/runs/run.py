@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.compute import compute_cell

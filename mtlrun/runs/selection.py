@@ -80,7 +80,7 @@ def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
 
     ``seconds`` is what all folds took.
     """
-    from mtlrun.core.metrics import get_metric
+    from mtlrun.metrics import get_metric
 
     assert cell.search is not None
     records = list(folds)

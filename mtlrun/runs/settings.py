@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtlrun.core.errors import ConfigError, suggest
-from mtlrun.core.metrics import METRICS, get_metric
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import Roles
+from mtlrun.errors import ConfigError, suggest
+from mtlrun.metrics import METRICS, get_metric
 from mtlrun.runs.pool import Pool
 
 #: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.yamlmarks import KeyPath
 from mtlrun.runs.schema import ExperimentSpec
+from mtlrun.utils.yaml import KeyPath
 
 #: The profile that is the file as it stands; it need not be declared.
 FULL = "full"

@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.core.processes import tidy
-from mtlrun.core.records import TEMPORARY, jsonable, write_atomic
 from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
 from mtlrun.report.predictions import read_scores
 from mtlrun.runs.locks import Locks
+from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
+from mtlrun.utils.processes import tidy
 
 PROVENANCE = "provenance.json"
 #: Identity of a file: another one after every writing, whatever the clock says.

@@ -6,11 +6,11 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from mtlrun.core.records import sha256_json, write_atomic
 from mtlrun.record import PACKED
 from mtlrun.runs.code import code_of
 from mtlrun.runs.plan import RUN_FILE, Plan
 from mtlrun.runs.store import PROVENANCE, Store
+from mtlrun.utils.io import sha256_json, write_atomic
 
 #: Reports that are kept, the newest ones.
 MOST = 100

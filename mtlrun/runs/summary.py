@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.record import FOLD, Record
 
 #: Numbers of a finished cell that are shown; measures may return many.

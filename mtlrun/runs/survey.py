@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
 
-from mtlrun.core.errors import counted
+from mtlrun.errors import counted
 from mtlrun.record import FAILED, PROTOCOL
 from mtlrun.runs.cell import Cell, explain
 from mtlrun.runs.plan import Plan, Row

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import counted
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import GROUP_SPLIT, TEST_SPLIT, TIME_SPLIT, Roles
+from mtlrun.errors import counted
 from mtlrun.runs.candidates import MAX_TREE_ROWS, TREES, Candidate
 from mtlrun.runs.waves import Protocol
 

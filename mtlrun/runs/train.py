@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mtlrun.core.errors import ConfigError, DataError, UserError
-from mtlrun.core.publish import publish
-from mtlrun.core.records import jsonable, write_atomic, writing
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import ConfigError, DataError, UserError
 from mtlrun.estimators.pertask import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
@@ -29,6 +27,8 @@ from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Progress, Silent
 from mtlrun.runs.run import Runner
 from mtlrun.runs.trainspec import Training, experiment_of
+from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.publish import publish
 
 METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
 SCHEMA = 1

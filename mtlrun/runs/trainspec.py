@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from mtlrun.core.errors import ConfigError
-from mtlrun.core.yamlmarks import KeyPath, Problem, load_file, render
+from mtlrun.errors import ConfigError
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.crosscheck import Finding, crosscheck
 from mtlrun.runs.findings import describe_problems
@@ -26,6 +25,7 @@ from mtlrun.runs.schema import (
     experiment_id,
 )
 from mtlrun.runs.spec import FULL, Experiment
+from mtlrun.utils.yaml import KeyPath, Problem, load_file, render
 
 KIND = "train"
 #: Keys that an override may not touch.
@@ -232,9 +232,9 @@ def _own_path(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
 
 
 def _metrics_of_labels(data: Mapping[str, Any], data_dir: Path | None) -> Iterator[Finding]:
-    from mtlrun.core.metrics import METRICS
     from mtlrun.data.cards import card_paths, read_card
     from mtlrun.data.files import data_directory
+    from mtlrun.metrics import METRICS
 
     dataset = data.get("dataset")
     name = dataset.get("id") if isinstance(dataset, dict) else dataset

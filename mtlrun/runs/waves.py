@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.errors import ConfigError, DataError, counted, one_line
-from mtlrun.core.seeds import derive_seed
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
 from mtlrun.data.splitters import GROUP, TIME
+from mtlrun.errors import ConfigError, DataError, counted, one_line
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.record import NOT_CONVERGED, Record
@@ -28,6 +27,7 @@ from mtlrun.runs.run import Runner
 from mtlrun.runs.schema import ExperimentSpec
 from mtlrun.runs.spec import FULL, Experiment
 from mtlrun.runs.trainspec import Training, training_of
+from mtlrun.utils.seeds import derive_seed
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000

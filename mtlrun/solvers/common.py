@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.certificates import Gap
-from mtlrun.core.result import SolverResult
+from mtlrun.problem.objective import Gap
+from mtlrun.problem.result import SolverResult
 
 Callback = Callable[[int, float, float], Any]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlrun.core.rows import compiled
+from mtlrun.utils.jit import compiled
 
 
 class TaskTerm(ABC):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.core.errors import DataError, MtlrunError, UnknownNameError
+from mtlrun.errors import DataError, MtlrunError, UnknownNameError
 
 HEAVY = ("numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba", "joblib", "jinja2", "pydantic", "pooch", "torch")
 EMPTY = "import typer\napp = typer.Typer()\napp.command('a')(lambda: None)\napp.command('b')(lambda: None)\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.core.records import sealed
+from mtlrun.utils.io import sealed
 
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"
 NAMES = [

@@ -6,13 +6,13 @@ import os
 import pytest
 
 from mtlrun.cli.init import STRING_SOURCES, training_file
-from mtlrun.core.errors import DataError
-from mtlrun.core.resources import datasets_dir
 from mtlrun.data.cards import read_card
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import DataError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.runs.editor import config_schema
 from mtlrun.runs.load import validate_file
+from mtlrun.utils.paths import datasets_dir
 
 CARDS = sorted(datasets_dir().glob("*.yaml"))
 

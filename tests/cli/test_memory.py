@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.errors import MemoryLimitError
-from mtlrun.core.memory import free_bytes, require
+from mtlrun.errors import MemoryLimitError
+from mtlrun.problem.memory import free_bytes, require
 from mtlrun.runs.pool import Pool
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.core.errors import DataError
+from mtlrun.errors import DataError
 
 RUN = Path("results/runs/made/table1/full")
 CLAIM = """\

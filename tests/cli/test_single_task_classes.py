@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from mtlrun.core.metrics import mse_per_task
-from mtlrun.core.seeds import derive_seed
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splitters import random_split
 from mtlrun.estimators.pertask import PerTask, for_tasks
+from mtlrun.metrics import mse_per_task
+from mtlrun.utils.seeds import derive_seed
 
 BOOSTED = "sklearn.ensemble:HistGradientBoostingRegressor"
 CLASSIFIER = "sklearn.ensemble:HistGradientBoostingClassifier"

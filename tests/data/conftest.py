@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from mtlrun.core.errors import UserError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import UserError
 
 
 class OwnSet:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import arff
 from mtlrun.data.readers.arff import ArffTable, read_arff
+from mtlrun.errors import DataError
 
 HEAD = "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@attribute c real\n@data\n"
 

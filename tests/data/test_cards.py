@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data.cards import Archive, card_paths, check_id, load_card, read_card
+from mtlrun.errors import DataError, UnknownNameError
 
 GOOD = """\
 id: mine

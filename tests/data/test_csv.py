@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import load_card
 from mtlrun.data.load import load_dataset
 from mtlrun.data.readers.csv import read_table, signs
+from mtlrun.errors import DataError
 
 TABLE = b"a,b,school\n1,2.5,north\n-3,4e1,south\n"
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import mtlrun.data.fetch
 from mtlrun.cli.data import app
 from mtlrun.cli.fetching import download_progress
-from mtlrun.core.errors import UserError
+from mtlrun.errors import UserError
 
 ARFF = b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute c numeric\n@data\n1,5\n0,6\n1,7\n"
 SHA = hashlib.sha256(ARFF).hexdigest()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.readers.fasta import IUPAC, drop_repeats, iterate_fasta, read_fasta
+from mtlrun.errors import DataError
 
 
 def parse(content: bytes, **options):

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from mtlrun.core.errors import DataError, UserError
 from mtlrun.data.cards import Card, FileSpec, Source, Url
 from mtlrun.data.fetch import download, fetch_dataset, fetch_file, missing_files
+from mtlrun.errors import DataError, UserError
 
 CONTENT = bytes(range(256)) * 400
 SHA = hashlib.sha256(CONTENT).hexdigest()

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from mtlrun.core.errors import DataError, UserError
 from mtlrun.data import files
 from mtlrun.data.cards import Archive, Card, FileSpec, Source
 from mtlrun.data.files import DataFile, data_directory, verify_file, verify_files
 from mtlrun.data.intake import add_file
+from mtlrun.errors import DataError, UserError
 
 CONTENT = b"line one\nline two\n" * 50
 SHA = hashlib.sha256(CONTENT).hexdigest()

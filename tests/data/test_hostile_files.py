@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import scipy.io
 
-from mtlrun.core.errors import DataError
 from mtlrun.data import files
 from mtlrun.data.cards import Card, FileSpec, Source
 from mtlrun.data.files import DataFile
@@ -27,6 +26,7 @@ from mtlrun.data.intake import add_file
 from mtlrun.data.readers.mat import read_mat
 from mtlrun.data.rows import Wanted, read_rows
 from mtlrun.data.tables import read_user_table
+from mtlrun.errors import DataError
 
 CONTENT = b"the content that the card knows\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.readers.idx import TYPES, read_idx
+from mtlrun.errors import DataError
 
 CODES = {np.dtype(text).newbyteorder("=").name: code for code, text in TYPES.items()}
 

@@ -11,11 +11,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import mtlrun.data
-from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data import Dataset, dataset_fingerprint, load_dataset
 from mtlrun.data.cards import card_paths, load_card
 from mtlrun.data.check import compare_statistics
 from mtlrun.data.fetch import missing_files
+from mtlrun.errors import DataError, UnknownNameError
 
 ARFF = b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n" + b"".join(
     b"%d,%d,%d\n" % (i % 2, i % 3 == 0, i) for i in range(12)

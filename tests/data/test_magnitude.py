@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
 from mtlrun.data import load_dataset
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.magnitude import LARGEST, SMALLEST, check_large, check_magnitudes
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.rows import Wanted, read_rows
 from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.errors import DataError
 
 
 def _set(X, y=None, **given):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.core.errors import DataError, UnknownNameError, UserError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.makers import (
     balanced_partition,
@@ -19,6 +18,7 @@ from mtlrun.data.makers import (
     per_class_rows,
     training_sizes,
 )
+from mtlrun.errors import DataError, UnknownNameError, UserError
 
 
 def multiclass(counts=(5, 3, 4), seed=0) -> Dataset:

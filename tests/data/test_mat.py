@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import savemat
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.readers import letter, sarcos
 from mtlrun.data.readers.mat import expect_shape, finite, read_mat
+from mtlrun.errors import DataError
 
 
 def packed(compress: bool = True, /, **variables) -> bytes:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.mulan import read_labels
+from mtlrun.errors import DataError
 
 ARFF = (
     b"@relation 'bags: -C 2'\n@attribute L1 {0,1}\n@attribute m\\'usica {0,1}\n@attribute w1 numeric\n"

@@ -10,9 +10,9 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.core.errors import DataError
 from mtlrun.data import load_dataset
 from mtlrun.data.cards import datasets_dir
+from mtlrun.errors import DataError
 
 N, D, LABELS = 40, 12, 6
 

@@ -6,10 +6,10 @@ import pytest
 from scipy import sparse
 from scipy.io import savemat
 
-from mtlrun.core.errors import DataError, UnknownNameError
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.rows import Wanted, read_rows
 from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.errors import DataError, UnknownNameError
 
 
 def marks(n=24, tasks=3):

@@ -7,8 +7,8 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.rows import Wanted, read_rows
+from mtlrun.errors import DataError
 
 NAMED = Wanted(2, ("width", "height"), task_column="task")
 PLAIN = Wanted(2)

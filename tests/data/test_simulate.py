@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.simulate import simulate_eurlex, simulate_fetr, simulate_gauss2d, simulate_rmtl
+from mtlrun.errors import DataError
 
 SMALL_DOCUMENTS = {"n": 400, "d": 300, "m": 30, "draws": 40, "rank": 6, "outliers": 3}
 GENERATORS = [

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cohorts import STUDIES, simulate_breast_cancer
 from mtlrun.data.load import load_dataset
 from mtlrun.data.strings import AT_CONTENT, simulate_splice
+from mtlrun.errors import DataError
 
 
 def letters(data) -> np.ndarray:

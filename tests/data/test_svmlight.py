@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.datasets import dump_svmlight_file
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.readers.svmlight import read_svmlight
+from mtlrun.errors import DataError
 
 TEXT = b"1 1:0.5 3:2 # comment\n-1 2:1\n"
 

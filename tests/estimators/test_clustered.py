@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mtlrun.core.losses import LOSSES
 from mtlrun.estimators.clustered import CMTL, FlexClus
 from mtlrun.estimators.coclus import CoClus
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
 from mtlrun.estimators.metag import MeTaG
 from mtlrun.estimators.whom import Whom
-from mtlrun.solvers.task_groups import merge_tasks, move_tasks
+from mtlrun.problem.losses import LOSSES
+from mtlrun.solvers.clustered.whom import merge_tasks, move_tasks
 
 CONVEX = [
     CMTL(),

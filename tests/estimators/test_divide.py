@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.catalogue import TraceNormMTL
 from mtlrun.estimators.divide import DivideAndConquerRMTL, DivideAndConquerRMTLClassifier
 from mtlrun.estimators.partition import choose_block, column_space, make_blocks
 from mtlrun.estimators.robust import DegenerateModelWarning, RobustMTL, RobustMTLClassifier
+from mtlrun.problem.taskdata import TaskData
 
 
 def problem(n=40, d=8, T=11, seed=0, labels=False):

@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from mtlrun.core import memory
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.fetr import FETR, MTFRL
 from mtlrun.estimators.independent import IndependentRidge
+from mtlrun.problem import memory
 
 BOTH = [FETR(), MTFRL()]
 

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
 
-from mtlrun.core.kernels import GaussianKernel, LinearKernel, PolynomialKernel, PrecomputedKernel
 from mtlrun.data.splitters import TaskStratifiedKFold
 from mtlrun.estimators.group_mkl import GroupMKLClassifier, IndependentMKLClassifier, SharedMKLClassifier
+from mtlrun.solvers.mkl.kernels import GaussianKernel, LinearKernel, PolynomialKernel, PrecomputedKernel
 
 SOME = ["linear", "polynomial(2)", "gaussian(1)"]
 

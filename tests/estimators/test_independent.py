@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.svm import SVC, LinearSVC
 
-from mtlrun.core.taskdata import TaskData
 from mtlrun.estimators.independent import (
     IndependentLasso,
     IndependentLogistic,
@@ -22,6 +21,7 @@ from mtlrun.estimators.independent import (
     PooledSVC,
 )
 from mtlrun.estimators.ridge import solve_ridge
+from mtlrun.problem.taskdata import TaskData
 
 REGRESSORS = [IndependentRidge(), IndependentLasso(tol=1e-10), PooledRidge(), PooledLasso(tol=1e-10)]
 CLASSIFIERS = [

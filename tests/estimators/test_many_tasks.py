@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.core import memory
 from mtlrun.estimators import GraphMTL, GraphMTLClassifier, GraphSVC, IndependentRidge, PooledRidge, TemporalGroupLasso
+from mtlrun.problem import memory
 
 TIGHT = {"tol": 1e-10, "max_iter": 50_000}
 

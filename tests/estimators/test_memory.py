@@ -10,9 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
-from mtlrun.core import memory
-from mtlrun.core.errors import MemoryLimitError
-from mtlrun.core.taskdata import TaskData
+from mtlrun.errors import MemoryLimitError
 from mtlrun.estimators import (
     CMTL,
     FETR,
@@ -36,6 +34,8 @@ from mtlrun.estimators import (
 )
 from mtlrun.estimators.network import MTNetwork
 from mtlrun.estimators.tabular import TaskFeature
+from mtlrun.problem import memory
+from mtlrun.problem.taskdata import TaskData
 
 MODELS = [
     GraphMTL(),

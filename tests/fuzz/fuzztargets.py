@@ -22,15 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mtlrun.core.errors import UserError
-from mtlrun.core.yamlmarks import load_file
 from mtlrun.data import rows, tables
 from mtlrun.data.cards import Card, FileSpec, Source, read_card
 from mtlrun.data.files import DataFile
 from mtlrun.data.intake import add_file
 from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight, uci
+from mtlrun.errors import UserError
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.trainspec import load_training
+from mtlrun.utils.yaml import load_file
 
 NAME = "fuzzed-file"
 SECONDS = 10.0

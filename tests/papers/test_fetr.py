@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mtlrun.core.errors import ConfigError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
+from mtlrun.errors import ConfigError
 from mtlrun.estimators.fetr import FETR
 from mtlrun.papers.fetr import (
     audit_table,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
+from mtlrun.errors import DataError
 from mtlrun.papers import mtmkl
 from mtlrun.papers.mtmkl import OUTER, protocols
 from mtlrun.papers.mtmkl_audit import read_published, table_audit

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.papers.mtmkl_audit import audit, audit_tables, finding_line, read_published, verdict_lines
 
 

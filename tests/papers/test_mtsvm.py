@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from mtlrun.core.graph import check_similarity, couple_tasks
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
 from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
+from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.runs.published import read_curves
-from mtlrun.solvers.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm.svm_newton import solve_svm_newton
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.core.certificates import feasible_scale
-from mtlrun.core.penalties import L1, L21, SquaredFrobenius, TraceNorm
-from mtlrun.core.penalties_coupled import CoupledL1, CoupledL21, TaskQuadratic
-from mtlrun.core.penalties_fused import FusedGroup, total_variation_prox
-from mtlrun.core.penalties_rowmax import L1Inf
-from mtlrun.core.penalties_spectral import SpectralBox, fill_boxes
-from mtlrun.solvers.presolve import mixture_range
+from mtlrun.penalties.boxes import SpectralBox, fill_boxes
+from mtlrun.penalties.coupled import CoupledL1, CoupledL21, TaskQuadratic
+from mtlrun.penalties.fused import FusedGroup, total_variation_prox
+from mtlrun.penalties.norms import L1, L21, SquaredFrobenius, TraceNorm
+from mtlrun.penalties.rowmax import L1Inf
+from mtlrun.problem.objective import feasible_scale
+from mtlrun.solvers.convex.presolve import mixture_range
 
 cp = pytest.importorskip("cvxpy")
 common = settings(deadline=None, max_examples=25, derandomize=True)

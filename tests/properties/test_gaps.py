@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlrun.core.certificates import duality_gap, primal_value
-from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.core.taskdata import TaskData
+from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.objective import duality_gap, primal_value
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.taskdata import TaskData
 
 common = settings(deadline=None, max_examples=40, derandomize=True)
 SMOOTH = [SquaredLoss, LogisticLoss, SquaredHingeLoss]

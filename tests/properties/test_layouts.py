@@ -6,12 +6,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlrun.core.certificates import duality_gap
-from mtlrun.core.intercept import centre
-from mtlrun.core.losses import LOSSES
-from mtlrun.core.operator import TaskOperator
-from mtlrun.core.penalties import L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.core.taskdata import TaskData
+from mtlrun.penalties.norms import L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.problem.intercept import centre
+from mtlrun.problem.losses import LOSSES
+from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.taskdata import TaskData
 
 common = settings(deadline=None, max_examples=40, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlrun.core.losses import LOSSES
+from mtlrun.problem.losses import LOSSES
 
 common = settings(deadline=None, max_examples=60, derandomize=True)
 CLASSES = list(LOSSES.values())

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
+from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
 
 common = settings(deadline=None, max_examples=60, derandomize=True)
 NORMS = [L1, L21, L12, TraceNorm]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mtlrun.core.errors import DataError
+from mtlrun.errors import DataError
 from mtlrun.report.build import build_report
 from mtlrun.report.html import html_report
 from mtlrun.report.overview import read_overview

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.core.errors import UnknownNameError, UserError
+from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.report.build import build_report
 from mtlrun.report.folder import read_run
 from mtlrun.report.paths import path_figures

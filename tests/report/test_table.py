@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlrun.core.errors import DataError
+from mtlrun.errors import DataError
 from mtlrun.report.folder import read_run
 from mtlrun.report.reading import mean_std, reading_grid, task_note
 from mtlrun.report.table import Row, build_rows, count_text, result_grid, std

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.core.errors import UnknownNameError
+from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES, FORMATS, csv_table, json_report, latex, markdown, render, write_report
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.core.records import sha256_json
-from mtlrun.core.seeds import derive_seed
 from mtlrun.runs.cell import explain
+from mtlrun.utils.io import sha256_json
+from mtlrun.utils.seeds import derive_seed
 
 
 def test_seeds_are_the_same_for_ever():

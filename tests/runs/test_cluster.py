@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
-from mtlrun.core.errors import ConfigError
 from mtlrun.data import load_dataset
+from mtlrun.errors import ConfigError
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
 from mtlrun.record import FAILED, OK
 from mtlrun.runs.load import load_experiment

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mtlrun
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.runs import code
 from mtlrun.runs.code import EXEMPT, Facts, code_of, facts
 
@@ -165,8 +165,8 @@ def test_no_source_file_of_others_is_read(own):
 
 def test_what_is_exempt_changes_no_number():
     found = code_of(["mtlrun.estimators.independent:IndependentRidge"])
-    assert "mtlrun/core/taskdata.py" in found
-    assert not {"mtlrun/core/errors.py", "mtlrun/core/records.py", "mtlrun/estimators/registry.py"} & set(found)
+    assert "mtlrun/problem/taskdata.py" in found
+    assert not {"mtlrun/errors.py", "mtlrun/utils/io.py", "mtlrun/estimators/registry.py"} & set(found)
 
 
 def test_exempt_modules_are_leaves_without_numpy(monkeypatch, cache):
@@ -175,7 +175,7 @@ def test_exempt_modules_are_leaves_without_numpy(monkeypatch, cache):
     for name in EXEMPT:
         walk = code._Walk([name])
         reached = {module.name for module in walk._seen if module.name.startswith("mtlrun")}
-        packages = {"mtlrun.core", "mtlrun.estimators", "mtlrun.papers"}
+        packages = {"mtlrun.utils", "mtlrun.estimators", "mtlrun.papers"}
         assert reached <= EXEMPT | packages, name
         assert walk.outside <= {*sys.stdlib_module_names, "yaml", "threadpoolctl"}, name
 

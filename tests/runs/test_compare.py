@@ -15,11 +15,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 import mtlrun
-from mtlrun.core.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splitters import time_folds
 from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators.calibrated import CalibratedTasks
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean

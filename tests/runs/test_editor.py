@@ -8,10 +8,10 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
-from mtlrun.core.resources import configs_dir
-from mtlrun.core.yamlmarks import load_file
 from mtlrun.estimators.registry import METHODS
 from mtlrun.runs.editor import config_schema
+from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.yaml import load_file
 
 COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "config.schema.json"
 VALIDATOR = Draft202012Validator(config_schema())

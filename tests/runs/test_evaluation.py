@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.errors import DataError
 from mtlrun.evaluation import Diverged, Part
 from mtlrun.runs.compute import loaded
 from mtlrun.runs.fit import noted_warnings

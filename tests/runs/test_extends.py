@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.runs.load import load_experiment, validate_file
 
 CHILD = """\

@@ -14,13 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.core.records import write_atomic
 from mtlrun.runs.locks import Locks, Owner
 from mtlrun.runs.machine import TimingLock
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run
 from mtlrun.runs.survey import survey
+from mtlrun.utils.io import write_atomic
 
 RUN = "lab/tiny/full"
 
@@ -236,7 +236,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     def full(number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mtlrun.core.records.os.fsync", full)
+    monkeypatch.setattr("mtlrun.utils.io.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomic(tmp_path / "a", "new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]

@@ -3,12 +3,12 @@
 import pytest
 import yaml
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
-from mtlrun.core.resources import configs_dir
-from mtlrun.core.yamlmarks import load_file, load_text
+from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.catalogue import catalogue, find
 from mtlrun.runs.load import load_experiment, validate_file
 from mtlrun.runs.resolved import resolved_yaml
+from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.yaml import load_file, load_text
 
 VALID = """\
 schema: 1

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from mtlrun.core import processes
 from mtlrun.runs import locks
 from mtlrun.runs.locks import Locks, Owner, alone
+from mtlrun.utils import processes
 
 
 def dead_process():

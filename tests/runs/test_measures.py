@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.record import TIMEOUT
 from mtlrun.report.build import build_report
 from mtlrun.runs.plan import plan

@@ -15,12 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from mtlrun import models
-from mtlrun.core.errors import DataError, UnknownNameError, UserError
-from mtlrun.core.records import DIGEST, sealed
+from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.estimators.pertask import PerTask
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.features import FourierFeatures, WeightedDegree
 from mtlrun.models import Model, load_model, save_model
+from mtlrun.utils.io import DIGEST, sealed
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 5))

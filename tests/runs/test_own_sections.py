@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mtlrun.core.errors import ConfigError
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import split_rows
+from mtlrun.errors import ConfigError
 from mtlrun.evaluation import Part
 from mtlrun.report.build import build_report
 from mtlrun.runs.cell import Features

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run, todo
@@ -126,7 +126,7 @@ def test_nested_estimators_are_resolved_and_their_sources_count(lab):
     base = {"estimator": "mtlrun.estimators.catalogue:SparseMTL", "params": {"fit_intercept": False}}
     assert cell.method.params["base"] == base
     assert cell.folds[0].method.params["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
-    assert {"lab/models.py", "mtlrun/estimators/catalogue.py", "mtlrun/core/metrics.py"} <= set(cell.code)
+    assert {"lab/models.py", "mtlrun/estimators/catalogue.py", "mtlrun/metrics.py"} <= set(cell.code)
 
 
 def test_only(lab):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mtlrun.core.errors import ConfigError, DataError
+from mtlrun.errors import ConfigError, DataError
 from mtlrun.evaluation import Diverged
 from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
 from mtlrun.runs.pool import Pool, attempt

@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 import pytest
 
-from mtlrun.core.processes import start_of
 from mtlrun.record import FOLD
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import render
@@ -17,6 +16,7 @@ from mtlrun.runs.locks import Owner
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import Runner, run, todo
 from mtlrun.runs.survey import survey
+from mtlrun.utils.processes import start_of
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from mtlrun.core.errors import ConfigError, UserError
-from mtlrun.core.metrics import auc_per_task, mse_per_task
-from mtlrun.core.seeds import derive_seed
 from mtlrun.data import load_dataset
 from mtlrun.data.splitters import random_split
+from mtlrun.errors import ConfigError, UserError
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.features import WeightedDegree
+from mtlrun.metrics import auc_per_task, mse_per_task
 from mtlrun.models import load_model
 from mtlrun.runs.train import train
 from mtlrun.runs.trainspec import load_training
+from mtlrun.utils.seeds import derive_seed
 
 BASE = """\
 schema: 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtlrun.core.errors import ConfigError, UnknownNameError
+from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.load import load_experiment, validate_file
 from mtlrun.runs.trainspec import load_training
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.core.errors import ConfigError
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.tables import table_of_frame
+from mtlrun.errors import ConfigError
 from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
 from mtlrun.runs.candidates import MULTITASK, TRIVIAL, Candidate, default_candidates

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtlrun.core.errors import ConfigError
+from mtlrun.errors import ConfigError
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan

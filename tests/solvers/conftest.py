@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.core.taskdata import TaskData
+from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.taskdata import TaskData
 
 LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
 

@@ -6,12 +6,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso, MultiTaskLasso, Ridge
 
-from mtlrun.core.certificates import duality_gap, primal_value
-from mtlrun.core.losses import LogisticLoss, SquaredLoss
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.rotation import prepare
+from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.problem.losses import LogisticLoss, SquaredLoss
+from mtlrun.problem.objective import duality_gap, primal_value
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.rotation import prepare
 
 LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
 MODELS = {

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtlrun.core.losses import SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L12, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.apg import solve_apg
-from mtlrun.solvers.fista import solve_fista
-from mtlrun.solvers.rotation import prepare
-from mtlrun.solvers.split import solve_split
+from mtlrun.penalties.norms import L12, TraceNorm
+from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.fista import solve_fista
+from mtlrun.solvers.convex.rotation import prepare
+from mtlrun.solvers.convex.split import solve_split
+from mtlrun.solvers.robust.apg import solve_apg
 
 pytestmark = pytest.mark.data
 

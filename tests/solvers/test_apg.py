@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L12, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.apg import solve_apg
+from mtlrun.penalties.norms import L12, TraceNorm
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.robust.apg import solve_apg
 
 ROBUST = [TraceNorm(0.9), L12(0.7)]
 LOSSES = [SquaredLoss(0.7), SquaredHingeLoss(0.8), LogisticLoss(1.5)]

@@ -6,14 +6,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from mtlrun.core.certificates import duality_gap
-from mtlrun.core.losses import LogisticLoss, SquaredLoss
-from mtlrun.core.penalties import L1, L21, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers import block_cd, lasso
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.block_cd import cd_applies, solve_block_cd
-from mtlrun.solvers.lasso import solve_lasso
+from mtlrun.penalties.norms import L1, L21, TraceNorm
+from mtlrun.problem.losses import LogisticLoss, SquaredLoss
+from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex import block_cd, lasso
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.block_cd import cd_applies, solve_block_cd
+from mtlrun.solvers.convex.lasso import solve_lasso
 
 LOSS = SquaredLoss(0.7)
 

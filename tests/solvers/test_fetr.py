@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from mtlrun.core import memory
-from mtlrun.core.certificates import primal_value, relative_gap
-from mtlrun.core.errors import MemoryLimitError
-from mtlrun.core.losses import SquaredLoss
-from mtlrun.core.penalties import SquaredTraceNorm
-from mtlrun.core.taskdata import TaskData
+from mtlrun.errors import MemoryLimitError
 from mtlrun.estimators.ridge import solve_ridge
 from mtlrun.papers.fetr_convergence import solve_projected_gradient
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.covariance import (
+from mtlrun.penalties.norms import SquaredTraceNorm
+from mtlrun.problem import memory
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.objective import primal_value, relative_gap
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.relationship.covariance import (
     Precision,
     check_box,
     exact_precision,
@@ -26,9 +26,9 @@ from mtlrun.solvers.covariance import (
     project,
     task_moment,
 )
-from mtlrun.solvers.fetr import FetrProblem, FetrState, gram_form, solve_fetr
-from mtlrun.solvers.relationship import root_covariance, solve_alternating
-from mtlrun.solvers.sylvester import (
+from mtlrun.solvers.relationship.fetr import FetrProblem, FetrState, gram_form, solve_fetr
+from mtlrun.solvers.relationship.relationship import root_covariance, solve_alternating
+from mtlrun.solvers.relationship.sylvester import (
     CoupledSystem,
     box_spectrum,
     closed_form_bytes,
@@ -310,7 +310,7 @@ def test_acceleration_saves_rounds_and_keeps_descending():
 
 def test_a_rising_objective_is_an_error(monkeypatch):
     """The invariant is checked: with an S-step that minimises nothing the run stops with an error."""
-    import mtlrun.solvers.fetr as module
+    import mtlrun.solvers.relationship.fetr as module
 
     rounds = iter(range(100))
 

@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.core.certificates import dual_value, primal_value
-from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers import smooth as smooth_module
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.fista import solve_fista
-from mtlrun.solvers.smooth import FieldLoss, GramLoss, smooth_loss
+from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.objective import dual_value, primal_value
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex import smooth as smooth_module
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.fista import solve_fista
+from mtlrun.solvers.convex.smooth import FieldLoss, GramLoss, smooth_loss
 
 LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
 LOSSES = [SquaredLoss(0.7), LogisticLoss(1.5), SquaredHingeLoss(0.8)]

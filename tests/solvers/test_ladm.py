@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L12, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.ladm import solvable, solve_ladm
-from mtlrun.solvers.split import solve_split
+from mtlrun.penalties.norms import L12, TraceNorm
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.split import solve_split
+from mtlrun.solvers.robust.ladm import solvable, solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
 

@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.svm import SVC
 
-from mtlrun.core.kernels import GaussianKernel, LinearKernel, PolynomialKernel
-from mtlrun.solvers.mkl import solve_alternating, solve_group_mkl
+from mtlrun.solvers.mkl.kernels import GaussianKernel, LinearKernel, PolynomialKernel
+from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
+from mtlrun.solvers.mkl.mkl import solve_alternating, solve_group_mkl
 from mtlrun.solvers.pairwise import pair_distances
-from mtlrun.solvers.svms import GramStore, SvmTasks
 
 KERNELS = [LinearKernel(), PolynomialKernel(), *(GaussianKernel(spread=s) for s in (0.5, 1.0, 2.0, 4.0))]
 

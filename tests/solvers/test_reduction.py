@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.core.losses import SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L1, L12, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.apg import solve_apg
-from mtlrun.solvers.ladm import solve_ladm
-from mtlrun.solvers.reduction import find_basis, lift_parts, reduced_data, rotate_parts
-from mtlrun.solvers.rotation import prepare
+from mtlrun.penalties.norms import L1, L12, TraceNorm
+from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.reduction import find_basis, lift_parts, reduced_data, rotate_parts
+from mtlrun.solvers.convex.rotation import prepare
+from mtlrun.solvers.robust.apg import solve_apg
+from mtlrun.solvers.robust.ladm import solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
 

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.core import memory
-from mtlrun.core.errors import MemoryLimitError
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.rotation import SharedRotation, TaskRotation, prepare
+from mtlrun.errors import MemoryLimitError
+from mtlrun.problem import memory
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.rotation import SharedRotation, TaskRotation, prepare
 
 SHARED = ["shared", "wide", "sparse", "weighted"]
 LAYOUTS = [*SHARED, "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]

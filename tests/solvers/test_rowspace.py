@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.core.losses import SquaredLoss
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers import coclus, metag
-from mtlrun.solvers.rowspace import in_row_space, lift
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered import coclus, metag
+from mtlrun.solvers.convex.rowspace import in_row_space, lift
 
 D = 40
 

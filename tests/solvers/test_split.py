@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mtlrun.core.certificates import primal_value
-from mtlrun.core.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
-from mtlrun.core.penalties import L1, L12, SquaredFrobenius, TraceNorm
-from mtlrun.core.taskdata import TaskData
-from mtlrun.solvers.admm import solve_admm
-from mtlrun.solvers.fista import solve_fista
-from mtlrun.solvers.rotation import prepare
-from mtlrun.solvers.split import solve_split
+from mtlrun.penalties.norms import L1, L12, SquaredFrobenius, TraceNorm
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.objective import primal_value
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.fista import solve_fista
+from mtlrun.solvers.convex.rotation import prepare
+from mtlrun.solvers.convex.split import solve_split
 
 LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
 LOSSES = [SquaredHingeLoss(0.8), HingeLoss(0.7), LogisticLoss(1.5), SquaredLoss(0.7)]

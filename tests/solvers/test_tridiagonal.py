@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
 
-from mtlrun.solvers.sylvester import CoupledSystem, solve_closed, solve_eigen
-from mtlrun.solvers.tridiagonal import Tridiagonal, reduce_pencil
+from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_closed, solve_eigen
+from mtlrun.solvers.relationship.tridiagonal import Tridiagonal, reduce_pencil
 
 
 def spd(n, rng):

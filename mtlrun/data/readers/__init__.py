@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mtlrun.core.errors import UnknownNameError
+from mtlrun.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import DataError, counted, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import is_number, number_name, whole
+from mtlrun.errors import DataError, counted, shorten
 
 _BLOCK = 1 << 20  # characters
 _SHOWN = 40  # characters of a wrong value

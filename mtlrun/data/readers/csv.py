@@ -11,11 +11,11 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.errors import DataError, counted, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import is_number
+from mtlrun.errors import DataError, counted, shorten
 
 #: pandas reads numbers exactly by itself since 3.1 and then deprecates being asked to.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])

@@ -13,11 +13,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from mtlrun.core.errors import DataError, UnknownNameError, shorten
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called
+from mtlrun.errors import DataError, UnknownNameError, shorten
 
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"

@@ -9,12 +9,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
 from mtlrun.data.readers import file_called
+from mtlrun.errors import DataError
 
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
 from mtlrun.data.readers.mat import read_mat
+from mtlrun.errors import DataError
 
 HEIGHT, WIDTH = 16, 8
 PIXELS = HEIGHT * WIDTH

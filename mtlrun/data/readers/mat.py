@@ -12,12 +12,12 @@ from scipy import sparse
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
-from mtlrun.core.errors import DataError, counted
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.csv import signs
 from mtlrun.data.readers.mattags import list_variables
+from mtlrun.errors import DataError, counted
 
 #: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
 _DAMAGE = (

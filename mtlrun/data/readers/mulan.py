@@ -8,11 +8,11 @@ from xml.parsers import expat
 import numpy as np
 from scipy import sparse
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.arff import ArffTable, columns_of, dense_columns, meka_labels, read_arff
+from mtlrun.errors import DataError
 
 
 def read(

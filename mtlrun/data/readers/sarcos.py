@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called
 from mtlrun.data.readers.csv import read_table
 from mtlrun.data.readers.mat import expect_shape, finite, read_mat
+from mtlrun.errors import DataError
 
 N_INPUTS, N_TORQUES = 21, 7
 FEATURES = [f"{kind}{j}" for kind in ("position", "velocity", "acceleration") for j in range(1, 8)]

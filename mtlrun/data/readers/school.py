@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called, mat
 from mtlrun.data.splitters import TaskStratifiedKFold
+from mtlrun.errors import DataError
 
 
 def read(

@@ -8,11 +8,11 @@ from typing import IO
 
 import numpy as np
 
-from mtlrun.core.errors import DataError, UnknownNameError, counted
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers.fasta import clean_sequence
+from mtlrun.errors import DataError, UnknownNameError, counted
 
 _SIGNS = {"1": 1.0, "+1": 1.0, "-1": -1.0, "0": -1.0}
 

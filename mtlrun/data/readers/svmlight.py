@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.readers import file_called, is_number, number_name, whole
 from mtlrun.data.readers.csv import signs
+from mtlrun.errors import DataError
 
 _DIGITS = re.compile("[0-9]+")
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.core.errors import DataError
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
 from mtlrun.data.makers import make_tasks
 from mtlrun.data.readers.csv import read_table
 from mtlrun.data.readers.fasta import clean_sequence, drop_repeats
+from mtlrun.errors import DataError
 
 
 def read(

@@ -1,1 +1,0 @@
-"""Containers, losses, penalties, certificates, metrics and statistics; depends on nothing above it."""

@@ -1,0 +1,257 @@
+"""Rows of any design inside compiled code: dense, CSR, or DNA strings whose features are made on the fly.
+
+One set of compiled functions serves all three: `Rows` has the arrays of each kind, empty where they are not used, so
+that nothing is compiled twice. With NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
+
+Loops over rows unpack `Rows` once and call the small functions below with single arrays: numba counts references to
+every array that it takes out of a tuple or hands to a function with branches, which costs more than a short row. Loops
+over the entries of a row count with unsigned integers, and columns are unsigned: a signed index might be negative and
+is tested at every access, which makes them 2.5 times slower.
+
+Weighted-degree features of a string of L letters (A C G T = 0 1 2 3): for every position p and k = 1..K with
+p + k <= L one indicator per k-mer that starts at p, with the value sqrt(2 (K - k + 1) / (K (K + 1))). Its index is
+``start[p] + (4^k - 4) / 3 + code``, where `code` has the letters as digits of base 4, the first one highest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mtlrun.utils.jit import compiled, summing
+
+DENSE, CSR, STRINGS = 0, 1, 2
+
+
+class Rows(NamedTuple):
+    """Arrays of a design for compiled code; `bias` is the value of a constant feature behind the others, 0 for none.
+
+    Attributes
+    ----------
+    kind : int
+        DENSE, CSR or STRINGS.
+    bias : float
+    dense : ndarray of shape (n, d)
+    values, columns, indptr : ndarray
+        CSR; uint32 columns, int64 indptr.
+    letters : ndarray of shape (n, ceil(L / 4)), uint8
+        Four letters per byte, the first in the lowest bits.
+    unknown : ndarray of shape (n, ceil(L / 8)) or (0, 0), uint8
+        Bits of the letters that stand for several bases; empty if there are none.
+    scale : ndarray of shape (n,)
+        Factor of all features of a string.
+    level : ndarray of shape (K + 1,)
+        Value of the features of k-mers; ``level[0]`` is not used.
+    start : ndarray of shape (L + 1,), int64
+        Index of the first feature of every position, and the number of features.
+    buckets : int
+        0 for the exact index, else a power of two: features are hashed into so many signed columns.
+    """
+
+    kind: int
+    bias: float
+    dense: np.ndarray
+    values: np.ndarray
+    columns: np.ndarray
+    indptr: np.ndarray
+    letters: np.ndarray
+    unknown: np.ndarray
+    scale: np.ndarray
+    level: np.ndarray
+    start: np.ndarray
+    buckets: int
+
+
+def make_rows(design: Any, bias: float = 0.0) -> Rows:
+    """Return the rows of a design.
+
+    Parameters
+    ----------
+    design : float64 ndarray, csr_array, or an object with a method `rows` (see `mtlrun.features`)
+    bias : float, default 0.0
+
+    Raises
+    ------
+    ValueError
+        If a sparse design has more columns than 32 bits can count.
+    """
+    if hasattr(design, "rows"):
+        return design.rows(bias)
+    if isinstance(design, np.ndarray):
+        # Compiled code knows writeable arrays only: a read-only one (a memory map) is copied.
+        return empty_rows(DENSE, bias)._replace(dense=np.require(design, np.float64, ["C", "A", "W"]))
+    if design.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {design.shape[1]} columns, at most {np.iinfo(np.int32).max} are possible: hash them")
+    return empty_rows(CSR, bias)._replace(
+        values=np.require(design.data, np.float64, ["C", "A", "W"]),
+        columns=np.require(design.indices, np.int32, ["C", "A", "W"]).view(np.uint32),
+        indptr=np.require(design.indptr, np.int64, ["C", "A", "W"]),
+    )
+
+
+def empty_rows(kind: int, bias: float) -> Rows:
+    """Return rows of a kind with all arrays empty."""
+    flat, whole = np.empty(0), np.empty(0, dtype=np.int64)
+    bits = np.empty((0, 0), dtype=np.uint8)
+    columns = np.empty(0, dtype=np.uint32)
+    return Rows(kind, float(bias), np.empty((0, 0)), flat, columns, whole, bits, bits.copy(), flat, flat, whole, 0)
+
+
+@compiled
+def _letter(letters: np.ndarray, i: int, p: int) -> int:
+    return (int(letters[i, p >> 2]) >> (2 * (p & 3))) & 3
+
+
+@compiled
+def _next_unknown(unknown: np.ndarray, i: int, p: int, length: int) -> int:
+    """Return the first position from p on whose letter stands for several bases, or the length."""
+    if unknown.shape[0] == 0:
+        return length
+    while p < length and not (unknown[i, p >> 3] >> (p & 7)) & 1:
+        p += 1
+    return p
+
+
+@compiled
+def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
+    """Return bucket and sign of a k-mer. All products stay below 2^63: plain Python gives the same numbers."""
+    prime = 2147483647
+    h = (p * 64 + k + 1) % prime
+    h = (h * 1664525 + (code & 1073741823) + 1) % prime
+    h = (h * 69069 + (code >> 30) + 1) % prime
+    h = (h * 48271 + 11) % prime
+    sign = 1.0 if (h // buckets) & 1 else -1.0
+    return h & (buckets - 1), sign
+
+
+@compiled
+def expand(
+    letters: np.ndarray,
+    unknown: np.ndarray,
+    scale: np.ndarray,
+    level: np.ndarray,
+    start: np.ndarray,
+    buckets: int,
+    i: int,
+    columns: np.ndarray,
+    values: np.ndarray,
+) -> int:
+    """Write columns and values of string i and return how many there are; a k-mer with an unknown letter has none."""
+    degree = len(level) - 1
+    length = len(start) - 1
+    one, two = np.uint64(1), np.uint64(2)
+    mask = (one << np.uint64(2 * degree)) - one
+    window, count = np.uint64(0), np.uint64(0)
+    for p in range(min(degree - 1, length)):
+        window = (window << two) | np.uint64(_letter(letters, i, p))
+    if length < degree - 1:
+        window <<= np.uint64(2 * (degree - 1 - length))
+    gap = _next_unknown(unknown, i, 0, length)
+    factor = scale[i]
+    for p in range(length):
+        last = _letter(letters, i, p + degree - 1) if p + degree <= length else 0
+        window = ((window << two) | np.uint64(last)) & mask
+        if gap < p:
+            gap = _next_unknown(unknown, i, p, length)
+        base, width, shift = np.uint64(start[p]), np.uint64(4), np.uint64(2 * degree)
+        for k in range(1, min(degree, gap - p) + 1):
+            shift -= two
+            if buckets:
+                bucket, sign = _hashed(p, k, np.int64(window >> shift), buckets)  # type: ignore[arg-type]
+                columns[count] = bucket
+                values[count] = sign * factor * level[k]
+            else:
+                columns[count] = base + (window >> shift)
+                values[count] = factor * level[k]
+                base += width
+                width <<= two
+            count += one
+    return np.int64(count)  # type: ignore[return-value]
+
+
+@compiled
+def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and values of sparse rows: those of a CSR design, or room for one string."""
+    if rows.kind == STRINGS:
+        size = (len(rows.start) - 1) * (len(rows.level) - 1)
+        return np.empty(size, dtype=np.uint32), np.empty(size)
+    return rows.columns, rows.values
+
+
+@compiled
+def bounds(kind: int, indptr: np.ndarray, i: int) -> tuple[int, int]:
+    """Return where in the storage row i is; empty unless the design is CSR."""
+    if kind == CSR:
+        return indptr[i], indptr[i + 1]
+    return 0, 0
+
+
+@summing
+def dense_dot(dense: np.ndarray, i: int, W: np.ndarray, t: int) -> float:
+    """Return the product of row i of a dense design with row t of W; 0 for other designs, which have no columns."""
+    total = 0.0
+    for j in range(dense.shape[1]):
+        total += dense[i, j] * W[t, j]
+    return total
+
+
+@compiled
+def sparse_dot(columns: np.ndarray, values: np.ndarray, low: int, high: int, W: np.ndarray, t: int) -> float:
+    """Return the product of the entries low..high-1 of the storage with row t of W."""
+    total = 0.0
+    for j in range(np.uint64(low), np.uint64(high)):
+        total += values[j] * W[t, columns[j]]
+    return total
+
+
+@compiled
+def dense_add(dense: np.ndarray, i: int, step: float, W: np.ndarray, t: int) -> None:
+    """Add step * row i of a dense design to row t of W."""
+    for j in range(dense.shape[1]):
+        W[t, j] += step * dense[i, j]
+
+
+@compiled
+def sparse_add(
+    columns: np.ndarray, values: np.ndarray, low: int, high: int, step: float, W: np.ndarray, t: int
+) -> None:
+    """Add step * the entries low..high-1 of the storage to row t of W."""
+    for j in range(np.uint64(low), np.uint64(high)):
+        W[t, columns[j]] += step * values[j]
+
+
+@compiled
+def squared_norms(rows: Rows, out: np.ndarray, room: np.ndarray) -> None:
+    """Write ||x_i||^2, the constant feature included; `room` is zero, of shape (1, number of features)."""
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = rows
+    columns, values = storage(rows)
+    for i in range(len(out)):
+        low, high = bounds(kind, indptr, i)
+        if kind == STRINGS:
+            high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+        total = bias * bias
+        for j in range(dense.shape[1]):
+            total += dense[i, j] * dense[i, j]
+        if buckets:  # columns may repeat
+            sparse_add(columns, values, low, high, 1.0, room, 0)
+            total += sparse_dot(columns, values, low, high, room, 0)
+            for j in range(low, high):
+                room[0, columns[j]] = 0.0
+        else:
+            for j in range(low, high):
+                total += values[j] * values[j]
+        out[i] = total
+
+
+@compiled
+def multiply(rows: Rows, W: np.ndarray, out: np.ndarray) -> None:
+    """Write the products of all rows with the only row of W."""
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = rows
+    columns, values = storage(rows)
+    for i in range(len(out)):
+        low, high = bounds(kind, indptr, i)
+        if kind == STRINGS:
+            high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+        z = dense_dot(dense, i, W, 0) + sparse_dot(columns, values, low, high, W, 0)
+        out[i] = z + bias * W[0, -1]

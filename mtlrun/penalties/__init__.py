@@ -1,0 +1,1 @@
+"""Penalties: values, proximal operators, dual norms."""

@@ -1,0 +1,241 @@
+"""Graphs of tasks: from similarities to the matrix that couples the coefficients of tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtlrun.problem.arrays import as_array, as_design, check_finite, is_sparse
+from mtlrun.problem.memory import require
+
+# Entries of a similarity that differ by less than this, relative to the largest, count as equal.
+_SYMMETRY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class TaskCoupling:
+    """How tasks share what they learn: M = (I + coupling * L)^{-1} for a graph Laplacian L.
+
+    The penalty ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t`` is ``1/2 tr(W M^{-1} W')``. M is symmetric,
+    has eigenvalues in (0, 1], non-negative entries and rows that sum to one.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks T.
+    common : (float, float) or None
+        (a, b) with M = a I + b 11' when all pairs of tasks are equally similar; then ``W M`` costs O(d T), and no
+        matrix of all pairs is made.
+    given : (ndarray, ndarray) or None
+        M and its inverse otherwise.
+    """
+
+    n_tasks: int
+    common: tuple[float, float] | None = None
+    given: tuple[np.ndarray, np.ndarray] | None = None
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """M, shape (T, T)."""
+        return self._pair(0)
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """I + coupling * L, shape (T, T)."""
+        return self._pair(1)
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The diagonal of M, shape (T,)."""
+        if self.common is None:
+            return np.diag(self.matrix)
+        return np.full(self.n_tasks, sum(self.common))
+
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        """Return M V for V of shape (T, k)."""
+        if self.common is None:
+            return np.asarray(self.matrix @ V)
+        a, b = self.common
+        out = a * V
+        out += b * V.sum(axis=0)
+        return out
+
+    def row(self, t: int, V: np.ndarray) -> np.ndarray:
+        """Return row t of M V."""
+        if self.common is None:
+            return np.asarray(self.matrix[t] @ V)
+        a, b = self.common
+        return np.asarray(a * V[t] + b * V.sum(axis=0))
+
+    def part(self, tasks: np.ndarray) -> np.ndarray:
+        """Return the rows and columns of M of some tasks, which may be repeated."""
+        if self.common is None:
+            return np.asarray(self.matrix[np.ix_(tasks, tasks)])
+        a, b = self.common
+        return a * (tasks[:, None] == tasks) + b
+
+    def factor(self) -> sp.csr_array:
+        """Return F (T, r) with F F' = M: two non-zeros per row for equally similar tasks, else lower triangular."""
+        if self.common is None or self.n_tasks == 1:
+            return sp.csr_array(np.linalg.cholesky(self.matrix))
+        a, b = self.common
+        column = sp.csr_array(np.full((self.n_tasks, 1), np.sqrt(b)))
+        return sp.csr_array(sp.hstack([column, np.sqrt(a) * sp.eye_array(self.n_tasks)], format="csr"))
+
+    def _pair(self, which: int) -> np.ndarray:
+        if self.given is not None:
+            return self.given[which]
+        assert self.common is not None
+        _require_pairs(self.n_tasks, 2)
+        a, b = self.common
+        if which == 1:  # (a I + b 11')^{-1}, where a + T b = 1
+            a, b = 1.0 / a, -b / a
+        return a * np.eye(self.n_tasks) + b
+
+
+def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -> Any:
+    """Return a task similarity as a (T, T) array in the order of `tasks`; a sparse one stays sparse.
+
+    Parameters
+    ----------
+    graph : "all", array-like or sparse matrix of shape (T, T), or DataFrame
+        "all" stands for all ones plus the identity, as in the published runs. A DataFrame whose rows and columns are
+        named by the tasks is put into their order.
+    tasks : ndarray of shape (T,)
+        Labels of the tasks.
+    isolated : bool, default False
+        Whether a task may have no similarity to any other.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (T, T)
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, an entry is NaN, infinite or negative, the matrix is not symmetric, or a task has no
+        similarity to any other (which would be a problem of its own) though `isolated` is False.
+    MemoryLimitError
+        If a dense matrix of all pairs would not fit into memory.
+    """
+    n_tasks = len(tasks)
+    if isinstance(graph, str):
+        if graph != "all":
+            raise ValueError(f"graph must be 'all' or a similarity matrix of the tasks, got {graph!r}")
+        _require_pairs(n_tasks, 2)
+        return np.ones((n_tasks, n_tasks)) + np.eye(n_tasks)
+    if hasattr(graph, "reindex"):
+        graph = _reorder(graph, tasks)
+    A = as_design(graph, "graph") if is_sparse(graph) else as_array(graph, "graph", ndim=2)
+    if A.shape != (n_tasks, n_tasks):
+        raise ValueError(f"graph must have one row and one column per task, ({n_tasks}, {n_tasks}), got {A.shape}")
+    if not is_sparse(A):
+        _require_pairs(n_tasks, 4)
+        check_finite(A, "graph")
+    names = tasks.tolist()
+    worst, s, t = _largest(-A)
+    if worst > 0:
+        raise ValueError(f"graph must not be negative: the similarity of {names[s]!r} and {names[t]!r} is {-worst:g}")
+    skew, s, t = _largest(A - A.T)
+    if skew > _SYMMETRY * A.max():
+        raise ValueError(
+            f"graph must be symmetric: {A[s, t]:g} from {names[s]!r} to {names[t]!r} but {A[t, s]:g} back; "
+            "(A + A.T) / 2 is"
+        )
+    degrees = A.sum(axis=1) - A.diagonal()
+    if n_tasks > 1 and not isolated and np.any(degrees == 0):
+        lonely = [names[t] for t in np.flatnonzero(degrees == 0)]
+        raise ValueError(
+            f"graph has isolated tasks, similar to no other: {lonely}. Give each a positive similarity to another "
+            "task, fit them apart (IndependentSVC), or set coupling=0 to learn every task alone"
+        )
+    return sp.csr_array((A + A.T) / 2) if is_sparse(A) else (A + A.T) / 2
+
+
+def _largest(A: Any) -> tuple[float, int, int]:
+    """Return the largest entry of a square matrix and its place; that of a sparse one may be any of its zeros."""
+    row, column = np.unravel_index(int(A.argmax()), A.shape)
+    return float(A[row, column]), int(row), int(column)
+
+
+def _require_pairs(n_tasks: int, matrices: int) -> None:
+    require(
+        8 * matrices * n_tasks**2,
+        f"the similarity of all pairs of {n_tasks} tasks",
+        "Use fewer tasks, or a graph that needs no matrix of pairs: 'all' here, 'mean', 'chain' or a sparse matrix "
+        "in GraphMTL.",
+    )
+
+
+def _reorder(graph: Any, tasks: np.ndarray) -> Any:
+    """Put a DataFrame named by the tasks into their order; one with default names stays as it is."""
+    names = tasks.tolist()
+    rows, columns = list(graph.index), list(graph.columns)
+    if set(rows) == set(names) and set(columns) == set(names):
+        return graph.loc[names, names].to_numpy()
+    if rows == columns == list(range(len(names))):
+        return graph.to_numpy()
+    raise ValueError(f"graph has rows {rows} and columns {columns}, but the tasks are {names}")
+
+
+def laplacian(similarity: Any) -> Any:
+    """Return the Laplacian diag(A 1) - A of a similarity, sparse for a sparse one; the diagonal of A has no effect."""
+    if is_sparse(similarity):
+        degrees = similarity.sum(axis=1) - similarity.diagonal()
+        return sp.csr_array(sp.diags_array(degrees + similarity.diagonal()) - similarity)
+    A = similarity - np.diag(np.diag(similarity))
+    return np.diag(A.sum(axis=1)) - A
+
+
+def couple_graph(graph: Any, tasks: np.ndarray, coupling: float = 1.0) -> TaskCoupling:
+    """Return the coupling of `couple_tasks` for what `check_similarity` takes; "all" needs no matrix of pairs."""
+    if isinstance(graph, str) and graph == "all":
+        return _couple_equals(len(tasks), 1.0, coupling)
+    return couple_tasks(check_similarity(graph, tasks), coupling)
+
+
+def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
+    """Return M = (I + coupling * L)^{-1} for the Laplacian L of a checked similarity.
+
+    Parameters
+    ----------
+    similarity : ndarray or csr_array of shape (T, T)
+        As `check_similarity` returns it.
+    coupling : float, default 1.0
+        0 leaves the tasks independent; for a connected graph, M tends to 11'/T (one pooled model) as it grows.
+
+    Raises
+    ------
+    ValueError
+        If `coupling` is negative or not finite.
+    MemoryLimitError
+        If M would not fit into memory.
+    """
+    n_tasks = similarity.shape[0]
+    _check_coupling(coupling)
+    _require_pairs(n_tasks, 8)
+    A = similarity.toarray() if is_sparse(similarity) else similarity
+    # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose inverse is known.
+    other = A[~np.eye(n_tasks, dtype=bool)]
+    if n_tasks == 1 or coupling == 0 or np.all(other == other[0]):
+        return _couple_equals(n_tasks, float(other[0]) if n_tasks > 1 else 0.0, coupling)
+    L = laplacian(A)
+    values, vectors = np.linalg.eigh(L)
+    M = (vectors / (1.0 + coupling * np.maximum(values, 0.0))) @ vectors.T
+    return TaskCoupling(n_tasks, given=((M + M.T) / 2, np.eye(n_tasks) + coupling * L))
+
+
+def _couple_equals(n_tasks: int, similarity: float, coupling: float) -> TaskCoupling:
+    """Return the coupling of tasks that are all equally similar."""
+    _check_coupling(coupling)
+    a = 1.0 if n_tasks == 1 else 1.0 / (1.0 + coupling * similarity * n_tasks) if coupling else 1.0
+    return TaskCoupling(n_tasks, common=(a, (1.0 - a) / n_tasks))
+
+
+def _check_coupling(coupling: float) -> None:
+    if not (np.isfinite(coupling) and coupling >= 0):
+        raise ValueError(f"coupling must be non-negative and finite, got {coupling}")

@@ -1,0 +1,1 @@
+"""The problem to be solved: tasks, losses, operators, objectives and their certificates."""

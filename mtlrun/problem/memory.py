@@ -1,0 +1,113 @@
+"""The memory that a fit may take. Standard library only.
+
+What would not fit is refused before it is made: a process that takes too much is killed without a word.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mtlrun.errors import MemoryLimitError
+
+#: Eigenbases, Gram and kernel matrices up to this size are kept where that is faster than doing without. It is the same
+#: on every machine, so that the choice of an algorithm is.
+KEPT = 2 << 30
+#: Up to this need the machine is not asked.
+_SMALL = 256 << 20
+_GROUP = Path("/sys/fs/cgroup")
+_sharers = 1
+
+
+def fits(need: float) -> bool:
+    """Return whether `need` bytes may be kept to save time."""
+    return need <= KEPT
+
+
+def require(need: float, what: str, remedy: str, *, limit: float | None = None) -> None:
+    """Refuse what needs more memory than there is.
+
+    Parameters
+    ----------
+    need : float
+        Bytes.
+    what : str
+        What needs them, with its sizes: the message is "... needs 74.5 GB of memory, ...".
+    remedy : str
+        What to do instead.
+    limit : float, optional
+        Bytes allowed; default: what this machine has free, divided by the processes that share it.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    if limit is None and need <= _SMALL:
+        return
+    allowed = free_bytes() / _sharers if limit is None else limit
+    if need > allowed:
+        much = "of the memory that is free" if limit is None else "that are allowed"
+        raise MemoryLimitError(f"{what} needs {need / 1e9:.3g} GB, more than the {allowed / 1e9:.3g} GB {much}", remedy)
+
+
+@contextmanager
+def shared_by(processes: int) -> Iterator[None]:
+    """Let `require` allow this process one part of the memory: as many processes work at once."""
+    global _sharers
+    before, _sharers = _sharers, max(1, processes)
+    try:
+        yield
+    finally:
+        _sharers = before
+
+
+def free_bytes() -> float:
+    """Return the bytes that this process can still take: free memory, limits of the container and of the process.
+
+    inf where the system does not tell.
+    """
+    return min(_machine(), _container(), _process())
+
+
+def _machine() -> float:
+    for line in _lines(Path("/proc/meminfo")):
+        if line.startswith("MemAvailable:"):
+            return float(line.split()[1]) * 1024
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def _container() -> float:
+    """Return what the control group of a container leaves beside memory that cannot be given back."""
+    most = "".join(_lines(_GROUP / "memory.max")).strip()
+    if not most.isdecimal():
+        return math.inf
+    for line in _lines(_GROUP / "memory.stat"):
+        if line.startswith("anon "):
+            return max(float(most) - float(line.split()[1]), 0.0)
+    return float(most)
+
+
+def _process() -> float:
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return math.inf
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return math.inf
+    sizes = "".join(_lines(Path("/proc/self/statm"))).split()
+    taken = int(sizes[0]) * resource.getpagesize() if sizes else 0
+    return max(float(most - taken), 0.0)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []

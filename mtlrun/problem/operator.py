@@ -1,0 +1,258 @@
+"""The linear operator of a multi-task model: W -> (X_t w_t)_t, its adjoint, its Gram matrices and its norm."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from mtlrun.problem.arrays import Design, is_sparse
+from mtlrun.problem.taskdata import TaskData
+
+# Up to this size the norm of a design comes from an exact eigenvalue of its smaller Gram matrix.
+_EXACT_NORM_SIZE = 2000
+# Lanczos approaches an eigenvalue from below; step sizes need an upper bound.
+_LANCZOS_MARGIN = 1e-6
+# Mean entries of a dense task below which the call per task costs more than its product.
+_BATCH_ENTRIES = 5_000
+
+
+class TaskOperator:
+    """Products with the designs of all tasks.
+
+    Parameters
+    ----------
+    data : TaskData
+        Its weights and mask are *not* applied: they belong to the loss.
+    shift : ndarray of shape (d,) or (d, T), optional
+        Subtracted from every row (of every task) without touching the design: X_t becomes X_t - 1 shift_t'.
+    """
+
+    def __init__(self, data: TaskData, shift: np.ndarray | None = None) -> None:
+        self.data = data
+        self.shift = shift
+
+    def forward(self, W: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+        """Return the predictions of coefficients W (d, T) and intercepts b (T,), a new field."""
+        out = self._products(W)
+        moved = None
+        if self.shift is not None:
+            moved = -(self.shift @ W) if self.shift.ndim == 1 else -np.einsum("ij,ij->j", self.shift, W)
+        if b is not None:
+            moved = b if moved is None else moved + b
+        if moved is not None:
+            out += self.data.spread(moved)
+        return out
+
+    def adjoint(self, field: np.ndarray) -> np.ndarray:
+        """Return (X_t' r_t)_t, shape (d, T), for a field r."""
+        out = self._adjoint_products(field)
+        if self.shift is not None:
+            shift = self.shift[:, None] if self.shift.ndim == 1 else self.shift
+            out = out - shift * self.data.sum_by_task(field)
+        return out
+
+    def gram(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return X' diag(weights) X.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,), (n, T) or (N,), optional
+            As in `TaskData.weights`; default all ones.
+
+        Returns
+        -------
+        ndarray
+            Shape (d, d) for a shared design with one weight per row and one shift, else one Gram per task, (T, d, d).
+        """
+        if self._uniform(weights):
+            return _gram(self.data.X, weights, self.shift)
+        return np.stack([_gram(*self._design(t, weights)) for t in range(self.data.n_tasks)])
+
+    def outer_gram(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), shape (n, n), of a shared design.
+
+        Raises
+        ------
+        ValueError
+            If the tasks do not share design, weights and shift.
+        """
+        if not self._uniform(weights):
+            raise ValueError("outer_gram needs a shared design with one weight per row and one shift")
+        return _outer(self.data.X, weights, self.shift)
+
+    def norm(self, weights: np.ndarray | None = None, *, intercept: bool = False) -> float:
+        """Return max over tasks of the largest singular value of diag(sqrt(weights)) X_t.
+
+        This is the norm of the operator; the stacked matrix of a shared design would be sqrt(T) times too large.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,), (n, T) or (N,), optional
+            With shape (n, T), the upper bound from the largest weight of every row is returned.
+        intercept : bool, default False
+            Include a column of ones, the intercept as a variable.
+
+        Returns
+        -------
+        float
+            Exact where min(n_t, d) is at most 2000, else from Lanczos iterations with a margin of 1e-6.
+        """
+        if self.data.shared and weights is not None and weights.ndim == 2:
+            weights = weights.max(axis=1)
+        if self._uniform(weights):
+            return _design_norm(self.data.X, weights, self.shift, intercept)
+        return max(_design_norm(*self._design(t, weights), intercept) for t in range(self.data.n_tasks))
+
+    # ------------------------------------------------------------------ products by layout
+
+    def _products(self, W: np.ndarray) -> np.ndarray:
+        data = self.data
+        if data.shared:
+            return data.X @ W
+        if data.sparse:
+            return self._block_design @ W.ravel()
+        if self._batch is not None:
+            padded, place = self._batch
+            return np.matmul(padded, W.T[:, :, None]).reshape(-1)[place]
+        out, columns = np.empty(data.n_rows), np.ascontiguousarray(W.T)
+        for t, (a, b) in enumerate(self._ranges):
+            np.dot(data.X[a:b], columns[t], out=out[a:b])
+        return out
+
+    def _adjoint_products(self, field: np.ndarray) -> np.ndarray:
+        data = self.data
+        if data.shared:
+            return data.X.T @ field
+        if data.sparse:
+            return (self._block_design.T @ field).reshape(data.n_features, data.n_tasks)
+        if self._batch is not None:
+            padded, place = self._batch
+            rows = np.zeros(padded.shape[0] * padded.shape[1])
+            rows[place] = field
+            return np.matmul(rows.reshape(len(padded), 1, -1), padded)[:, 0].T
+        out = np.empty((data.n_tasks, data.n_features))
+        for t, (a, b) in enumerate(self._ranges):
+            np.dot(field[a:b], data.X[a:b], out=out[t])
+        return out.T
+
+    @cached_property
+    def _ranges(self) -> list[tuple[int, int]]:
+        offsets = self.data.offsets
+        assert offsets is not None
+        return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+
+    @cached_property
+    def _batch(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Dense ragged tasks padded to (T, longest, d) and the place of every row; None where that would not pay."""
+        data, sizes = self.data, self.data.sizes
+        entries = data.n_tasks * int(sizes.max())
+        if entries > 2 * data.n_rows or data.n_rows * data.n_features > _BATCH_ENTRIES * data.n_tasks:
+            return None
+        first = np.arange(data.n_tasks) * sizes.max() - np.array([a for a, _ in self._ranges])
+        place = np.arange(data.n_rows) + np.repeat(first, sizes)
+        padded = np.zeros((entries, data.n_features))
+        padded[place] = data.X
+        return padded.reshape(data.n_tasks, -1, data.n_features), place
+
+    @cached_property
+    def _block_design(self) -> sp.csr_array:
+        """Sparse ragged tasks as one (N, d * T) matrix that acts on ``W.ravel()``; shares the values of X."""
+        X, n_tasks = self.data.X, self.data.n_tasks
+        task = np.repeat(np.arange(n_tasks), self.data.sizes)
+        columns = X.indices.astype(np.int64) * n_tasks + np.repeat(task, np.diff(X.indptr))
+        return sp.csr_array((X.data, columns, X.indptr.astype(np.int64)), shape=(X.shape[0], X.shape[1] * n_tasks))
+
+    # ------------------------------------------------------------------ designs one by one
+
+    def _uniform(self, weights: np.ndarray | None) -> bool:
+        """Whether all tasks have the same design, row weights and shift."""
+        one_shift = self.shift is None or self.shift.ndim == 1
+        return self.data.shared and one_shift and (weights is None or weights.ndim == 1)
+
+    def _design(self, t: int, weights: np.ndarray | None) -> tuple[Design, np.ndarray | None, np.ndarray | None]:
+        shift = self.shift if self.shift is None or self.shift.ndim == 1 else self.shift[:, t]
+        if self.data.shared:
+            w = weights if weights is None or weights.ndim == 1 else weights[:, t]
+            return self.data.X, w, shift
+        a, b = self._ranges[t]
+        return self.data.task(t)[0], None if weights is None else weights[a:b], shift
+
+
+def _dense(matrix: Design) -> np.ndarray:
+    return matrix.toarray() if is_sparse(matrix) else matrix
+
+
+def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
+    """Return (X - 1 m')' diag(w) (X - 1 m')."""
+    if w is None:
+        G = _dense(X.T @ X)
+    else:
+        G = _dense(X.T @ (sp.diags_array(w) @ X if is_sparse(X) else w[:, None] * X))
+    if m is not None:
+        s, total = _sums(X, w)
+        cross = np.outer(s, m)
+        G = G - cross - cross.T + total * np.outer(m, m)
+    return G
+
+
+def _outer(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
+    """Return diag(sqrt(w)) (X - 1 m') (X - 1 m')' diag(sqrt(w))."""
+    K = _dense(X @ X.T)
+    if m is not None:
+        u = X @ m
+        K = K - u[:, None] - u[None, :] + m @ m
+    return K if w is None else K * np.sqrt(np.outer(w, w))
+
+
+def _sums(X: Design, w: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Return X'w and the sum of w."""
+    ones = np.ones(X.shape[0]) if w is None else w
+    return X.T @ ones, float(ones.sum())
+
+
+def _design_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None, intercept: bool) -> float:
+    n, d = X.shape
+    if min(n, d) > _EXACT_NORM_SIZE:
+        return _lanczos_norm(X, w, m, intercept)
+    if d <= n:
+        G = _gram(X, w, m)
+        if intercept:
+            s, total = _sums(X, w)
+            border = s if m is None else s - total * m
+            G = np.block([[G, border[:, None]], [border[None, :], np.array([[total]])]])
+    else:
+        G = _outer(X, w, m)
+        if intercept:
+            G = G + (1.0 if w is None else np.sqrt(np.outer(w, w)))
+    last = G.shape[0] - 1
+    top = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[last, last])[0]
+    return float(np.sqrt(max(top, 0.0)))
+
+
+def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None, intercept: bool) -> float:
+    d = X.shape[1]
+
+    def product(v: np.ndarray) -> np.ndarray:
+        v = v.ravel()
+        z = X @ v[:d]
+        z = z - (0.0 if m is None else m @ v[:d]) + (v[d] if intercept else 0.0)
+        z = z if w is None else w * z
+        out = X.T @ z
+        if m is not None:
+            out = out - m * z.sum()
+        return np.append(out, z.sum()) if intercept else out
+
+    size = d + int(intercept)
+    normal = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=size)  # ones would lie in the null space of centred one-hot features
+    if not np.any(product(start)):  # ARPACK refuses a zero operator
+        return 0.0
+    try:
+        top = eigsh(normal, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False)[0]
+    except ArpackError as error:
+        raise ArithmeticError(f"the norm of a {X.shape} design could not be computed: {error}") from error
+    return float(np.sqrt(max(top, 0.0))) * (1.0 + _LANCZOS_MARGIN)

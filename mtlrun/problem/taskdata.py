@@ -1,0 +1,403 @@
+"""Data of several tasks: designs, targets and weights, checked once at the door."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlrun.problem.arrays import (
+    Design,
+    as_array,
+    as_design,
+    as_labels,
+    as_weights,
+    check_finite,
+    is_sparse,
+    row_slice,
+    stack_designs,
+    unique_labels,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskData:
+    """T tasks with d features, in one of two layouts; built by the ``from_*`` constructors.
+
+    *Ragged*: every task has its own rows; `X` is (N, d) with rows sorted by task, `targets` is (N,).
+    *Shared*: one `X` of shape (n, d) serves all tasks, `targets` is (n, T).
+    An array of the shape of `targets` is called a *field*. All floats are float64; nothing here is ever modified.
+
+    Attributes
+    ----------
+    X : ndarray (C order) or csr_array
+        Design; the caller's own memory where it already has this form.
+    targets : ndarray of shape (N,) or (n, T)
+        Targets; 0 where masked.
+    tasks : ndarray of shape (T,)
+        Labels of the tasks.
+    offsets : ndarray of shape (T + 1,) or None
+        Ragged: task t has the rows ``offsets[t]:offsets[t + 1]``. Shared: None.
+    weights : ndarray of shape (N,), (n,) or (n, T), or None
+        Non-negative; a weight of k counts as k repetitions. With masked targets it is (n, T) and 0 where masked.
+    observed : ndarray of bool, shape (n, T), or None
+        Where targets are known; None when all are.
+    order : ndarray of shape (N,) or None
+        Row ``order[i]`` of the caller's array became row i; None when rows were not moved.
+
+    Examples
+    --------
+    >>> from mtlrun.problem.taskdata import TaskData
+    >>> data = TaskData.from_stacked([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], task_id=["b", "a", "b"])
+    >>> data.tasks.tolist(), data.sizes.tolist()
+    (['a', 'b'], [1, 2])
+    >>> X, y, weights = data.task(1)
+    >>> X.ravel().tolist(), y.tolist()
+    ([1.0, 3.0], [1.0, 3.0])
+    """
+
+    X: Design
+    targets: np.ndarray
+    tasks: np.ndarray
+    offsets: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    observed: np.ndarray | None = None
+    order: np.ndarray | None = None
+
+    # ------------------------------------------------------------------ constructors
+
+    @classmethod
+    def from_matrix(
+        cls, X: Any, Y: Any, *, mask: Any = None, weights: Any = None, tasks: Iterable[Any] | None = None
+    ) -> TaskData:
+        """Build shared data: one design for all tasks.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, d)
+        Y : array-like of shape (n, T)
+            Column t holds the targets of task t; NaN marks a missing one.
+        mask : array-like of bool, shape (n, T), optional
+            True where a target is *observed*; the others count as missing.
+        weights : array-like of shape (n,) or (n, T), optional
+        tasks : iterable, optional
+            Labels of the columns; default 0..T-1.
+
+        Raises
+        ------
+        ValueError
+            On wrong shapes, infinite values, negative weights, or a task without any observed row of positive weight.
+        """
+        design = as_design(X)
+        Y = as_array(Y, "Y", ndim=2)
+        if Y.shape[0] != design.shape[0]:
+            raise ValueError(f"Y has {Y.shape[0]} rows but X has {design.shape[0]}")
+        observed = ~np.isnan(Y)
+        if mask is not None:
+            mask = np.asarray(mask)
+            if mask.shape != Y.shape or mask.dtype != bool:
+                raise ValueError(f"mask must be a boolean array of the shape of Y, {Y.shape}")
+            observed &= mask
+        labels = as_labels(tasks, Y.shape[1])
+        if weights is not None:
+            weights = as_weights(weights, [(Y.shape[0],), Y.shape])
+        if observed.all():
+            check_finite(Y, "Y")
+            return cls(design, Y, labels, weights=weights)._checked()
+        Y = np.where(observed, Y, 0.0)
+        check_finite(Y, "Y")
+        full = observed.astype(np.float64)
+        if weights is not None:
+            full *= weights if weights.ndim == 2 else weights[:, None]
+        return cls(design, Y, labels, weights=full, observed=observed)._checked()
+
+    @classmethod
+    def from_stacked(cls, X: Any, y: Any, task_id: Any, *, weights: Any = None) -> TaskData:
+        """Build ragged data from stacked rows and a task label per row.
+
+        Rows are sorted stably by task (`order` remembers how); nothing is copied when they are sorted already.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (N, d)
+        y : array-like of shape (N,)
+        task_id : array-like of shape (N,)
+            Labels of any one sortable type.
+        weights : array-like of shape (N,), optional
+
+        Raises
+        ------
+        ValueError
+            On wrong shapes, values that are not finite, labels that are missing or cannot be sorted, negative weights,
+            or a task without positive weight.
+        """
+        design = as_design(X)
+        y = as_array(y, "y", ndim=1)
+        check_finite(y, "y")
+        tasks, index = unique_labels(task_id)
+        for name, values in (("y", y), ("task_id", index)):
+            if len(values) != design.shape[0]:
+                raise ValueError(f"{name} has {len(values)} entries but X has {design.shape[0]} rows")
+        if weights is not None:
+            weights = as_weights(weights, [y.shape])
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(tasks)))])
+        order = None
+        if np.any(index[1:] < index[:-1]):
+            order = np.argsort(index, kind="stable")
+            design, y = design[order], y[order]
+            weights = None if weights is None else weights[order]
+        return cls(design, y, tasks, offsets=offsets, weights=weights, order=order)._checked()
+
+    @classmethod
+    def from_list(
+        cls,
+        Xs: Sequence[Any],
+        ys: Sequence[Any],
+        *,
+        tasks: Iterable[Any] | None = None,
+        weights: Sequence[Any] | None = None,
+    ) -> TaskData:
+        """Build ragged data from one design and one target vector per task.
+
+        Parameters
+        ----------
+        Xs : sequence of array-like or sparse, shapes (n_t, d)
+            All become sparse if one is.
+        ys : sequence of array-like of shape (n_t,)
+        tasks : iterable, optional
+            Labels of the tasks in the given order; default 0..T-1.
+        weights : sequence of array-like of shape (n_t,), optional
+            An entry may be None (all ones).
+
+        Raises
+        ------
+        ValueError
+            On lists of different lengths, an empty task, or what the other constructors refuse.
+        """
+        if len(Xs) == 0:
+            raise ValueError("Xs holds no task")
+        if len(ys) != len(Xs):
+            raise ValueError(f"ys holds {len(ys)} tasks but Xs holds {len(Xs)}")
+        designs = [as_design(X, f"Xs[{t}]") for t, X in enumerate(Xs)]
+        targets = [as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
+        for t, (X, y) in enumerate(zip(designs, targets, strict=True)):
+            check_finite(y, f"ys[{t}]")
+            if X.shape[1] != designs[0].shape[1]:
+                raise ValueError(f"Xs[{t}] has {X.shape[1]} features but Xs[0] has {designs[0].shape[1]}")
+            if len(y) != X.shape[0]:
+                raise ValueError(f"ys[{t}] has {len(y)} entries but Xs[{t}] has {X.shape[0]} rows")
+        stacked = None
+        if weights is not None:
+            if len(weights) != len(Xs):
+                raise ValueError(f"weights holds {len(weights)} tasks but Xs holds {len(Xs)}")
+            given = [np.ones(len(y)) if w is None else w for w, y in zip(weights, targets, strict=True)]
+            stacked = np.concatenate(
+                [as_weights(w, [y.shape], f"weights[{t}]") for t, (w, y) in enumerate(zip(given, targets, strict=True))]
+            )
+        return cls(
+            stack_designs(designs),
+            np.concatenate(targets),
+            as_labels(tasks, len(designs)),
+            offsets=np.concatenate([[0], np.cumsum([len(y) for y in targets])]),
+            weights=stacked,
+        )._checked()
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks T."""
+        return len(self.tasks)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self.X.shape[1]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of `X`: N (ragged) or n (shared)."""
+        return self.X.shape[0]
+
+    @property
+    def shared(self) -> bool:
+        """Whether one design serves all tasks."""
+        return self.offsets is None
+
+    @property
+    def masked(self) -> bool:
+        """Whether some targets of a shared design are missing."""
+        return self.observed is not None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the design is a CSR array."""
+        return is_sparse(self.X)
+
+    @property
+    def Y(self) -> np.ndarray:
+        """Targets of shared data, shape (n, T)."""
+        if not self.shared:
+            raise AttributeError("ragged data have y, not Y")
+        return self.targets
+
+    @property
+    def y(self) -> np.ndarray:
+        """Targets of ragged data, shape (N,)."""
+        if self.shared:
+            raise AttributeError("shared data have Y, not y")
+        return self.targets
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Observed rows of every task, shape (T,)."""
+        if self.offsets is not None:
+            return np.diff(self.offsets)
+        if self.observed is not None:
+            return self.observed.sum(axis=0)
+        return np.full(self.n_tasks, self.n_rows)
+
+    def effective_weights(self) -> np.ndarray | None:
+        """Return weights (mask included) as a field, or None when all are one; may be a read-only view."""
+        if self.weights is None or self.weights.shape == self.targets.shape:
+            return self.weights
+        return np.broadcast_to(self.weights[:, None], self.targets.shape)
+
+    # ------------------------------------------------------------------ fields
+
+    def sum_by_task(self, field: np.ndarray) -> np.ndarray:
+        """Sum a field over the rows of each task, shape (T,)."""
+        if self.offsets is None:
+            return field.sum(axis=0)
+        return np.add.reduceat(field, self.offsets[:-1])
+
+    def spread(self, per_task: np.ndarray) -> np.ndarray:
+        """Repeat a (T,) vector over a field; may be a read-only view."""
+        if self.offsets is None:
+            return np.broadcast_to(per_task, self.targets.shape)
+        return np.repeat(per_task, np.diff(self.offsets))
+
+    def unsort(self, field: np.ndarray) -> np.ndarray:
+        """Put the rows of a field back into the order in which the caller gave them."""
+        if self.order is None:
+            return field
+        out = np.empty_like(field)
+        out[self.order] = field
+        return out
+
+    # ------------------------------------------------------------------ parts
+
+    def task(self, t: int) -> tuple[Design, np.ndarray, np.ndarray | None]:
+        """Return design, targets and weights (or None) of task t; views unless rows are missing.
+
+        Rows with a missing target are left out, so that per-task algorithms need not know about masks.
+        """
+        t = range(self.n_tasks)[t]
+        if self.offsets is not None:
+            a, b = self.offsets[t], self.offsets[t + 1]
+            w = None if self.weights is None else self.weights[a:b]
+            return row_slice(self.X, a, b), self.targets[a:b], w
+        w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, t]
+        y = self.targets[:, t]
+        if self.observed is None or w is None:
+            return self.X, y, w
+        rows = np.flatnonzero(self.observed[:, t])
+        w = w[rows]
+        return self.X[rows], y[rows], None if np.all(w == 1.0) else w
+
+    def to_list(self) -> tuple[list[Design], list[np.ndarray], list[np.ndarray | None] | None]:
+        """Return designs, targets and weights (None when no task has any) as lists with one entry per task."""
+        Xs, ys, ws = zip(*(self.task(t) for t in range(self.n_tasks)), strict=True)
+        return list(Xs), list(ys), None if all(w is None for w in ws) else list(ws)
+
+    def subset_tasks(self, indices: Any) -> TaskData:
+        """Return the data of some tasks, in the given order; a shared design stays the same object.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Positions in `tasks`, not labels; at least one, each once.
+
+        Raises
+        ------
+        ValueError
+            If `indices` is empty, repeats a task or names one that does not exist.
+        """
+        indices = np.asarray(indices, dtype=np.intp).ravel()
+        if len(indices) == 0 or indices.min() < 0 or indices.max() >= self.n_tasks:
+            raise ValueError(f"indices must name at least one of the {self.n_tasks} tasks")
+        if len(np.unique(indices)) != len(indices):
+            raise ValueError("indices names a task twice")
+        tasks = self.tasks[indices]
+        if self.offsets is None:
+            w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, indices]
+            observed = None if self.observed is None else self.observed[:, indices]
+            return self._shared_part(self.X, self.targets[:, indices], tasks, w, observed)
+        sizes = np.diff(self.offsets)[indices]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows: Any  # a slice where the tasks are neighbours, so that all stays a view
+        if np.all(np.diff(indices) == 1):
+            a, b = self.offsets[indices[0]], self.offsets[indices[-1] + 1]
+            rows, design = slice(a, b), row_slice(self.X, a, b)
+        else:
+            shift = self.offsets[indices] - offsets[:-1]
+            rows = np.arange(offsets[-1]) + np.repeat(shift, sizes)
+            design = self.X[rows]
+        w = None if self.weights is None else self.weights[rows]
+        return TaskData(design, self.targets[rows], tasks, offsets=offsets, weights=w)
+
+    def select_rows(self, rows: Any) -> TaskData:
+        """Return shared data with some of the rows.
+
+        Parameters
+        ----------
+        rows : array-like of int or bool, shape (k,) or (n,)
+
+        Raises
+        ------
+        ValueError
+            If the data are ragged, or a task has no observed row of positive weight left.
+        """
+        if not self.shared:
+            raise ValueError("select_rows needs a shared design; use subset_tasks or from_stacked for ragged data")
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        w = None if self.weights is None else self.weights[rows]
+        observed = None if self.observed is None else self.observed[rows]
+        return self._shared_part(self.X[rows], self.targets[rows], self.tasks, w, observed)._checked()
+
+    @staticmethod
+    def _shared_part(
+        X: Design, Y: np.ndarray, tasks: np.ndarray, w: np.ndarray | None, observed: np.ndarray | None
+    ) -> TaskData:
+        """Make a part of shared data; it is not masked any more where the part has all its targets."""
+        if observed is not None and observed.all():
+            observed, w = None, None if w is None or np.all(w == 1.0) else w
+        w = None if w is None else np.ascontiguousarray(w)
+        return TaskData(X, np.ascontiguousarray(Y), tasks, weights=w, observed=observed)
+
+    def with_targets(self, targets: np.ndarray) -> TaskData:
+        """Return the same data with another field of targets (not checked)."""
+        return dataclasses.replace(self, targets=targets)
+
+    def with_design(self, X: Design) -> TaskData:
+        """Return the same data with another design of as many rows (not checked)."""
+        return dataclasses.replace(self, X=X)
+
+    def _checked(self) -> TaskData:
+        """Refuse a task without rows that count."""
+        if self.n_rows == 0 or np.any(self.sizes == 0):
+            name = "X" if self.n_rows == 0 else f"task {self._label(np.argmin(self.sizes))}"
+            raise ValueError(f"{name} has no rows; every task needs at least one observed row")
+        if self.weights is not None:
+            total = self.sum_by_task(np.asarray(self.effective_weights()))
+            if np.any(total <= 0):
+                raise ValueError(f"weights: task {self._label(np.argmin(total))} has no row of positive weight")
+        return self
+
+    def _label(self, t: int | np.intp) -> str:
+        return repr(self.tasks.tolist()[t])

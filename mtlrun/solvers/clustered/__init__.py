@@ -1,0 +1,1 @@
+"""Solvers that learn clusters of tasks."""

@@ -1,0 +1,1 @@
+"""Solvers of multiple kernel learning for groups of tasks."""

@@ -1,0 +1,267 @@
+"""Kernels as objects: linear, polynomial, Gaussian, precomputed; normalised to k(x, x) = 1 on request."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from mtlrun.errors import suggest
+from mtlrun.problem.arrays import as_array, as_design, check_finite, is_sparse
+
+# Eigenvalues of a precomputed kernel above minus this times the largest count as rounding.
+_INDEFINITE = 1e-8
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """A positive semidefinite function of two rows.
+
+    Parameters
+    ----------
+    normalise : bool, default True
+        Use ``k(x, z) / sqrt(k(x, x) k(z, z))`` instead of k(x, z), and 0 where that is 0 / 0.
+    """
+
+    normalise: bool = True
+
+    def __call__(self, X: Any, Z: Any = None) -> np.ndarray:
+        """Return the kernel of all rows of X with all rows of Z (default X), shape (n, m).
+
+        Parameters
+        ----------
+        X, Z : ndarray or sparse matrix of shape (n, d), (m, d)
+        """
+        X, Z = _canonical(X), None if Z is None else _canonical(Z)
+        K = self._raw(X, X if Z is None else Z)
+        if not self.normalise:
+            return K
+        left = _inverse_roots(self._diagonal(X))
+        right = left if Z is None else _inverse_roots(self._diagonal(Z))
+        K *= left[:, None]
+        K *= right
+        return K
+
+    @abstractmethod
+    def _raw(self, X: Any, Z: Any) -> np.ndarray:
+        """Return the kernel before it is normalised, a new array."""
+
+    @abstractmethod
+    def _diagonal(self, X: Any) -> np.ndarray:
+        """Return k(x, x) of all rows, before it is normalised."""
+
+
+def _canonical(X: Any) -> Any:
+    """Return a sparse X with duplicate entries summed: norms of rows would take them one by one."""
+    return as_design(X) if is_sparse(X) else X
+
+
+@dataclass(frozen=True)
+class LinearKernel(Kernel):
+    """k(x, z) = x'z."""
+
+    def _raw(self, X: Any, Z: Any) -> np.ndarray:
+        return np.array(safe_sparse_dot(X, Z.T, dense_output=True))
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return np.asarray(row_norms(X, squared=True))
+
+
+@dataclass(frozen=True)
+class PolynomialKernel(LinearKernel):
+    """k(x, z) = (x'z + shift)^degree.
+
+    Parameters
+    ----------
+    degree : int, default 2
+    shift : float, default 0.0
+        Not negative. 0 is the homogeneous kernel of the authors' code.
+
+    Raises
+    ------
+    ValueError
+        If degree is below 1 or shift is negative.
+    """
+
+    degree: int = 2
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.degree, int | np.integer) and self.degree >= 1):
+            raise ValueError(f"degree must be an int of at least 1, got {self.degree!r}")
+        if not (np.isfinite(self.shift) and self.shift >= 0):
+            raise ValueError(f"shift must be non-negative and finite, got {self.shift!r}")
+
+    def _raw(self, X: Any, Z: Any) -> np.ndarray:
+        return np.asarray((super()._raw(X, Z) + self.shift) ** self.degree)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return np.asarray((super()._diagonal(X) + self.shift) ** self.degree)
+
+
+@dataclass(frozen=True)
+class GaussianKernel(Kernel):
+    """k(x, z) = exp(-||x - z||^2 / (2 spread^2)), which is normalised as it is.
+
+    Parameters
+    ----------
+    spread : float, default 1.0
+        Positive, in the units of the features.
+
+    Raises
+    ------
+    ValueError
+        If spread is not positive.
+    """
+
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.spread) and self.spread > 0):
+            raise ValueError(f"spread must be positive and finite, got {self.spread!r}")
+
+    def _raw(self, X: Any, Z: Any) -> np.ndarray:
+        squares = row_norms(X, squared=True)
+        other = squares if Z is X else row_norms(Z, squared=True)
+        K = np.array(safe_sparse_dot(X, Z.T, dense_output=True))
+        K *= -2.0
+        K += squares[:, None]
+        K += other
+        np.maximum(K, 0.0, out=K)
+        if Z is X:
+            np.fill_diagonal(K, 0.0)
+        K *= -0.5 / self.spread**2
+        return np.exp(K, out=K)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return np.ones(X.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class PrecomputedKernel(Kernel):
+    """A given matrix: rows of X then hold, in one column, the position of the item in the matrix.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_items, n_items)
+        Symmetric and positive semidefinite; of training and test items together.
+    column : int, default 0
+        Column of X with the positions, whole numbers from 0.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, not finite, not symmetric or indefinite.
+    """
+
+    matrix: Any = None
+    column: int = 0
+
+    def __post_init__(self) -> None:
+        K = as_array(self.matrix, "a precomputed kernel", ndim=2)
+        if K.shape[0] != K.shape[1]:
+            raise ValueError(f"a precomputed kernel must be square, one row and column per item; got shape {K.shape}")
+        check_finite(K, "a precomputed kernel")
+        scale = np.abs(K).max(initial=0.0)
+        if np.abs(K - K.T).max(initial=0.0) > 1e-10 * scale:
+            raise ValueError("a precomputed kernel must be symmetric; (K + K.T) / 2 is")
+        lowest = float(np.linalg.eigvalsh(K)[0]) if len(K) else 0.0
+        if lowest < -_INDEFINITE * max(scale, np.trace(K)):
+            raise ValueError(
+                f"a precomputed kernel must be positive semidefinite, but its smallest eigenvalue is {lowest:.3g}; "
+                "clip the negative eigenvalues, or add their size to the diagonal"
+            )
+        object.__setattr__(self, "matrix", K)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrecomputedKernel:
+        # Immutable: clones of an estimator share the matrix.
+        return self
+
+    def _raw(self, X: Any, Z: Any) -> np.ndarray:
+        return np.array(self.matrix[np.ix_(self._positions(X), self._positions(Z))])
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        return np.asarray(np.diag(self.matrix)[self._positions(X)])
+
+    def _positions(self, X: Any) -> np.ndarray:
+        values = X[:, [self.column]]
+        values = np.asarray(values.toarray() if hasattr(values, "toarray") else values).ravel()
+        positions = values.astype(np.intp)
+        outside = (positions != values) | (positions < 0) | (positions >= len(self.matrix))
+        if outside.any():
+            raise ValueError(
+                f"the precomputed kernel has {len(self.matrix)} items, but column {self.column} of X holds "
+                f"{values[outside][0]:g}; it must hold positions 0..{len(self.matrix) - 1}"
+            )
+        return positions
+
+
+_FAMILIES: dict[str, Callable[[float | None], Kernel]] = {
+    "linear": lambda value: LinearKernel(),
+    "polynomial": lambda value: PolynomialKernel(degree=2 if value is None else _whole(value)),
+    "gaussian": lambda value: GaussianKernel(spread=1.0 if value is None else value),
+}
+
+
+def make_kernel(spec: str | Kernel) -> Kernel:
+    """Return a normalised kernel from its name: ``linear``, ``polynomial``, ``polynomial(3)`` or ``gaussian(0.5)``.
+
+    Raises
+    ------
+    ValueError
+        For another name, with the nearest one, or a parameter out of range.
+    """
+    if isinstance(spec, Kernel):
+        return spec
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", spec) if isinstance(spec, str) else None
+    name = match[1] if match else spec
+    if not match or name not in _FAMILIES or (name == "linear" and match[2]):
+        near = suggest(name, _FAMILIES, n=1) if isinstance(name, str) else []
+        hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
+        raise ValueError(
+            f"a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)' or a Kernel, got {spec!r}{hint}"
+        )
+    try:
+        value = float(match[2]) if match[2] else None
+    except ValueError:
+        raise ValueError(f"the parameter of the kernel {spec!r} is no number") from None
+    return _FAMILIES[name](value)
+
+
+def make_kernels(specs: Iterable[str | Kernel] | None) -> list[Kernel]:
+    """Return kernels from names or objects; None stands for `default_kernels`.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or for what `make_kernel` refuses.
+    """
+    if specs is None:
+        return default_kernels()
+    if isinstance(specs, str | Kernel):
+        specs = [specs]
+    kernels = [make_kernel(spec) for spec in specs]
+    if not kernels:
+        raise ValueError("kernels is empty; give at least one, or None for the default set of ten")
+    return kernels
+
+
+def default_kernels() -> list[Kernel]:
+    """Return the ten of Yousefi et al.: linear, polynomial of degree 2, Gaussian with spreads 1, 2, 4, ..., 128."""
+    return [LinearKernel(), PolynomialKernel(degree=2), *(GaussianKernel(spread=2.0**k) for k in range(8))]
+
+
+def _inverse_roots(diagonal: np.ndarray) -> np.ndarray:
+    positive = diagonal > 0
+    return np.where(positive, 1.0 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)
+
+
+def _whole(value: float) -> int:
+    if value != int(value):
+        raise ValueError(f"degree must be an int of at least 1, got {value}")
+    return int(value)

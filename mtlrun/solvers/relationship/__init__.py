@@ -1,0 +1,1 @@
+"""Solvers that learn relationships of features and tasks."""

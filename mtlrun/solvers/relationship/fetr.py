@@ -1,0 +1,340 @@
+"""Feature and task relationship learning by block coordinate descent (Zhao, Stretcu, Smola and Gordon, 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.memory import require
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.smooth import GramLoss
+from mtlrun.solvers.relationship.covariance import (
+    Precision,
+    check_box,
+    exact_precision,
+    feature_moment,
+    flip_flop_precision,
+    from_log,
+    task_moment,
+)
+from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_w
+
+FetrCallback = Callable[[int, float, "FetrState"], Any]
+
+# Building the Gram matrices and using them takes about so many times their memory.
+_GRAM_COPIES = 3
+# The objective carries rounding of about eps * condition * (sum of the sizes of its terms); a rise beyond this
+# fraction is an error of the algorithm.
+_ROUNDING = 1e-9
+# An inexact W-step shrinks its residual by this factor: more would be lost in the next S-step.
+_INEXACT = 0.01
+# Rounds that an extrapolation looks back on, and the cut-off of its least-squares problem.
+_DEPTH = 6
+_RCOND = 1e-8
+# Rounds that still gain more than this fraction are not extrapolated.
+_EARLY = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class FetrState:
+    """An iterate: W (d, m) and the precision matrices of its rows and columns."""
+
+    W: np.ndarray
+    feature: Precision
+    task: Precision
+
+
+class FetrProblem:
+    """Data in Gram form and the objective
+
+    ``sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - m log|S1| - d log|S2|]``.
+
+    Parameters
+    ----------
+    data : TaskData
+        Any layout, d features, m tasks.
+    eta, rho : float
+        Positive.
+    lower, upper : float
+        Both precision matrices have their eigenvalues in [lower, upper].
+    fit_intercept : bool
+        Unpenalised intercepts, by centring every task.
+
+    Raises
+    ------
+    ValueError
+        For parameters out of range, or if one Gram matrix per task would not fit into memory.
+    """
+
+    def __init__(
+        self, data: TaskData, eta: float, rho: float, lower: float, upper: float, fit_intercept: bool = False
+    ) -> None:
+        check_box(lower, upper)
+        for name, value in (("eta", eta), ("rho", rho)):
+            if not 0 < value < np.inf:
+                raise ValueError(f"{name} must be positive and finite, got {value!r}")
+        self.eta, self.rho, self.lower, self.upper = float(eta), float(rho), float(lower), float(upper)
+        self.form = gram_form(data, fit_intercept)
+        self.d, self.m = data.n_features, data.n_tasks
+
+    @property
+    def energy(self) -> float:
+        """Sum of the squared (centred, weighted) targets."""
+        return float(self.form.energy.sum())
+
+    def start(self) -> FetrState:
+        """Return W = 0 and both precision matrices equal to the multiple of the identity in the box nearest to I."""
+        one = min(max(1.0, self.lower), self.upper)
+        return FetrState(np.zeros((self.d, self.m)), Precision.scalar(self.d, one), Precision.scalar(self.m, one))
+
+    def system(self, feature: Precision, task: Precision) -> CoupledSystem:
+        """Return the equations of the W-step."""
+        spectrum = task.values, task.vectors
+        return CoupledSystem(self.form.gram, self.form.cross, feature.matrix, task.matrix, self.eta, self.rho, spectrum)
+
+    def fit_term(self, W: np.ndarray) -> float:
+        """Return the loss plus eta ||W||_F^2."""
+        return self.form.value(self.form.point(W)) + self.eta * float(np.vdot(W, W))
+
+    def objective(self, state: FetrState) -> float:
+        """Return the objective."""
+        return self.fit_term(state.W) + self.prior(state)
+
+    def prior(self, state: FetrState) -> float:
+        """Return rho [tr(S1 W S2 W') - m log|S1| - d log|S2|]."""
+        trace = float(np.vdot(state.W, state.feature.matrix @ state.W @ state.task.matrix))
+        return self.rho * (trace - self.m * state.feature.logdet - self.d * state.task.logdet)
+
+
+def gram_form(data: TaskData, fit_intercept: bool) -> GramLoss:
+    """Return the sum of squares of the data, scale 1 (no 1/2), through Gram matrices.
+
+    Raises
+    ------
+    ValueError
+        If one Gram matrix per task would not fit into memory (MemoryLimitError).
+    """
+    require(
+        gram_bytes(data), f"Gram matrices of {data.n_features} features and {data.n_tasks} tasks", "Use fewer features."
+    )
+    return GramLoss(data, SquaredLoss(2.0), fit_intercept)
+
+
+def gram_bytes(data: TaskData) -> int:
+    """Return what making and using the Gram matrices of `gram_form` takes."""
+    one = data.shared and (data.weights is None or data.weights.ndim == 1)
+    return _GRAM_COPIES * 8 * data.n_features**2 * (1 if one else data.n_tasks)
+
+
+def fetr_bytes(data: TaskData) -> int:
+    """Return what `solve_fetr` takes: Gram matrices, precision matrices, and those of earlier rounds."""
+    rounds = 4 * (_DEPTH + 1) + 12
+    return gram_bytes(data) + 8 * rounds * (data.n_features**2 + data.n_tasks**2)
+
+
+def solve_fetr(
+    data: TaskData,
+    eta: float,
+    rho: float,
+    *,
+    lower: float = 0.01,
+    upper: float = 100.0,
+    w_solver: str = "auto",
+    accelerate: bool = True,
+    fudge: float | None = None,
+    fit_intercept: bool = False,
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    callback: FetrCallback | None = None,
+) -> SolverResult:
+    """Minimise the objective of `FetrProblem` in turn over W, S1 and S2, from S1 = S2 = I.
+
+    The W-step is exact, or for the iterative solvers inexact from the last W, which never raises the objective either;
+    the S-steps are exact in closed form. That a round does not raise the objective is checked every time.
+
+    Where W shrinks along a direction while its precision grows, rounds gain little each; Anderson's extrapolation of
+    (log S1, log S2) over the last rounds speeds this up. An extrapolated round that raises the objective is undone, and
+    the run ends only with rounds that were not extrapolated.
+
+    Parameters
+    ----------
+    data : TaskData
+    eta, rho : float
+        Positive; eta/2 and rho/2 are the weights when the loss carries 1/2.
+    lower, upper : float, default 0.01 and 100
+        Box of the eigenvalues of S1 and S2.
+    w_solver : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}, default "auto"
+        As of `solve_w`.
+    accelerate : bool, default True
+        False is the paper's plain iteration.
+    fudge : float, optional
+        Replace the exact S-steps by flip-flop ones with this fudge factor (Zhang and Schneider, 2010). These minimise
+        nothing, so that the objective may rise and only the last iterate counts; there is no acceleration then.
+    fit_intercept : bool, default False
+        Unpenalised intercepts.
+    tol : float, default 1e-5
+        Stop when a round lowers the objective by at most this fraction of loss + eta ||W||^2 (the objective itself
+        changes sign and is no scale), and the squared norm of the gradient in W, in the metric of its Hessian (what
+        the W-step gains), is at most this fraction, too.
+    max_iter : int, default 500
+        Rounds of the three steps, those undone included.
+    callback : callable, optional
+        Called with (round, objective, `FetrState`) after every accepted round; stops the run by returning True.
+
+    Returns
+    -------
+    SolverResult
+        `stop_crit` is the larger of the two fractions; `objective` has the value after every accepted round. `info`:
+        ``state`` (`FetrState`), ``w_iterations`` (of every W-step), ``undone`` (extrapolations), ``residual`` (of the
+        equations for W, relative to X'y). The problem is not convex: there is no duality gap.
+
+    Raises
+    ------
+    ValueError
+        For parameters out of range, or a W-solver that these data do not allow.
+    ArithmeticError
+        If the objective rises by more than rounding (exact S-steps only).
+    """
+    problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept)
+    run = _Run(problem, w_solver, fudge, accelerate and fudge is None)
+    message, converged, rounds = f"stopped after max_iter={max_iter} rounds", False, 0
+    for rounds in range(1, max_iter + 1):
+        if not run.step(tol):
+            continue
+        if run.plain and run.criterion <= tol:
+            message, converged = f"a round gains a fraction of {run.criterion:.1e} <= tol {tol:g}", True
+            break
+        if callback is not None and callback(rounds, run.objective[-1], run.state):
+            message = "stopped by the callback"
+            break
+    W, system = run.state.W, problem.system(run.state.feature, run.state.task)
+    return SolverResult(
+        parts=W[np.newaxis],
+        intercept=problem.form.intercept(problem.form.point(W)),
+        converged=converged,
+        n_iter=rounds,
+        objective=run.objective,
+        stop_crit=run.criterion,
+        message=message,
+        info={
+            "state": run.state,
+            "w_iterations": run.w_iterations,
+            "undone": run.undone,
+            "residual": system.relative(system.residual(W)),
+        },
+    )
+
+
+class _Run:
+    """The iteration: the best state so far, and the precision matrices from which the next round starts."""
+
+    def __init__(self, problem: FetrProblem, w_solver: str, fudge: float | None, accelerate: bool) -> None:
+        self.problem, self.w_solver, self.fudge = problem, w_solver, fudge
+        self.state = problem.start()
+        self.feature, self.task = self.state.feature, self.state.task
+        self.plain = True  # whether the round starts from the state itself
+        self.criterion = np.inf
+        self.objective: list[float] = []
+        self.w_iterations: list[int] = []
+        self.undone = 0
+        self._extrapolation = _Extrapolation(problem) if accelerate else None
+
+    def step(self, tol: float) -> bool:
+        """Make one round; return whether it was accepted."""
+        p = self.problem
+        system = p.system(self.feature, self.task)
+        R = system.residual(self.state.W)
+        w_tol = max(_INEXACT * system.relative(R), 1e-14)
+        solution = solve_w(system, self.w_solver, start=self.state.W, tol=w_tol)
+        self.w_iterations.append(solution.n_iter)
+        W = solution.W
+        feature = self._precision(feature_moment(W, system.task_precision), p.m)
+        task = self._precision(task_moment(W, feature.matrix), p.d)
+        new = FetrState(W, feature, task)
+        fit, prior = p.fit_term(W), p.prior(new)
+        if not self._accept(fit + prior, fit, p.energy + abs(fit) + abs(prior)):
+            self._restart(self.state)
+            return False
+        gain = float(np.vdot(R, W - self.state.W))
+        self.criterion = max(self._decrease, gain / fit if fit > 0 else gain)
+        self.state = new
+        self._choose_next(self.criterion <= tol)
+        return True
+
+    def _accept(self, value: float, fit: float, scale: float) -> bool:
+        """Note the objective after a round unless an extrapolation has raised it."""
+        if self.objective:
+            rise = value - self.objective[-1]
+            if rise > (_ROUNDING if self.plain else 0.0) * scale and self.fudge is None:
+                if not self.plain:
+                    self.undone += 1
+                    return False
+                raise ArithmeticError(
+                    f"the objective of FETR rose from {self.objective[-1]!r} to {value!r}; "
+                    "the data are too badly scaled for double precision"
+                )
+            self._decrease = abs(rise) / fit if fit > 0 else abs(rise)
+        else:
+            self._decrease = np.inf
+        self.objective.append(value)
+        return True
+
+    def _precision(self, moment: np.ndarray, count: int) -> Precision:
+        p = self.problem
+        if self.fudge is None:
+            return exact_precision(moment, count, p.lower, p.upper)
+        return flip_flop_precision(moment, count, p.lower, p.upper, self.fudge)
+
+    def _choose_next(self, verify: bool) -> None:
+        if self._extrapolation is None or verify or self._decrease > _EARLY:
+            self._restart(self.state)
+        else:
+            self.feature, self.task, self.plain = self._extrapolation.next(
+                self.feature, self.task, self.state.feature, self.state.task
+            )
+
+    def _restart(self, state: FetrState) -> None:
+        self.feature, self.task, self.plain = state.feature, state.task, True
+        if self._extrapolation is not None:
+            self._extrapolation.clear()
+
+
+class _Extrapolation:
+    """Anderson's method for the map from the precision matrices before a round to those after it, in logarithms."""
+
+    def __init__(self, problem: FetrProblem) -> None:
+        self._d, self._m, self._box = problem.d, problem.m, (problem.lower, problem.upper)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the rounds so far."""
+        self._after: list[np.ndarray] = []
+        self._moves: list[np.ndarray] = []
+
+    def next(
+        self, feature: Precision, task: Precision, new_feature: Precision, new_task: Precision
+    ) -> tuple[Precision, Precision, bool]:
+        """Note one round; return where to start the next one, and whether that is just its end."""
+        after = _flat(new_feature, new_task)
+        self._after = [*self._after[-_DEPTH:], after]
+        self._moves = [*self._moves[-_DEPTH:], after - _flat(feature, task)]
+        if len(self._moves) == 1:
+            return new_feature, new_task, True
+        differences = np.diff(self._moves, axis=0)
+        weights = np.linalg.lstsq(differences.T, self._moves[-1], rcond=_RCOND)[0]
+        theta = after - weights @ np.diff(self._after, axis=0)
+        cut = self._d**2
+        return (
+            from_log(theta[:cut].reshape(self._d, self._d), *self._box),
+            from_log(theta[cut:].reshape(self._m, self._m), *self._box),
+            False,
+        )
+
+
+def _flat(feature: Precision, task: Precision) -> np.ndarray:
+    return np.concatenate([feature.log.ravel(), task.log.ravel()])

@@ -1,0 +1,205 @@
+"""Training of small fully connected networks with one output per task; PyTorch is imported when one is trained."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mtlrun.errors import ConfigError
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.covariance import Precision, exact_precision, feature_moment, task_moment
+
+#: Weights (inputs, outputs) and biases (outputs,) of one layer.
+Layer = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Strengths of the relationship prior on the last layer, as in `solve_fetr`."""
+
+    eta: float
+    rho: float
+    lower: float
+    upper: float
+
+
+@dataclass
+class TrainedNetwork:
+    """A network and how it came about.
+
+    Attributes
+    ----------
+    layers : list of (weights, biases)
+        The last one has an output per task; a rectifier follows each of the others.
+    objective : list of float
+        Mean of the objective over the batches of every epoch.
+    feature, task : Precision or None
+        Of the rows (hidden units) and columns (tasks) of the last weights, with a prior.
+    """
+
+    layers: list[Layer]
+    objective: list[float] = field(default_factory=list)
+    feature: Precision | None = None
+    task: Precision | None = None
+
+
+def load_torch() -> ModuleType:
+    """Import PyTorch.
+
+    Raises
+    ------
+    ConfigError
+        With the command that installs it.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ConfigError("MTNetwork needs PyTorch, which is not installed", "pip install 'mtlrun[nn]'") from None
+    return torch
+
+
+def forward(layers: list[Layer], X: Any) -> np.ndarray:
+    """Return the outputs of a network for the rows of X (dense or sparse), shape (n, T)."""
+    for weights, biases in layers[:-1]:
+        X = np.maximum(np.asarray(X @ weights) + biases, 0.0)
+    weights, biases = layers[-1]
+    return np.asarray(X @ weights) + biases
+
+
+def train_network(
+    data: TaskData,
+    hidden: tuple[int, ...],
+    *,
+    prior: Prior | None = None,
+    weight_decay: float = 0.0,
+    learning_rate: float = 1e-3,
+    batch_size: int = 256,
+    epochs: int = 100,
+    seed: int = 0,
+) -> TrainedNetwork:
+    """Minimise the squared error of a network by Adam on random batches, in single precision.
+
+    With N observed entries in all, the objective is::
+
+        1/N [sum of squares + prior of the last weights W] + weight_decay/2 * (sum of squares of all weights)
+        prior = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]
+
+    W is learned by back-propagation like the layers below; after every epoch S1 and S2 are replaced by their exact
+    minimisers with eigenvalues in a box. Columns of X and targets should be about of unit scale.
+
+    Parameters
+    ----------
+    data : TaskData
+        Any layout, without weights other than those of missing targets; a sparse X is made dense.
+    hidden : tuple of int
+        Units of the hidden layers.
+    prior : Prior, optional
+    weight_decay : float, default 0.0
+    learning_rate : float, default 1e-3
+        Of Adam; it falls to zero along a half cosine.
+    batch_size : int, default 256
+    epochs : int, default 100
+    seed : int, default 0
+        Of the first weights and of the order of the rows; torch's global generator is not touched.
+
+    Raises
+    ------
+    ConfigError
+        If PyTorch is not installed.
+    """
+    torch = load_torch()
+    generator = torch.Generator().manual_seed(seed)
+    batches = _Batches(torch, data)
+    parameters = _first_parameters(torch, [data.n_features, *hidden, data.n_tasks], generator)
+    penalty = None if prior is None else _Penalty(torch, prior, parameters[-2])
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+    steps = epochs * -(-data.n_rows // batch_size)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    history = []
+    for _ in range(epochs):
+        order, total = torch.randperm(data.n_rows, generator=generator), 0.0
+        for rows in order.split(batch_size):
+            loss = batches.loss(parameters, rows) * (data.n_rows / len(rows))
+            if penalty is not None:
+                loss = loss + penalty.value()
+            loss = loss / batches.count
+            if weight_decay > 0:
+                loss = loss + 0.5 * weight_decay * sum(p.square().sum() for p in parameters[::2])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            total += float(loss.detach()) * len(rows)
+        if penalty is not None:
+            penalty.update()
+        history.append(total / data.n_rows)
+    arrays = [p.detach().numpy().astype(np.float64) for p in parameters]
+    layers = list(zip(arrays[::2], arrays[1::2], strict=True))
+    if penalty is None:
+        return TrainedNetwork(layers, history)
+    return TrainedNetwork(layers, history, penalty.feature, penalty.task)
+
+
+def _first_parameters(torch: ModuleType, sizes: list[int], generator: Any) -> list[Any]:
+    """Return weights and biases in turn, uniform within 1 / sqrt(inputs), as torch's own linear layers have them."""
+    parameters = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        bound = inputs**-0.5
+        for shape in ((inputs, outputs), (outputs,)):
+            values = (2.0 * torch.rand(shape, generator=generator) - 1.0) * bound
+            parameters.append(values.requires_grad_())
+    return parameters
+
+
+class _Batches:
+    """Rows of the data as tensors, and the squared error of some of them."""
+
+    def __init__(self, torch: ModuleType, data: TaskData) -> None:
+        X = data.X.toarray() if data.sparse else data.X
+        self._X = torch.from_numpy(X.astype(np.float32))
+        self._y = torch.from_numpy(data.targets.astype(np.float32))
+        self._observed = None if data.observed is None else torch.from_numpy(data.observed.astype(np.float32))
+        self._task = None if data.shared else torch.from_numpy(np.repeat(np.arange(data.n_tasks), data.sizes))
+        self.count = int(data.sizes.sum())
+
+    def loss(self, parameters: list[Any], rows: Any) -> Any:
+        """Return the sum of squares over observed entries of some rows."""
+        out = self._X[rows]
+        for weights, biases in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
+            out = (out @ weights + biases).relu()
+        out = out @ parameters[-2] + parameters[-1]
+        if self._task is not None:
+            out = out.gather(1, self._task[rows][:, None])[:, 0]
+        error = (out - self._y[rows]).square()
+        return error.sum() if self._observed is None else (error * self._observed[rows]).sum()
+
+
+class _Penalty:
+    """The relationship prior of the last weights W (h, T), with its precision matrices."""
+
+    def __init__(self, torch: ModuleType, prior: Prior, W: Any) -> None:
+        self._torch, self._prior, self._W = torch, prior, W
+        one = min(max(1.0, prior.lower), prior.upper)
+        self.feature, self.task = Precision.scalar(W.shape[0], one), Precision.scalar(W.shape[1], one)
+        self._tensors()
+
+    def value(self) -> Any:
+        """Return the prior as a function of W."""
+        trace = (self._W * (self._S1 @ self._W @ self._S2)).sum()
+        return self._prior.eta * self._W.square().sum() + self._prior.rho * (trace - self._logs)
+
+    def update(self) -> None:
+        """Replace both matrices by their minimisers."""
+        W, p = self._W.detach().numpy().astype(np.float64), self._prior
+        self.feature = exact_precision(feature_moment(W, self.task.matrix), W.shape[1], p.lower, p.upper)
+        self.task = exact_precision(task_moment(W, self.feature.matrix), W.shape[0], p.lower, p.upper)
+        self._tensors()
+
+    def _tensors(self) -> None:
+        self._S1 = self._torch.from_numpy(self.feature.matrix.astype(np.float32))
+        self._S2 = self._torch.from_numpy(self.task.matrix.astype(np.float32))
+        self._logs = self._W.shape[1] * self.feature.logdet + self._W.shape[0] * self.task.logdet

@@ -1,0 +1,332 @@
+"""Linear systems of coupled ridge regressions, (G_t + eta I) w_t + rho (S1 W S2)_t = c_t, by five solvers.
+
+With one Gram matrix for all tasks this is a (generalised) Sylvester equation; with one per task it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import eigh
+from scipy.linalg.blas import dtrsm
+
+from mtlrun.problem.memory import require
+from mtlrun.solvers.relationship.tridiagonal import Tridiagonal, reduce_pencil
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledSystem:
+    """The optimality condition in W of half of
+
+    ``sum_t ||y_t - X_t w_t||^2 + eta ||W||_F^2 + rho tr(S1 W S2 W')``.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (d, d) or (T, d, d)
+        X'X of a shared design, else X_t'X_t of every task.
+    cross : ndarray of shape (d, T)
+        X_t'y_t.
+    feature_precision : ndarray of shape (d, d)
+        S1, positive definite.
+    task_precision : ndarray of shape (T, T)
+        S2, positive definite.
+    eta, rho : float
+        Non-negative.
+    task_spectrum : (ndarray of shape (T,), ndarray of shape (T, T)), optional
+        Eigenvalues and eigenvectors (in columns) of S2 where they are known: a step saved.
+    """
+
+    gram: np.ndarray
+    cross: np.ndarray
+    feature_precision: np.ndarray
+    task_precision: np.ndarray
+    eta: float
+    rho: float
+    task_spectrum: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether all tasks have one Gram matrix."""
+        return self.gram.ndim == 2
+
+    def apply(self, W: np.ndarray) -> np.ndarray:
+        """Return the left-hand side at W (d, T)."""
+        out = self.gram @ W if self.shared else np.matmul(W.T[:, None, :], self.gram)[:, 0].T
+        return out + self.eta * W + self.rho * (self.feature_precision @ W @ self.task_precision)
+
+    def residual(self, W: np.ndarray) -> np.ndarray:
+        """Return cross - apply(W), half of the negative gradient."""
+        return self.cross - self.apply(W)
+
+    def relative(self, residual: np.ndarray) -> float:
+        """Return the Frobenius norm of a residual relative to that of `cross`; 0 when both are zero."""
+        size, scale = float(np.linalg.norm(residual)), float(np.linalg.norm(self.cross))
+        return size / scale if scale > 0 else size
+
+    @cached_property
+    def spectrum(self) -> tuple[float, float]:
+        """A lower and an upper bound of the eigenvalues, from those of the Gram matrices (all tasks), S1 and S2."""
+        values = np.linalg.eigvalsh(self.gram)
+        s1, s2 = np.linalg.eigvalsh(self.feature_precision), np.linalg.eigvalsh(self.task_precision)
+        low = max(float(values.min()), 0.0) + self.eta + self.rho * float(s1[0] * s2[0])
+        return low, float(values.max()) + self.eta + self.rho * float(s1[-1] * s2[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver of a `CoupledSystem` returns.
+
+    Attributes
+    ----------
+    system : CoupledSystem
+    W : ndarray of shape (d, T)
+    n_iter : int
+        1 for the direct solvers.
+    """
+
+    system: CoupledSystem
+    W: np.ndarray
+    n_iter: int
+
+    @cached_property
+    def residual(self) -> float:
+        """||cross - apply(W)||_F / ||cross||_F, computed when it is asked for."""
+        return self.system.relative(self.system.residual(self.W))
+
+
+def closed_form_bytes(d: int, n_tasks: int) -> int:
+    """Return the size of the matrix that `solve_closed` factorises."""
+    return 8 * (d * n_tasks) ** 2
+
+
+def solve_closed(system: CoupledSystem, *, max_bytes: int | None = None) -> Solution:
+    """Solve the d T equations as one dense system, O(d^3 T^3): small problems only. Any layout.
+
+    Raises
+    ------
+    ValueError
+        If the matrix would take more than `max_bytes`, by default the memory that is free (MemoryLimitError).
+    """
+    d, T = system.cross.shape
+    what = f"the matrix of the closed form for {d} features and {T} tasks"
+    require(closed_form_bytes(d, T), what, "Use w_solver='auto'.", limit=max_bytes)
+    # Entry (t, i, s, j) couples feature i of task t with feature j of task s.
+    matrix = system.rho * np.einsum("ts,ij->tisj", system.task_precision, system.feature_precision)
+    matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)
+    right = system.cross.T.reshape(-1)
+    vector = scipy.linalg.solve(matrix.reshape(d * T, d * T).T, right, assume_a="pos", overwrite_a=True)
+    return Solution(system, vector.reshape(T, d).T, 1)
+
+
+def solve_gradient(
+    system: CoupledSystem,
+    *,
+    start: np.ndarray | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 100_000,
+    spectrum: tuple[float, float] | None = None,
+) -> Solution:
+    """Descend along half the gradient with the step 2 / (largest + smallest eigenvalue). Any layout.
+
+    The iteration converges linearly, by (k - 1) / (k + 1) per step for the condition number k. (The paper's step
+    belongs to half the gradient; with the full gradient it diverges.)
+
+    Parameters
+    ----------
+    system : CoupledSystem
+    start : ndarray of shape (d, T), optional
+        Default zeros.
+    tol : float, default 1e-10
+        Relative residual to stop at.
+    max_iter : int, default 100000
+    spectrum : (float, float), optional
+        Bounds of the eigenvalues; default: `system.spectrum`, from the actual S1 and S2. The paper has
+        ``box_spectrum``, which knows only the box that contains them.
+    """
+    low, high = system.spectrum if spectrum is None else spectrum
+    step = 2.0 / (low + high)
+    W = np.zeros_like(system.cross) if start is None else start.copy()
+    for it in range(max_iter + 1):
+        R = system.residual(W)
+        if system.relative(R) <= tol or it == max_iter:
+            break
+        W += step * R
+    return Solution(system, W, it)
+
+
+def box_spectrum(system: CoupledSystem, lower: float, upper: float) -> tuple[float, float]:
+    """Return the paper's bounds of the eigenvalues: those of the Gram matrices + eta + rho {lower, upper}^2."""
+    values = np.linalg.eigvalsh(system.gram)
+    base = max(float(values.min()), 0.0), float(values.max())
+    return base[0] + system.eta + system.rho * lower**2, base[1] + system.eta + system.rho * upper**2
+
+
+def solve_cg(
+    system: CoupledSystem,
+    *,
+    start: np.ndarray | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+    precondition: bool = True,
+) -> Solution:
+    """Solve by conjugate gradients. Any layout.
+
+    Parameters
+    ----------
+    system : CoupledSystem
+    start : ndarray of shape (d, T), optional
+        Default zeros.
+    tol : float, default 1e-10
+        Relative residual to stop at.
+    max_iter : int, default 10000
+    precondition : bool, default True
+        With one Gram matrix per task: by the exact solver of the system with their mean. With one for all tasks that
+        would be the solution, so the plain iteration is used.
+    """
+    inverse = _mean_inverse(system) if precondition and not system.shared else None
+    W = np.zeros_like(system.cross) if start is None else start.copy()
+    R = system.residual(W)
+    P = np.zeros_like(R)
+    before = 1.0
+    for it in range(max_iter + 1):
+        if system.relative(R) <= tol or it == max_iter:
+            break
+        Z = R if inverse is None else inverse(R)
+        product = float(np.vdot(R, Z))
+        P = Z + (product / before) * P
+        before = product
+        image = system.apply(P)
+        step = product / float(np.vdot(P, image))
+        W += step * P
+        # The recursion drifts from the true residual by rounding.
+        R = system.residual(W) if it % 50 == 49 else R - step * image
+    return Solution(system, W, it)
+
+
+def solve_sylvester(system: CoupledSystem) -> Solution:
+    """Solve S1^{-1}(G + eta I) W + W (rho S2) = S1^{-1} C by Bartels and Stewart's algorithm. Shared design only.
+
+    Raises
+    ------
+    ValueError
+        If the tasks have Gram matrices of their own.
+    """
+    _require_shared(system, "sylvester")
+    shifted = system.gram + system.eta * np.eye(len(system.gram))
+    factor = scipy.linalg.cho_factor(system.feature_precision)
+    left = scipy.linalg.cho_solve(factor, shifted)
+    right = scipy.linalg.cho_solve(factor, system.cross)
+    W = scipy.linalg.solve_sylvester(left, system.rho * system.task_precision, right)
+    return Solution(system, W, 1)
+
+
+def solve_eigen(system: CoupledSystem) -> Solution:
+    """Solve by diagonalising one side and tridiagonalising the other: both are symmetric. Shared design only.
+
+    With S1 = L L', M = L^{-1} (G + eta I) L^{-T} and S2 = Q diag(b) Q', the columns of Z = L' W Q solve
+    (M + rho b_j I) z_j = (L^{-1} C Q)_j, for which a tridiagonal form of M is enough. Of M and S2 the smaller one is
+    diagonalised (S2 where `task_spectrum` has done it already), so that no eigenvectors of the larger one are needed.
+
+    Raises
+    ------
+    ValueError
+        If the tasks have Gram matrices of their own.
+    """
+    _require_shared(system, "eigen")
+    return Solution(system, _inverse(system, system.gram)(system.cross), 1)
+
+
+#: Names that estimators accept, "auto" aside; direct ones take no start.
+ITERATIVE: dict[str, Callable[..., Solution]] = {"gradient": solve_gradient, "cg": solve_cg}
+DIRECT: dict[str, Callable[[CoupledSystem], Solution]] = {
+    "closed": solve_closed,
+    "sylvester": solve_sylvester,
+    "eigen": solve_eigen,
+}
+
+
+def solve_w(
+    system: CoupledSystem,
+    method: str = "auto",
+    *,
+    start: np.ndarray | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+) -> Solution:
+    """Solve a coupled system by name.
+
+    Parameters
+    ----------
+    system : CoupledSystem
+    method : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}, default "auto"
+        "auto" is "eigen" for a shared design, else "cg". "eigen" and "sylvester" need a shared design.
+    start : ndarray of shape (d, T), optional
+    tol : float, default 1e-10
+        Relative residual at which the iterative ones stop.
+    max_iter : int, default 10000
+
+    Raises
+    ------
+    ValueError
+        If the method is unknown, needs a shared design that is not there, or too much memory.
+    """
+    if method == "auto":
+        method = "eigen" if system.shared else "cg"
+    if method in DIRECT:
+        return DIRECT[method](system)
+    if method not in ITERATIVE:
+        raise ValueError(f"method must be one of {['auto', *DIRECT, *ITERATIVE]}, got {method!r}")
+    return ITERATIVE[method](system, start=start, tol=tol, max_iter=max_iter)
+
+
+def _require_shared(system: CoupledSystem, method: str) -> None:
+    if not system.shared:
+        raise ValueError(
+            f"w_solver={method!r} needs one design for all tasks, without missing targets and with at most one weight "
+            "per row: with a Gram matrix per task there is no Sylvester equation; use 'auto', 'cg' or 'gradient'"
+        )
+
+
+def _mean_inverse(system: CoupledSystem) -> Callable[[np.ndarray], np.ndarray]:
+    return _inverse(system, system.gram.mean(axis=0))
+
+
+def _inverse(system: CoupledSystem, gram: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the inverse of W -> (gram + eta I) W + rho S1 W S2."""
+    shifted = np.array(gram)
+    shifted.flat[:: len(gram) + 1] += system.eta
+    L, M = reduce_pencil(shifted.T, system.feature_precision)
+    if system.task_spectrum is None and system.cross.shape[1] >= len(gram):
+        return _by_features(system, L, M)
+    return _by_tasks(system, L, M)
+
+
+def _by_tasks(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Diagonalise S2 = Q diag(b) Q'; then every column of L' W Q has a system M + rho b_j I of its own."""
+    left = Tridiagonal.reduce(M)
+    b, Q = system.task_spectrum or eigh(system.task_precision.T, driver="evd", check_finite=False)
+
+    def apply(R: np.ndarray) -> np.ndarray:
+        columns = dtrsm(1.0, L, (R @ Q).T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        left.solve(system.rho * b, columns.T)
+        columns = dtrsm(1.0, L, columns, side=1, lower=1, overwrite_b=1)
+        return columns.T @ Q.T
+
+    return apply
+
+
+def _by_features(system: CoupledSystem, L: np.ndarray, M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Diagonalise M = U diag(a) U'; then every row of U'L'W has a system rho S2 + a_i I of its own."""
+    a, V = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+    V = dtrsm(1.0, L, V, lower=1, trans_a=1, overwrite_b=1)
+    right = Tridiagonal.reduce(np.array(system.task_precision.T, order="F"))
+
+    def apply(R: np.ndarray) -> np.ndarray:
+        rows = np.ascontiguousarray(R.T @ V)
+        return V @ right.solve(a, rows, factor=system.rho).T
+
+    return apply

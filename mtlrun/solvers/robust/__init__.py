@@ -1,0 +1,1 @@
+"""Solvers of robust multi-task learning."""

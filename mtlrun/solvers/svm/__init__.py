@@ -1,0 +1,1 @@
+"""Solvers of coupled support vector machines."""

@@ -1,0 +1,398 @@
+"""Compiled sweeps of dual coordinate ascent for graph-regularised SVMs, and their certificate.
+
+An *entry* is a pair (task, row): entry e of task t is row ``e - shifts[t]``, so that ragged data (all shifts 0) and a
+shared design look alike. Entries of task t are ``offsets[t] .. offsets[t + 1] - 1``. With v_t = sum_e alpha_e y_e x_e
+over the entries of task t, the coefficients are w_t = sum_s M_ts v_s.
+
+All functions work in place on `State`. They are compiled once for all kinds of designs and losses; numba does not see
+changes of `mtlrun.features.rows`: touch this file after editing that one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mtlrun.features.rows import STRINGS, Rows, bounds, dense_add, dense_dot, expand, sparse_add, sparse_dot, storage
+from mtlrun.utils.jit import compiled
+
+HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
+_MAX_PASSES = 10
+
+
+class Problem(NamedTuple):
+    """What does not change; arrays over entries are float64 of shape (E,).
+
+    Attributes
+    ----------
+    rows : Rows
+    loss : int
+    offsets, shifts : ndarray of shape (T + 1,) and (T,), int64
+    y, cap : ndarray
+        Labels, and C times the weight of every entry; 0 leaves an entry out.
+    curvature : ndarray
+        What the step divides by: M_tt ||x||^2, or what a variant puts in its place.
+    matrix : ndarray of shape (T, T)
+        M; empty where `common` says it all.
+    own : ndarray of shape (T,)
+        Diagonal of M.
+    common : bool
+        Whether M = a I + b 11' with ``b = share``.
+    share : float
+    row_cost : float
+        Mean number of non-zeros per row.
+    """
+
+    rows: Rows
+    loss: int
+    offsets: np.ndarray
+    shifts: np.ndarray
+    y: np.ndarray
+    cap: np.ndarray
+    curvature: np.ndarray
+    matrix: np.ndarray
+    own: np.ndarray
+    common: bool
+    share: float
+    row_cost: float
+
+
+class State(NamedTuple):
+    """What the sweeps change.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (E,)
+    V : ndarray of shape (T, D)
+    total : ndarray of shape (D,)
+        Sum of the rows of V; empty if there is one task.
+    w : ndarray of shape (1, D)
+        Coefficients of the task at hand; V itself if there is one task.
+    rest : ndarray of shape (D,)
+        What of them does not come from the task's own row of V; empty if there is one task.
+    active : ndarray of shape (E,), int32
+        The entries of every task, active ones first.
+    n_active : ndarray of shape (T,), int64
+    limits : ndarray of shape (3,)
+        Entries at a bound are left out when their gradient is above the first or below the second. The third is the
+        part of the extreme gradients that makes a limit: 1 in LIBLINEAR, less leaves out more.
+    random : ndarray of shape (1,), uint64
+        State of the random generator, not 0.
+    """
+
+    alpha: np.ndarray
+    V: np.ndarray
+    total: np.ndarray
+    w: np.ndarray
+    rest: np.ndarray
+    active: np.ndarray
+    n_active: np.ndarray
+    limits: np.ndarray
+    random: np.ndarray
+
+
+@compiled
+def random_below(random: np.ndarray, n: int) -> np.int64:
+    """Return a random integer below n < 2^32 (xorshift)."""
+    x = random[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    random[0] = x
+    return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+
+
+@compiled
+def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
+    """Return alpha = cap / (1 + exp(-u)) for the root u of u + z + q (cap / (1 + exp(-u)) - alpha)."""
+    low, high = -z - q * (cap - alpha), -z + q * alpha
+    share = alpha / cap
+    u = np.log(share / (1.0 - share)) if 0.0 < share < 1.0 else low
+    if not low < u < high:
+        u = 0.5 * (low + high)
+    for _ in range(60):
+        p = 1.0 / (1.0 + np.exp(-u)) if u > -700.0 else 0.0
+        h = u + z + q * (cap * p - alpha)
+        if h > 0.0:
+            high = u
+        else:
+            low = u
+        new = u - h / (1.0 + q * cap * p * (1.0 - p))
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
+        if abs(new - u) <= 1e-14 * (1.0 + abs(u)):
+            break
+        u = new
+    return cap / (1.0 + np.exp(-u)) if u > -700.0 else 0.0
+
+
+@compiled
+def dual_step(loss: int, alpha: float, cap: float, z: float, q: float) -> tuple[float, float]:
+    """Return the best value of one dual variable and the gradient (of the dual's negative) at the present one."""
+    if loss == HINGE:
+        g = z - 1.0
+        if q > 0.0:
+            return min(max(alpha - g / q, 0.0), cap), g
+        return (cap if g < 0.0 else alpha), g
+    if loss == SQUARED_HINGE:
+        g = z - 1.0 + alpha / (2.0 * cap)
+        return max(alpha - g / (q + 1.0 / (2.0 * cap)), 0.0), g
+    new = _logistic_step(alpha, cap, z, q)
+    return new, (alpha - new) * (q + 4.0 / cap)
+
+
+@compiled
+def projected(loss: int, alpha: float, cap: float, g: float) -> float:
+    """Return the gradient without what a bound stops."""
+    if loss != LOGISTIC and alpha <= 0.0:
+        return min(g, 0.0)
+    if loss == HINGE and alpha >= cap:
+        return max(g, 0.0)
+    return g
+
+
+@compiled
+def is_stuck(loss: int, alpha: float, cap: float, g: float, upper: float, lower: float) -> bool:
+    """Return whether a variable is at a bound and likely to stay there."""
+    if loss == LOGISTIC:
+        return False
+    return (alpha <= 0.0 and g > upper) or (loss == HINGE and alpha >= cap and g < lower)
+
+
+@compiled
+def _enter(p: Problem, s: State, t: int) -> None:
+    """Set w and rest for task t."""
+    matrix, V, w, rest, total = p.matrix, s.V, s.w, s.rest, s.total
+    if p.common:
+        for j in range(len(rest)):
+            rest[j] = p.share * (total[j] - V[t, j])
+    else:
+        rest[:] = 0.0
+        for k in range(len(matrix)):
+            if k != t and matrix[t, k] != 0.0:
+                for j in range(len(rest)):
+                    rest[j] += matrix[t, k] * V[k, j]
+    for j in range(len(rest)):
+        w[0, j] = rest[j] + p.own[t] * V[t, j]
+
+
+@compiled
+def _leave(p: Problem, s: State, t: int) -> None:
+    """Take what w has gained back into V and total."""
+    V, w, rest, total = s.V, s.w, s.rest, s.total
+    own = p.own[t]
+    for j in range(len(rest)):
+        new = (w[0, j] - rest[j]) / own
+        total[j] += new - V[t, j]
+        V[t, j] = new
+
+
+@compiled
+def _visit(p: Problem, s: State, t: int, seen: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
+    """Go once through the active entries of task t in random order; `seen` collects extremes and counts."""
+    # Taken out of the tuples once: numba counts references each time.
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    _, loss, offsets, shifts, ys, caps, curvatures, _, owns, _, _, _ = p
+    alphas, _, _, w, _, entries, n_active, limits, random = s
+    active = entries[offsets[t] : offsets[t + 1]]
+    own, shift, upper, lower = owns[t], shifts[t], limits[0], limits[1]
+    n, k, changes = n_active[t], 0, 0
+    top, bottom = -np.inf, np.inf
+    seen[2] += n
+    while k < n:
+        j = k + random_below(random, n - k)
+        e = active[j]
+        active[j] = active[k]
+        active[k] = e
+        i = e - shift
+        low, high = bounds(kind, indptr, i)
+        if kind == STRINGS:
+            high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+        z = dense_dot(dense, i, w, 0) + sparse_dot(columns, values, low, high, w, 0)
+        z = ys[e] * (z + bias * w[0, -1])
+        alpha, cap = alphas[e], caps[e]
+        new, g = dual_step(loss, alpha, cap, z, curvatures[e])
+        if is_stuck(loss, alpha, cap, g, upper, lower):
+            n -= 1
+            active[k] = active[n]
+            active[n] = e
+            continue
+        g = projected(loss, alpha, cap, g)
+        top = max(top, g)
+        bottom = min(bottom, g)
+        if new != alpha:
+            alphas[e] = new
+            step = own * (new - alpha) * ys[e]
+            dense_add(dense, i, step, w, 0)
+            sparse_add(columns, values, low, high, step, w, 0)
+            w[0, -1] += step * bias
+            changes += 1
+        k += 1
+    seen[0], seen[1] = top, bottom
+    seen[3] += changes
+    n_active[t] = n
+
+
+@compiled
+def _entry_cost(p: Problem, s: State) -> float:
+    """Return what entering and leaving a task costs, in rows: its numbers are read in order, those of rows are not."""
+    if len(p.shifts) == 1:
+        return 0.0
+    return s.V.shape[1] * (4 if p.common else 3 + len(p.shifts)) / (2.0 * p.row_cost)
+
+
+@compiled
+def set_limits(s: State, high: float, low: float) -> None:
+    """Set the limits of the next sweep from the extremes of the projected gradients of this one."""
+    s.limits[0] = s.limits[2] * high if high > 0.0 else np.inf
+    s.limits[1] = s.limits[2] * low if low < 0.0 else -np.inf
+
+
+@compiled
+def block_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[float, float, float]:
+    """Sweep over the tasks in random order, each with its own coefficients at hand: O(nnz) per row.
+
+    Returns
+    -------
+    spread : float
+        Largest minus smallest projected gradient of the last sweep; at most `eps` when that is why it ended.
+    work : float
+        Rows visited, and rows that could have been visited while tasks were entered.
+    changes : float
+        Variables changed.
+    """
+    columns, values = storage(p.rows)
+    order = np.arange(len(p.shifts))
+    seen = np.zeros(4)
+    here, spread, entry = -1, np.inf, _entry_cost(p, s)
+    while seen[2] < max_work:
+        high, low = -np.inf, np.inf
+        for k in range(len(order)):
+            j = k + random_below(s.random, len(order) - k)
+            t = order[j]
+            order[j] = order[k]
+            order[k] = t
+            if s.n_active[t] == 0:
+                continue
+            if t != here:
+                if here >= 0:
+                    _leave(p, s, here)
+                _enter(p, s, t)
+                here = t
+                seen[2] += entry
+            # More than once where entering would dominate.
+            for visit in range(min(_MAX_PASSES, 1 + int(entry / s.n_active[t]))):
+                _visit(p, s, t, seen, columns, values)
+                if visit == 0:
+                    high, low = max(high, seen[0]), min(low, seen[1])
+                if seen[0] - seen[1] <= eps:
+                    break
+        spread = high - low
+        set_limits(s, high, low)
+        if spread <= eps:
+            break
+    if here >= 0:
+        _leave(p, s, here)
+    return spread, seen[2], seen[3]
+
+
+@compiled
+def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float, float]:
+    """Return C l(z) and C l(z) + C l*(-alpha / C) + alpha z, not negative and computed without cancellation."""
+    h = max(0.0, 1.0 - z)
+    if loss == HINGE:
+        return cap * h, ((cap - alpha) * h if h > 0.0 else alpha * (z - 1.0))
+    if loss == SQUARED_HINGE:
+        d = h - alpha / (2.0 * cap)
+        if h > 0.0:
+            return cap * h * h, cap * d * d
+        return 0.0, alpha * alpha / (4.0 * cap) + alpha * (z - 1.0)
+    a = alpha / cap
+    # log(1 + exp(-z)) and log(1 + exp(z)), minus the logarithms of the probabilities of error and success
+    up = np.log1p(np.exp(-abs(z)))
+    wrong, right = up + max(z, 0.0), up + max(-z, 0.0)
+    gap = 0.0
+    if a > 0.0:
+        gap += a * (np.log(a) + wrong)
+    if a < 1.0:
+        gap += (1.0 - a) * (np.log1p(-a) + right)
+    return cap * right, max(cap * gap, 0.0)
+
+
+@compiled
+def _rebuild(p: Problem, s: State) -> None:
+    """Compute V and total from alpha, free of the rounding that steps leave behind."""
+    columns, values = storage(p.rows)
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    alphas, V, total, _, _, _, _, _, _ = s
+    offsets, shifts, ys = p.offsets, p.shifts, p.y
+    V[:] = 0.0
+    total[:] = 0.0
+    for t in range(len(shifts)):
+        for e in range(offsets[t], offsets[t + 1]):
+            if alphas[e] != 0.0:
+                i = e - shifts[t]
+                low, high = bounds(kind, indptr, i)
+                if kind == STRINGS:
+                    high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+                step = alphas[e] * ys[e]
+                dense_add(dense, i, step, V, t)
+                sparse_add(columns, values, low, high, step, V, t)
+                V[t, -1] += step * bias
+        for j in range(len(total)):
+            total[j] += V[t, j]
+
+
+@compiled
+def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, float]:
+    """Compute the primal value and the duality gap, and choose the active entries; with `anew`, V from alpha first.
+
+    Entries at a bound whose gradient is beyond `limits` are left out (with `shrink`); all others, those wrongly left
+    out before included, become active.
+
+    Returns
+    -------
+    primal : float
+        Value at the coefficients that belong to alpha.
+    gap : float
+        Primal minus dual value, as a sum of non-negative terms.
+    """
+    columns, values = storage(p.rows)
+    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
+    _, loss, offsets, shifts, ys, caps, _, _, _, _, _, _ = p
+    alphas, V, total, w, _, active, n_active, limits, _ = s  # noqa: RUF059
+    if anew:
+        _rebuild(p, s)
+    flat = not alphas.any()
+    gap, losses, penalty = 0.0, 0.0, 0.0
+    upper = limits[0] if shrink else np.inf
+    lower = limits[1] if shrink else -np.inf
+    for t in range(len(shifts)):
+        _enter(p, s, t)
+        for j in range(V.shape[1]):
+            penalty += V[t, j] * w[0, j]
+        n = offsets[t]
+        for e in range(offsets[t], offsets[t + 1]):
+            alpha, cap = alphas[e], caps[e]
+            if cap <= 0.0:
+                continue
+            i = e - shifts[t]
+            z = 0.0
+            if not flat:
+                low, high = bounds(kind, indptr, i)
+                if kind == STRINGS:
+                    high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+                z = dense_dot(dense, i, w, 0) + sparse_dot(columns, values, low, high, w, 0)
+                z = ys[e] * (z + bias * w[0, -1])
+            value, excess = _loss_and_gap(loss, alpha, cap, z)
+            losses += value
+            gap += excess
+            g = z - 1.0
+            if loss == SQUARED_HINGE:
+                g += alpha / (2.0 * cap)
+            if not is_stuck(loss, alpha, cap, g, upper, lower):
+                active[n] = e
+                n += 1
+        n_active[t] = n - offsets[t]
+    return 0.5 * penalty + losses, gap

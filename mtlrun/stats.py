@@ -1,0 +1,292 @@
+"""Tests that compare methods over splits or data sets.
+
+Tables have one row per block (data set, or split of one data set) and one column per method. Demsar, "Statistical
+Comparisons of Classifiers over Multiple Data Sets", JMLR 7 (2006), is the source of what is not cited at its function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+#: Largest number of pairs for which the signed-rank distribution is enumerated.
+EXACT_LIMIT = 50
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Result of a paired test of a against b.
+
+    Attributes
+    ----------
+    kind : {"wilcoxon", "t", "corrected_t"}
+    n : int
+        Pairs used; pairs with a NaN are dropped.
+    mean_difference : float
+        Mean of a - b, NaN without pairs.
+    statistic : float or None
+        Sum of the positive ranks (wilcoxon) or t; None where there is none.
+    pvalue : float or None
+        Two-sided; None when fewer than two pairs are left.
+    wins, losses, ties : int
+        Pairs with a > b, a < b, a = b.
+    """
+
+    kind: str
+    n: int
+    mean_difference: float
+    statistic: float | None
+    pvalue: float | None
+    wins: int
+    losses: int
+    ties: int
+
+
+def paired_test(
+    a: ArrayLike,
+    b: ArrayLike,
+    kind: Literal["wilcoxon", "t", "corrected_t"] = "wilcoxon",
+    *,
+    test_over_train: float | None = None,
+) -> PairedTest:
+    """Test two-sidedly whether paired values differ.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n,)
+        Values of two methods on the same blocks.
+    kind : {"wilcoxon", "t", "corrected_t"}
+        Wilcoxon signed rank (zero differences dropped; exact up to 50 pairs, also with ties, else the normal
+        approximation), Student's t, or the resampled t of Nadeau and Bengio (Machine Learning 52, 2003), whose variance
+        1/n is replaced by 1/n + test_over_train since training parts overlap.
+    test_over_train : float, optional
+        Test rows over training rows of a split; needed by ``corrected_t``.
+
+    Returns
+    -------
+    PairedTest
+        Without a p-value for n < 2; with p = 1 when all differences are zero.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, the kind is unknown or `test_over_train` is missing.
+
+    Examples
+    --------
+    >>> from mtlrun.stats import paired_test
+    >>> test = paired_test([0.9, 0.8, 0.85, 0.95, 0.7, 0.9], [0.7, 0.75, 0.7, 0.85, 0.65, 0.65])
+    >>> round(test.pvalue, 3)
+    0.031
+    """
+    if kind not in ("wilcoxon", "t", "corrected_t"):
+        raise ValueError(f"kind must be wilcoxon, t or corrected_t, got {kind!r}")
+    overlap = test_over_train if kind == "corrected_t" else 0.0
+    if overlap is None or overlap < 0:
+        raise ValueError("corrected_t needs test_over_train, the test rows over the training rows of a split")
+    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if first.shape != second.shape or first.ndim != 1:
+        raise ValueError(f"a and b must be 1-D of the same length, got {first.shape} and {second.shape}")
+    difference = first - second
+    difference = difference[~np.isnan(difference)]
+    n = len(difference)
+    statistic: float | None
+    pvalue: float | None
+    if n < 2:
+        statistic, pvalue = None, None
+    elif not difference.any():
+        statistic, pvalue = 0.0, 1.0
+    elif kind == "wilcoxon":
+        statistic, pvalue = _wilcoxon(difference)
+    else:
+        statistic, pvalue = _t(difference, 1 / n + overlap)
+    mean = float(difference.mean()) if n else np.nan
+    signs = np.sign(difference)
+    wins, losses = int((signs > 0).sum()), int((signs < 0).sum())
+    return PairedTest(kind, n, mean, statistic, pvalue, wins, losses, n - wins - losses)
+
+
+def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
+    nonzero = difference[difference != 0]
+    ranks = stats.rankdata(np.abs(nonzero))
+    positive = float(ranks[nonzero > 0].sum())
+    if len(nonzero) > EXACT_LIMIT:
+        result = stats.wilcoxon(nonzero, correction=False, method="approx")
+        return positive, float(result.pvalue)
+    # Mid-ranks are multiples of one half, so twice the sum of ranks is an integer: count the sign patterns for each.
+    doubled = np.rint(2 * ranks).astype(int)
+    ways = np.zeros(doubled.sum() + 1)
+    ways[0] = 1.0
+    for rank in doubled:
+        ways[rank:] += ways[:-rank].copy()
+    tail = min(2 * positive, doubled.sum() - 2 * positive)
+    return positive, float(min(1.0, 2 * ways[: int(tail) + 1].sum() / ways.sum()))
+
+
+def _t(difference: np.ndarray, factor: float) -> tuple[float, float]:
+    variance = float(difference.var(ddof=1))
+    mean = float(difference.mean())
+    if variance == 0:  # every pair differs by the same amount: infinitely sure
+        return float(np.copysign(np.inf, mean)), 0.0
+    t = mean / np.sqrt(factor * variance)
+    return float(t), float(2 * stats.t.sf(abs(t), len(difference) - 1))
+
+
+def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarray:
+    """Rank the methods within every row: 1 is best, ties share the mean of their ranks.
+
+    Parameters
+    ----------
+    table : array-like of shape (n_blocks, n_methods)
+    greater_is_better : bool
+
+    Returns
+    -------
+    ndarray of shape (n_blocks, n_methods)
+
+    Raises
+    ------
+    ValueError
+        If the table is not 2-D or has a NaN: drop the row, or decide what a failed method is worth.
+    """
+    values = _table(table)
+    return np.asarray(stats.rankdata(-values if greater_is_better else values, axis=1))
+
+
+def average_ranks(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarray:
+    """Mean over the rows of `rank_table`, shape (n_methods,)."""
+    return rank_table(table, greater_is_better=greater_is_better).mean(axis=0)
+
+
+@dataclass(frozen=True)
+class FriedmanTest:
+    """Friedman's test in both forms.
+
+    Attributes
+    ----------
+    n_blocks, n_methods : int
+    chi2, chi2_pvalue : float
+        Friedman's statistic and its chi-square p-value with n_methods - 1 degrees of freedom.
+    f, f_pvalue : float
+        Iman and Davenport's F = (n - 1) chi2 / (n (k - 1) - chi2) with (k - 1) and (k - 1)(n - 1) degrees of freedom.
+    """
+
+    n_blocks: int
+    n_methods: int
+    chi2: float
+    chi2_pvalue: float
+    f: float
+    f_pvalue: float
+
+
+def friedman(table: ArrayLike, *, tie_correction: bool = True) -> FriedmanTest:
+    """Test whether all methods rank alike; the direction of the metric does not matter.
+
+    Parameters
+    ----------
+    table : array-like of shape (n_blocks, n_methods)
+        At least two of each.
+    tie_correction : bool
+        Divide by the variance of the ranks that occur, as scipy does, instead of k (k + 1) / 12, which is what Demsar's
+        formula and most printed tables do. The same without ties.
+
+    Raises
+    ------
+    ValueError
+        If the table is too small or has a NaN.
+
+    Examples
+    --------
+    >>> from mtlrun.stats import average_ranks, friedman, holm
+    >>> table = [[0.9, 0.8, 0.7], [0.8, 0.7, 0.6], [0.9, 0.6, 0.7], [0.7, 0.6, 0.5]]
+    >>> average_ranks(table).tolist()
+    [1.0, 2.25, 2.75]
+    >>> round(friedman(table).f_pvalue, 3)
+    0.007
+    >>> holm([0.01, 0.04]).tolist()
+    [0.02, 0.04]
+    """
+    ranks = rank_table(table)
+    n, k = ranks.shape
+    if n < 2 or k < 2:
+        raise ValueError(f"Friedman's test needs at least 2 blocks and 2 methods, got {n} and {k}")
+    between = n * float(((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum())
+    within = float(((ranks - (k + 1) / 2) ** 2).sum()) / (n * (k - 1)) if tie_correction else k * (k + 1) / 12
+    chi2 = between / within if within > 0 else 0.0  # all values tied in every row
+    chi2_pvalue = float(stats.chi2.sf(chi2, k - 1))
+    rest = n * (k - 1) - chi2
+    f = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf  # all rows rank the methods in the same order
+    return FriedmanTest(n, k, chi2, chi2_pvalue, f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
+
+
+def nemenyi(table: ArrayLike) -> np.ndarray:
+    """Return the p-values of Nemenyi's all-pairs test after Friedman's, shape (n_methods, n_methods).
+
+    Parameters
+    ----------
+    table : array-like of shape (n_blocks, n_methods)
+    """
+    values = _table(table)
+    import scikit_posthocs  # slow to import, and only reports of many data sets need it
+
+    return np.asarray(scikit_posthocs.posthoc_nemenyi_friedman(values), dtype=float)
+
+
+def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
+    """Return the difference of average ranks from which on Nemenyi's test calls two methods different."""
+    q = float(stats.studentized_range.ppf(1 - alpha, n_methods, np.inf))
+    return q * float(np.sqrt(n_methods * (n_methods + 1) / (12.0 * n_blocks)))
+
+
+def control_pvalues(table: ArrayLike, control: int, *, greater_is_better: bool = True) -> np.ndarray:
+    """Return the two-sided normal p-values of every method against one, from average ranks; NaN for itself.
+
+    z = (R_j - R_control) / sqrt(k (k + 1) / (6 n)); adjust with `holm`.
+
+    Parameters
+    ----------
+    table : array-like of shape (n_blocks, n_methods)
+    control : int
+        Column of the method that the others are compared with.
+    """
+    ranks = average_ranks(table, greater_is_better=greater_is_better)
+    n, k = np.shape(table)
+    z = (ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n))
+    pvalues = np.asarray(2 * stats.norm.sf(np.abs(z)))
+    pvalues[control] = np.nan
+    return pvalues
+
+
+def holm(pvalues: ArrayLike) -> np.ndarray:
+    """Return p-values adjusted by Holm's step-down method, in the order given; NaNs stay and do not count.
+
+    The i-th smallest of m is multiplied by m - i + 1, cut at 1, and made at least as large as those before it.
+
+    Raises
+    ------
+    ValueError
+        If a p-value is outside [0, 1].
+    """
+    raw = np.asarray(pvalues, dtype=float)
+    present = np.flatnonzero(~np.isnan(raw))
+    if ((raw[present] < 0) | (raw[present] > 1)).any():
+        raise ValueError("p-values must lie in [0, 1]")
+    order = present[np.argsort(raw[present], kind="stable")]
+    adjusted = raw.copy()
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(raw[order] * factors))
+    return adjusted
+
+
+def _table(table: Any) -> np.ndarray:
+    values = np.asarray(table, dtype=float)
+    if values.ndim != 2:
+        raise ValueError(f"a table must have 2 dimensions (blocks, methods), got {values.ndim}")
+    if np.isnan(values).any():
+        row, column = np.argwhere(np.isnan(values))[0]
+        raise ValueError(f"the value of method {column} in block {row} is missing; drop the block or the method")
+    return values

@@ -1,0 +1,1 @@
+"""Small helpers without mathematics: files, texts, YAML, seeds."""

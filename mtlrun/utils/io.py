@@ -1,0 +1,138 @@
+"""Canonical JSON, digests of content and atomic files. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mtlrun.errors import UserError
+
+DIGEST = "digest"
+#: End of the names of files that are being written.
+TEMPORARY = ".tmp"
+
+
+def jsonable(value: Any) -> Any:
+    """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN and infinities become None)."""
+    if isinstance(value, dict):
+        return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(v) for v in value]
+    if isinstance(value, set | frozenset):
+        return sorted(jsonable(v) for v in value)
+    if hasattr(value, "tolist"):
+        return jsonable(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no blanks, the same on every machine."""
+    return json.dumps(jsonable(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def sha256_json(value: Any) -> str:
+    """Return the sha256 of the canonical JSON of `value`."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a digest of it under `DIGEST`: a file that is damaged later is then known as such."""
+    return {**content, DIGEST: sha256_json(content)}
+
+
+def unsealed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what `sealed` was given.
+
+    Raises
+    ------
+    ValueError
+        If there is no digest, or not that of the content.
+    """
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    if content.get(DIGEST) != sha256_json(rest):
+        raise ValueError("the content does not match its digest")
+    return rest
+
+
+def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
+    """Write a whole file or nothing: a temporary file in the same folder, flushed, then renamed.
+
+    A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind (`writer_of`).
+
+    Parameters
+    ----------
+    path : Path
+    data : str or bytes
+    durable : bool, default True
+        Wait until the disk has it: a loss of power then leaves the old file or the new one.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written or the disk is full; no temporary file stays behind.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, made = tempfile.mkstemp(**temporary(path.parent))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data.encode() if isinstance(data, str) else data)
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        os.chmod(made, 0o644)
+        os.replace(made, path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def writing(place: Path | str, remedy: str) -> Iterator[None]:
+    """Say what the disk refuses while results are written; errors of files that are read are told by their readers.
+
+    Parameters
+    ----------
+    place : Path or str
+        The file or folder that is written.
+    remedy : str
+
+    Raises
+    ------
+    UserError
+        Names the place and the reason, in place of an OSError.
+    """
+    try:
+        yield
+    except BrokenPipeError:  # somebody who listened has gone: no disk
+        raise
+    except OSError as error:
+        raise unwritable(place, error, remedy) from error
+
+
+def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
+    """Return what `writing` raises."""
+    return UserError(f"cannot write {place}: {error.strerror or error}", remedy)
+
+
+def temporary(folder: Path) -> dict[str, Any]:
+    """Return the arguments with which `tempfile` makes a name in a folder that tells host and pid (`writer_of`)."""
+    return {"dir": folder, "prefix": f".{socket.gethostname()}-{os.getpid()}-", "suffix": TEMPORARY}
+
+
+def writer_of(path: Path) -> tuple[str, int] | None:
+    """Return host and pid of the process that made a temporary file or folder, None for any other one."""
+    host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
+    return (host, int(rest)) if host and rest.isdecimal() and path.name[0] == "." else None

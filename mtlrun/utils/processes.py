@@ -1,0 +1,94 @@
+"""Processes that may be gone, and files that one process holds at a time. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mtlrun.utils.io import writer_of
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: creation of a file is still exclusive, only take-over is unguarded there
+    fcntl = None  # type: ignore[assignment]
+
+#: What file systems say that know no locks.
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[str | None]:
+    """Hold a file or folder, waiting for it; the kernel lets go of dead processes.
+
+    Yields None, or why nothing is held: the system or the file system knows no locks.
+    """
+    if fcntl is None:
+        yield "this system has no flock"
+        return
+    refused = None
+    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            refused = error.strerror
+        yield refused
+    finally:
+        os.close(held)
+
+
+def file_system(path: Path) -> str:
+    """Return type, where known, and mount point of the file system that a path is on."""
+    place = path.resolve()
+    while not place.is_mount():
+        place = place.parent
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    except OSError:
+        return str(place)
+    kinds = [kind for _, point, kind, *_ in mounts if point == str(place)]
+    return f"{kinds[-1]} at {place}" if kinds else str(place)
+
+
+def running(host: str, pid: int, started: str = "") -> bool:
+    """Whether a process may run: it is on another host, or here is one of this pid, started then as far as known."""
+    if host != socket.gethostname():
+        return True
+    found = start_of(pid)
+    return found is not None and (started == found or not started or not found)
+
+
+def start_of(pid: int) -> str | None:
+    """Return when a process started, in any fixed unit, "" where nothing tells; None when there is no such process."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return None if fields[0] == "Z" else fields[19]
+    try:
+        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""  # nobody can tell: it may run
+    return listed.stdout.strip() or None
+
+
+def tidy(paths: Iterable[Path]) -> None:
+    """Remove those temporary files and folders of `mtlrun.utils.io.temporary` whose processes are gone."""
+    for path in list(paths):
+        writer = writer_of(path)
+        if writer is None or running(*writer):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,314 @@
+"""YAML with the place of every key and value, loaded safely: the one reader of all YAML files. Needs PyYAML only.
+
+Plain data only: YAML 1.2 scalars (so ``1e-3`` is a number, and ``yes`` and ``2015-01-01`` are texts), no tags, no merge
+keys, no duplicate keys, no non-finite numbers, no control characters. Size, depth and the number of values are limited,
+aliases included.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mtlrun.errors import ConfigError, UserError
+from mtlrun.utils.text import hidden, visible
+
+KeyPath = tuple[str | int, ...]
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 40
+MAX_NODES = 50_000
+_SHOWN = 20
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a file: line and column from 1, and how many characters to underline."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong at a place of a document.
+
+    Attributes
+    ----------
+    mark : Mark or None
+        None for the whole file.
+    message : str
+        What is wrong.
+    hint : str
+        What to do; printed after the caret.
+    where : str
+        Overrides ``file:line:column``, for values that stand in no file (``--set split.trials=x``).
+    """
+
+    mark: Mark | None
+    message: str
+    hint: str = ""
+    where: str = ""
+
+
+@dataclass
+class Document:
+    """A parsed file.
+
+    Attributes
+    ----------
+    name : str
+        As printed in messages.
+    text : str
+    data : Any
+        Plain dicts, lists and scalars.
+    keys, values : dict
+        Marks by path, for instance ``("methods", 0, "label")``.
+    """
+
+    name: str
+    text: str
+    data: Any
+    keys: dict[KeyPath, Mark] = field(default_factory=dict)
+    values: dict[KeyPath, Mark] = field(default_factory=dict)
+
+    def key_mark(self, path: KeyPath) -> Mark | None:
+        """Return the place of the key at `path` (of the value where there is no key), or of the nearest parent."""
+        return self.keys.get(path) or self.value_mark(path)
+
+    def value_mark(self, path: KeyPath) -> Mark | None:
+        """Return the place of the value at `path`, or of the nearest parent that stands in the file."""
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path)
+
+
+class _Loader(yaml.SafeLoader):
+    """Scalars of YAML 1.2's core schema."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (as PyYAML has it)
+
+
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The same on libyaml where PyYAML has it, some twenty times as fast."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+
+_RESOLVERS = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", list("-+.")),
+    ("merge", r"<<", ["<"]),
+)
+for _tag, _pattern, _first in _RESOLVERS:
+    for _loader in (_Loader, _FastLoader):
+        _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})\Z"), _first)
+
+
+class _Refused(Exception):
+    """A document that cannot be turned into plain data."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+def load_file(path: Path, name: str | None = None, error: type[UserError] = ConfigError) -> Document:
+    """Read and parse one file; see `load_text`.
+
+    Raises
+    ------
+    UserError
+        Of the class `error`, if the file cannot be read, is too large, no UTF-8, or no acceptable YAML.
+    """
+    shown = name or str(path)
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise error(f"{shown}: is a folder, not a file") from None
+    except OSError as problem:
+        raise error(f"{shown}: cannot be read: {problem.strerror}") from None
+    if len(raw) > MAX_BYTES:
+        raise error(f"{shown}: more than {MAX_BYTES} bytes, which is the limit of a YAML file")
+    try:
+        return load_text(raw.decode("utf-8-sig"), shown, error)
+    except UnicodeDecodeError as problem:
+        line = raw[: problem.start].count(b"\n") + 1
+        raise error(f"{shown}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})") from None
+
+
+def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Document:
+    """Parse YAML.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        How messages call the text.
+    error : type of UserError, default=ConfigError
+        Class of the errors raised.
+
+    Returns
+    -------
+    Document
+
+    Raises
+    ------
+    UserError
+        Of the class `error`, with ``name:line:column``, the line, a caret, and all duplicate keys at once.
+    """
+    document = Document(name, text, None)
+    problems: list[Problem] = []
+    try:
+        node = _compose(text)
+        if node is not None:
+            document.data = _Builder(document, problems).build(node, (), 0)
+    except yaml.YAMLError as problem:
+        problems.append(_yaml_problem(problem, text))
+    except _Refused as refusal:
+        problems.append(refusal.problem)
+    if problems:
+        raise error(render(problems, document))
+    return document
+
+
+def render(problems: Iterable[Problem], document: Document) -> str:
+    """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
+    ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0))
+    lines = document.text.splitlines()
+    blocks = [_render_one(problem, document.name, lines) for problem in ordered[:_SHOWN]]
+    if len(ordered) > _SHOWN:
+        blocks.append(f"{len(ordered) - _SHOWN} more problems in {document.name}")
+    return "\n".join(blocks)
+
+
+def _render_one(problem: Problem, name: str, lines: list[str]) -> str:
+    mark = problem.mark
+    if problem.where or mark is None:
+        head = f"{problem.where or name}: {problem.message}"
+        return f"{head}\n  {problem.hint}" if problem.hint else head
+    shown = [f"{name}:{mark.line}:{mark.column}: {problem.message}"]
+    width = len(str(mark.line))
+    cut = max(0, min(mark.column - 1, mark.column + mark.length - _WIDTH))
+    for number in range(max(1, mark.line - 1), mark.line + 1):
+        line = lines[number - 1].replace("\t", " ") if number <= len(lines) else ""
+        part = line[cut : cut + _WIDTH]
+        shown.append(f"  {number:>{width}} | {'...' if cut and part else ''}{part}".rstrip())
+    indent = mark.column - 1 - cut + (3 if cut else 0)
+    caret = "^" * max(1, min(mark.length, _WIDTH))
+    shown.append(f"  {' ' * width}   {' ' * indent}{caret}{' ' + problem.hint if problem.hint else ''}")
+    return "\n".join(shown)
+
+
+def _compose(text: str) -> yaml.Node | None:
+    try:
+        return _compose_with(text, _FastLoader)
+    except (yaml.YAMLError, UnicodeEncodeError):
+        return _compose_with(text, _Loader)  # its messages are the same with and without libyaml
+
+
+def _compose_with(text: str, loader: type) -> yaml.Node | None:
+    """Refuse deep nesting and tags before anything recurses into them or constructs them."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise _Refused(Problem(_mark(event), f"nested more than {MAX_DEPTH} levels deep"))
+        if getattr(event, "tag", None) is not None:
+            raise _Refused(Problem(_mark(event), "tags ('!...') are not supported", "write plain values"))
+    node: yaml.Node | None = yaml.compose(text, Loader=loader)
+    return node
+
+
+class _Builder:
+    """Turns a node tree into plain data and notes where everything stands."""
+
+    def __init__(self, document: Document, problems: list[Problem]) -> None:
+        self.document = document
+        self.problems = problems
+        self.n_nodes = 0
+
+    def build(self, node: yaml.Node, path: KeyPath, depth: int) -> Any:
+        self.n_nodes += 1
+        if self.n_nodes > MAX_NODES:
+            raise _Refused(Problem(_mark(node), f"more than {MAX_NODES} values once all aliases are expanded"))
+        if depth > MAX_DEPTH:
+            raise _Refused(Problem(_mark(node), "an alias that contains itself"))
+        self.document.values[path] = _mark(node)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        return [self.build(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            mark = _mark(key_node)
+            if key_node.tag.endswith(":merge"):
+                self.problems.append(Problem(mark, "merge keys ('<<') are not supported", "write the keys out"))
+                continue
+            key = self._scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
+            if not isinstance(key, str):
+                self.problems.append(Problem(mark, "a key must be a text", "put it in quotes"))
+                continue
+            if key in found:
+                first = self.document.keys[(*path, key)].line
+                self.problems.append(Problem(mark, f"duplicate key {key!r}", f"first given in line {first}"))
+                continue
+            self.document.keys[(*path, key)] = mark
+            found[key] = self.build(value_node, (*path, key), depth + 1)
+        return found
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        kind = node.tag.rpartition(":")[2]
+        if found := hidden(node.value):
+            self.problems.append(Problem(_mark(node), f"the invisible character {found}", "remove it"))
+        if kind in ("int", "float"):
+            return self._number(node, kind)
+        return {"null": None, "bool": node.value.lower() == "true"}.get(kind, node.value)
+
+    def _number(self, node: yaml.ScalarNode, kind: str) -> int | float | None:
+        try:
+            value = int(node.value) if kind == "int" else float(node.value.lower().replace(".inf", "inf"))
+        except ValueError:  # .nan, or more digits than Python converts
+            value = math.nan
+        if not abs(value) <= sys.float_info.max:  # nor NaN, nor a whole number beyond all floats
+            self.problems.append(Problem(_mark(node), "numbers must be finite and of reasonable length"))
+            return None
+        return value
+
+
+def _mark(node: Any) -> Mark:
+    start, end = node.start_mark, node.end_mark
+    length = end.column - start.column if end.line == start.line else 1
+    return Mark(start.line + 1, start.column + 1, max(1, length))
+
+
+def _yaml_problem(error: yaml.YAMLError, text: str) -> Problem:
+    if isinstance(error, yaml.reader.ReaderError):
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        return Problem(Mark(line, column), f"the character {visible(chr(error.character))} may not stand in YAML")
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    place = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
+    text = str(getattr(error, "problem", None) or error)
+    if "'\\t'" in text:
+        return Problem(place, "a tab where blanks are needed", "indent with blanks")
+    context = getattr(error, "context", None)
+    return Problem(place, f"not valid YAML: {text}" + (f" {context}" if context else ""))

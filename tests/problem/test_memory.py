@@ -1,0 +1,72 @@
+"""The limits of memory: what is granted, what is refused, and how the machine is asked."""
+
+import pickle
+
+import pytest
+
+from mtlrun.errors import MemoryLimitError, UserError
+from mtlrun.problem import memory
+
+
+def test_what_does_not_fit_is_refused_with_size_and_remedy(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
+    memory.require(7.9e9, "a matrix", "Use a smaller one.")
+    with pytest.raises(MemoryLimitError) as caught:
+        memory.require(80e9, "a matrix of 100000 rows", "Use a smaller one.")
+    error = caught.value
+    assert "a matrix of 100000 rows" in error.message
+    assert "80 GB" in error.message
+    assert error.remedy == "Use a smaller one."
+    assert error.exit_code == 2
+    assert isinstance(error, UserError)
+    assert isinstance(error, ValueError)
+    assert pickle.loads(pickle.dumps(error)).remedy == error.remedy  # workers send it back
+
+
+def test_processes_that_work_at_once_share_the_memory(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
+    with memory.shared_by(4):
+        memory.require(1.9e9, "a matrix", "")
+        with pytest.raises(MemoryLimitError):
+            memory.require(2.1e9, "a matrix", "")
+    memory.require(2.1e9, "a matrix", "")
+
+
+def test_a_given_limit_counts_alone(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 0)
+    memory.require(100, "a matrix", "", limit=100)
+    with pytest.raises(MemoryLimitError):
+        memory.require(101, "a matrix", "", limit=100)
+
+
+def test_small_needs_do_not_ask_the_machine(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
+    memory.require(1e6, "a matrix", "")
+
+
+def test_what_may_be_kept_does_not_depend_on_the_machine(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
+    assert memory.fits(memory.KEPT)
+    assert not memory.fits(memory.KEPT + 1)
+
+
+def test_the_machine_tells_what_is_free():
+    assert 1e6 < memory.free_bytes() < 1e15
+
+
+def test_a_container_has_its_own_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "_GROUP", tmp_path)
+    without = memory.free_bytes()
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free_bytes() == pytest.approx(without, rel=0.5)
+    (tmp_path / "memory.max").write_text("3000000\n")
+    (tmp_path / "memory.stat").write_text("anon 1000000\nfile 500000\n")
+    assert memory.free_bytes() == 2e6
+
+
+def test_a_limited_process_has_less(monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1 << 60, 1 << 60))
+    assert memory.free_bytes() < 1 << 60
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1, 1))
+    assert memory.free_bytes() == 0

@@ -1,0 +1,193 @@
+"""Metrics equal scikit-learn's on every layout, and are NaN exactly where they are undefined."""
+
+import re
+
+import numpy as np
+import pytest
+import sklearn.metrics as reference
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlrun import metrics as m
+from mtlrun.errors import UnknownNameError
+
+
+@st.composite
+def binary_problem(draw):
+    """Labels of both classes, scores with many ties, positive weights."""
+    n = draw(st.integers(2, 40))
+    y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=n, max_size=n)))
+    y[:2] = -1, 1
+    score = np.array(draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), dtype=float)
+    weight = np.array(draw(st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.5]), min_size=n, max_size=n)))
+    return y, score, weight
+
+
+@given(binary_problem())
+def test_binary_metrics_equal_scikit_learn(problem):
+    y, score, weight = problem
+    label = m.labels_from_scores(score)
+    probability = 1 / (1 + np.exp(-score))
+    for w in (None, weight):
+        pairs = [
+            (m.auc_per_task(y, score, weights=w), reference.roc_auc_score(y, score, sample_weight=w)),
+            (
+                m.average_precision_per_task(y, score, weights=w),
+                reference.average_precision_score(y, score, sample_weight=w),
+            ),
+            (m.log_loss_per_task(y, score, weights=w), reference.log_loss(y, probability, sample_weight=w)),
+            (m.accuracy_per_task(y, label, weights=w), reference.accuracy_score(y, label, sample_weight=w)),
+            (
+                m.balanced_accuracy_per_task(y, label, weights=w),
+                reference.balanced_accuracy_score(y, label, sample_weight=w),
+            ),
+            (m.f1_per_task(y, label, weights=w), reference.f1_score(y, label, sample_weight=w)),
+        ]
+        for ours, theirs in pairs:
+            assert ours.shape == (1,)
+            assert ours[0] == pytest.approx(theirs, abs=1e-12)
+
+
+@given(binary_problem(), st.integers(1, 3))
+def test_integer_weights_are_repetitions(problem, times):
+    y, score, weight = problem
+    repeats = (weight * 2).astype(int) * times
+    for metric in m.METRICS.values():
+        prediction = m.labels_from_scores(score) if metric.needs == "label" else score
+        weighted = metric(y, prediction, weights=repeats)
+        repeated = metric(np.repeat(y, repeats), np.repeat(prediction, repeats))
+        np.testing.assert_allclose(weighted, repeated, rtol=1e-10)
+
+
+def test_regression_metrics_equal_scikit_learn():
+    rng = np.random.default_rng(0)
+    Y, Z = rng.standard_normal((2, 30, 4))
+    w = rng.uniform(0.1, 2, 30)
+    raw = {"multioutput": "raw_values", "sample_weight": w}
+    np.testing.assert_allclose(m.mse_per_task(Y, Z, weights=w), reference.mean_squared_error(Y, Z, **raw))
+    np.testing.assert_allclose(m.rmse_per_task(Y, Z, weights=w), reference.root_mean_squared_error(Y, Z, **raw))
+    np.testing.assert_allclose(m.r2_per_task(Y, Z, weights=w), reference.r2_score(Y, Z, **raw))
+    np.testing.assert_allclose(m.nmse_per_task(Y, Z), ((Y - Z) ** 2).mean(0) / Y.var(0))
+    np.testing.assert_allclose(m.nmse_per_task(Y, Z, variance=[1, 2, 4, 8]), ((Y - Z) ** 2).mean(0) / [1, 2, 4, 8])
+
+
+def test_auc_of_hundreds_of_columns():
+    rng = np.random.default_rng(1)
+    Y = np.where(rng.random((200, 300)) < 0.2, 1, 0)
+    S = rng.integers(0, 20, Y.shape) / 7.0
+    np.testing.assert_allclose(m.auc_per_task(Y, S), reference.roc_auc_score(Y, S, average=None), rtol=1e-13)
+
+
+def test_all_layouts_agree():
+    rng = np.random.default_rng(2)
+    n, T = 12, 3
+    Y, S = rng.standard_normal((2, n, T))
+    W = rng.uniform(1, 2, (n, T))
+    expected = m.mse_per_task(Y, S, weights=W)
+    flat = {"offsets": [0, n, 2 * n, 3 * n], "weights": W.T.ravel()}
+    np.testing.assert_allclose(m.mse_per_task(Y.T.ravel(), S.T.ravel(), **flat), expected)
+    np.testing.assert_allclose(m.mse_per_task(list(Y.T), list(S.T), weights=list(W.T)), expected)
+    ids = np.tile(["a", "b", "c"], n)
+    rows = {"task_id": ids, "weights": W.ravel()}
+    np.testing.assert_allclose(m.mse_per_task(Y.ravel(), S.ravel(), **rows), expected)
+    ordered = m.mse_per_task(Y.ravel(), S.ravel(), tasks=["c", "none", "a", "b"], **rows)
+    np.testing.assert_allclose(ordered, [expected[2], np.nan, expected[0], expected[1]])
+
+
+def test_masked_and_weightless_entries_do_not_count():
+    Y = np.array([[1.0, np.nan], [2.0, 5.0], [9.0, 7.0]])
+    P = np.array([[1.5, 100.0], [2.0, 5.0], [0.0, 8.0]])
+    np.testing.assert_allclose(m.mse_per_task(Y, P, weights=[1, 1, 0]), [0.125, 0.0])
+    np.testing.assert_allclose(m.mse_per_task(Y, P), [(0.25 + 81) / 3, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("function", "y", "prediction"),
+    [
+        (m.auc_per_task, [1, 1], [0.3, 0.4]),
+        (m.auc_per_task, [-1, -1], [0.3, 0.4]),
+        (m.average_precision_per_task, [0, 0], [0.3, 0.4]),
+        (m.f1_per_task, [-1, -1], [-1, -1]),
+        (m.nmse_per_task, [0.1, 0.1, 0.1], [1.0, 2.0, 3.0]),
+        (m.r2_per_task, [2.0], [1.0]),
+        (m.accuracy_per_task, [], []),
+    ],
+)
+def test_undefined_is_nan(function, y, prediction):
+    assert np.isnan(function(np.array(y), np.array(prediction))).tolist() == [True]
+
+
+def test_nmse_with_zero_given_variance_is_nan():
+    assert np.isnan(m.nmse_per_task(np.ones((2, 2)), np.zeros((2, 2)), variance=[1.0, 0.0])).tolist() == [False, True]
+
+
+def test_explained_variance_by_rows_is_that_of_the_rows_pooled():
+    rng = np.random.default_rng(0)
+    task = rng.integers(0, 4, size=60)
+    y, p, w = rng.normal(size=60) + 3 * task, rng.normal(size=60) + 3 * task, rng.uniform(0.5, 2, size=60)
+    for weights in (None, w):
+        values = m.explained_variance_per_task(y, p, task_id=task, tasks=range(5), weights=weights)
+        sizes = np.bincount(task, weights=weights, minlength=5)
+        assert np.isnan(values[4])  # a task without rows
+        mean, _ = m.average(values, sizes, how="sample")
+        assert mean == pytest.approx(reference.r2_score(y, p, sample_weight=weights))
+    assert np.isnan(m.explained_variance_per_task([], [], task_id=[], tasks=range(2))).all()
+
+
+def test_accuracy_takes_any_labels():
+    y = np.array(["cat", "dog", "cow", "dog"])
+    guess = np.array(["cat", "cow", "cow", "dog"])
+    assert m.accuracy_per_task(y, guess).tolist() == [0.75]
+    assert m.balanced_accuracy_per_task(y, guess)[0] == pytest.approx((1 + 0.5 + 1) / 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "layout", "text"),
+    [
+        (([1, 2], [1, 2, 3]), {}, "targets have shape (2,) but predictions (3,)"),
+        (([1.0], [np.nan]), {}, "predictions of task 0 are not finite"),
+        (([1.0, 2.0], [1.0, 2.0]), {"offsets": [0, 1]}, "offsets must rise from 0 to 2"),
+        (([1.0, 2.0], [1.0, 2.0]), {"task_id": [1]}, "task_id must have shape (2,)"),
+        (([1.0, 2.0], [1.0, 2.0]), {"task_id": [1, 2], "tasks": [1]}, "not among `tasks`: [2]"),
+        (([1.0, 2.0], [1.0, 2.0]), {"weights": [1.0]}, "weights must have shape (2,)"),
+        ((np.ones((1, 1, 1)), np.ones((1, 1, 1))), {}, "1 or 2 dimensions, got 3"),
+        (([np.ones(2)], [np.ones(2), np.ones(2)]), {}, "same number of tasks"),
+    ],
+)
+def test_wrong_input_is_refused(arguments, layout, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        m.mse_per_task(*arguments, **layout)
+
+
+def test_average():
+    assert m.average([1.0, np.nan, 3.0]) == (2.0, 1)
+    assert m.average([1.0, np.nan, 3.0], [1, 5, 3], how="sample") == (2.5, 1)
+    mean, undefined = m.average([np.nan, np.nan])
+    assert np.isnan(mean)
+    assert undefined == 2
+    with pytest.raises(ValueError, match="needs the sizes"):
+        m.average([1.0], how="sample")
+    with pytest.raises(ValueError, match="shape"):
+        m.average([1.0, 2.0], [1.0], how="sample")
+    with pytest.raises(ValueError, match="'task' or 'sample'"):
+        m.average([1.0], how="macro")
+
+
+def test_labels_from_scores():
+    assert [part.tolist() for part in m.labels_from_scores([np.array([0.5]), np.array([-1.0, 2.0])])] == [[1], [-1, 1]]
+    assert m.labels_from_scores(np.array([0.0, 0.1, -1.0])).tolist() == [-1, 1, -1]
+    assert m.labels_from_scores(np.array([[0.0, 0.1]]), negative=0).tolist() == [[0, 1]]
+
+
+def test_registry():
+    assert m.get_metric("auc").function is m.auc_per_task
+    assert all(name == metric.name for name, metric in m.METRICS.items())
+    with pytest.raises(UnknownNameError, match="Did you mean 'auc'"):
+        m.get_metric("aucc")
+
+
+@pytest.mark.parametrize("metric", m.METRICS.values(), ids=lambda metric: metric.name)
+def test_direction(metric):
+    y = np.array([1.0, 1.0, -1.0, -1.0, 1.0])
+    good, bad = metric(y, y)[0], metric(y, -y)[0]
+    assert (good > bad) == metric.greater_is_better

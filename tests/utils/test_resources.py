@@ -1,0 +1,41 @@
+"""The shipped files are found from a checkout and from an installed wheel."""
+
+import pytest
+
+from mtlrun.errors import MtlrunError
+from mtlrun.utils import paths as resources
+
+
+@pytest.mark.parametrize("function", [resources.configs_dir, resources.datasets_dir])
+def test_found_in_this_installation(function):
+    assert function().is_dir()
+
+
+def _layout(root, monkeypatch, *folders):
+    package = root / "mtlrun"
+    package.mkdir()
+    for folder in folders:
+        (root / folder).mkdir()
+    monkeypatch.setattr(resources, "_PACKAGE", package)
+    return package
+
+
+def test_wheel_layout(tmp_path, monkeypatch):
+    package = _layout(tmp_path, monkeypatch, "mtlrun/_configs", "mtlrun/_datasets", "configs")
+    assert resources.configs_dir() == package / "_configs"
+    assert resources.datasets_dir() == package / "_datasets"
+    assert resources.checkout_dir() is None
+
+
+def test_checkout_layout(tmp_path, monkeypatch):
+    _layout(tmp_path, monkeypatch, "configs", "datasets")
+    (tmp_path / "pyproject.toml").touch()
+    assert resources.configs_dir() == tmp_path / "configs"
+    assert resources.datasets_dir() == tmp_path / "datasets"
+    assert resources.checkout_dir() == tmp_path
+
+
+def test_a_folder_beside_an_installed_package_is_not_taken_for_ours(tmp_path, monkeypatch):
+    _layout(tmp_path, monkeypatch, "configs")
+    with pytest.raises(MtlrunError, match=r"no configs folder .* reinstall"):
+        resources.configs_dir()
