@@ -78,7 +78,9 @@ def test_version_73_is_refused_with_the_remedy(content):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"hello", GOOD[:100], GOOD[:200], GOOD[:-400], GOOD[:160] + b"\xff" * 40 + GOOD[200:]]
+    "content",
+    [b"", b"hello", GOOD[:100], GOOD[:200], GOOD[:-400], GOOD[:160] + b"\xff" * 40 + GOOD[200:]],
+    ids=["empty", "text", "half a header", "half a tag", "cut at the end", "overwritten"],  # GOOD names its time
 )
 def test_damaged_files(content):
     text = refused(content, "A")
