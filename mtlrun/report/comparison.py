@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtlrun.errors import counted
+from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.record import Records
 from mtlrun.report.folder import Run
 from mtlrun.report.predictions import read_scores
@@ -50,12 +51,10 @@ class Ranking:
 
 def greater_is_better(metric: str, run: Run | None = None) -> bool:
     """Tell the direction of a metric, or of a quantity of the measures of a run; an unknown one is taken as a score."""
-    from mtlrun.metrics import METRICS
-
     told = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
     if told is not None:
         return bool(told)
-    return METRICS[metric].greater_is_better if metric in METRICS else True
+    return METRIC_FACTS[metric].greater_is_better if metric in METRIC_FACTS else True
 
 
 def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilcoxon") -> PairedTest | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import UserError, shorten, suggest
+from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.crosscheck_kinds import (
@@ -156,21 +157,19 @@ def _datasets(data: dict[str, Any], data_dir: Path | None) -> Iterator[Finding]:
 
 
 def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
-    from mtlrun.metrics import METRICS
-
     metrics = [m for m in as_list(data.get("metrics")) if isinstance(m, str)]
-    known, what = (measured_quantities(data), "quantity") if measures(data) else ([*METRICS], "metric")
+    known, what = (measured_quantities(data), "quantity") if measures(data) else ([*METRIC_FACTS], "metric")
     for i, name in enumerate(metrics):
         yield from _known(name, metrics if known is None else known, ("metrics", i), what)
     for i, entry in enumerate(as_list(data.get("datasets"))):
         own = entry.get("metrics") if isinstance(entry, dict) and not measures(data) else None
         for j, name in enumerate(as_list(own)):
             if isinstance(name, str):
-                yield from _known(name, METRICS, ("datasets", i, "metrics", j), "metric")
+                yield from _known(name, METRIC_FACTS, ("datasets", i, "metrics", j), "metric")
     yield from _duplicates(metrics, "metrics", "metric")
     chosen = _dict(data.get("selection")).get("metric")
     if isinstance(chosen, str):
-        yield from _known(chosen, METRICS, ("selection", "metric"), "metric")
+        yield from _known(chosen, METRIC_FACTS, ("selection", "metric"), "metric")
 
 
 def _sweep(data: dict[str, Any]) -> Iterator[Finding]:

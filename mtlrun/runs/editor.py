@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from mtlrun.estimators.registry import METHODS
-from mtlrun.metrics import METRICS
+from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.methods import quantities_of
 from mtlrun.runs.schema import MEASURE_KINDS, ExperimentSpec
@@ -38,14 +38,14 @@ def config_schema() -> dict[str, Any]:
         "description": "A registered method, or package.module:Class of any scikit-learn estimator.",
         "anyOf": [{"enum": sorted(METHODS)}, {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}],
     }
-    definitions["MetricName"] = {"enum": sorted(METRICS)}
+    definitions["MetricName"] = {"enum": sorted(METRIC_FACTS)}
     for name in ("Method", "TrainMethod"):
         _properties(definitions[name])["estimator"] = {"$ref": "#/$defs/EstimatorName"}
     definitions["MeasureName"] = {
         "description": "A registered measure, or package.module:function.",
         "anyOf": [{"enum": sorted(MEASURES)}, {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}],
     }
-    quantities = sorted({*METRICS, *(quantities_of(MEASURES) or ())})
+    quantities = sorted({*METRIC_FACTS, *(quantities_of(MEASURES) or ())})
     definitions["QuantityName"] = {"anyOf": [{"enum": quantities}, {"type": "string"}]}
     _properties(definitions["Method"])["measure"] = {"$ref": "#/$defs/MeasureName"}
     _properties(definitions["TrainSpec"])["metrics"]["items"] = {"$ref": "#/$defs/MetricName"}

@@ -234,7 +234,7 @@ def _own_path(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
 def _metrics_of_labels(data: Mapping[str, Any], data_dir: Path | None) -> Iterator[Finding]:
     from mtlrun.data.cards import card_paths, read_card
     from mtlrun.data.files import data_directory
-    from mtlrun.metrics import METRICS
+    from mtlrun.metricfacts import METRIC_FACTS
 
     dataset = data.get("dataset")
     name = dataset.get("id") if isinstance(dataset, dict) else dataset
@@ -243,8 +243,8 @@ def _metrics_of_labels(data: Mapping[str, Any], data_dir: Path | None) -> Iterat
         return
     metrics = data.get("metrics")
     for i, metric in enumerate(metrics if isinstance(metrics, list) else []):
-        if isinstance(metric, str) and metric in METRICS and METRICS[metric].needs != "value":
-            known = ", ".join(m.name for m in METRICS.values() if m.needs == "value")
+        if isinstance(metric, str) and metric in METRIC_FACTS and METRIC_FACTS[metric].needs != "value":
+            known = ", ".join(name for name, m in METRIC_FACTS.items() if m.needs == "value")
             yield ("metrics", i), False, f"{metric!r} is for labels, {name} has numbers as targets", f"use: {known}"
 
 

@@ -81,7 +81,7 @@ def test_second_run_is_up_to_date_and_starts_no_solver(shell, write_experiment, 
         f"import sys\nsys.argv = ['mtlrun', '{command}', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
         "heavy = 'mtlrun.solvers mtlrun.estimators.base mtlrun.estimators.independent mtlrun.evaluation'\n"
-        "heavy += ' mtlrun.runs.fit sklearn scipy pandas numba joblib matplotlib'\n"
+        "heavy += ' mtlrun.runs.fit numpy sklearn scipy pandas numba joblib matplotlib'\n"
         "heavy = [name for name in heavy.split() if name in sys.modules]\n"
         "print('HEAVY', heavy, file=sys.stderr)\nsys.exit(code)"
     )
