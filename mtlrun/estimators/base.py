@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
@@ -16,28 +17,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.columns import column_names
 from mtlrun.estimators.inputs import (
+    TaskLayout,
     check_targets,
     check_task_id,
     check_weights,
     encode_labels,
     refuse_list_of_arrays,
     split_task_column,
-    task_codes,
 )
 from mtlrun.estimators.magnitude import validate_data
-from mtlrun.estimators.params import NONE, Rule, check_params, choice, instance
+from mtlrun.estimators.params import Declared, check_params, choice
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-#: Constructor parameters of every estimator.
-COMMON_RULES = {
-    "task_column": instance("an int, a str", int, np.integer, str) | NONE,
-    "unseen": choice("error", "mean"),
-}
 
 
 def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3) -> float:
@@ -46,19 +41,50 @@ def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, desi
     return 8.0 * (coefficients * data.n_features * data.n_tasks + fields * data.targets.size + designs * design)
 
 
-class BaseMTL(BaseEstimator, ABC):
-    """Linear model of several tasks; what a subclass adds is `_fit_data` and a table of parameter rules.
+class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
+    """Base of all multi-task models: it reads the data, and a subclass adds its parameters and `_fit_data`.
 
-    Three layouts: a 1-D `y` without task ids is one task; a 1-D `y` with a task id per row is a *ragged* problem
-    (ids from the keyword `task_id` or from the column `task_column` of X, which then is no feature); a 2-D `y` is a
-    *shared* design with one column per task, where NaN marks a missing target.
+    Three layouts of the data are accepted: a 1-D `y` without task ids is one task; a 1-D `y` with a task id per row is
+    a *ragged* problem (ids from the keyword `task_id`, or from the column `task_column` of X, which then is not a
+    feature); a 2-D `y` is a *shared* design with one column per task, where NaN marks a missing target.
+
+    Parameters
+    ----------
+    task_column : int or str, default None
+        Column of X that holds the task ids: its position, or its name in a DataFrame. It is not a feature.
+    unseen : {"error", "mean"}, default "error"
+        What `predict` does for a task without training data: raise an error, or average the models of all tasks.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_tasks, n_features)
+        Coefficients.
+    intercept_ : ndarray of shape (n_tasks,)
+        Intercepts, zeros where none were fitted.
+    tasks_ : ndarray of shape (n_tasks,)
+        Sorted task ids, or the names or positions of the columns of a 2-D `y`.
+    objective_ : list of float
+        Values of the objective along the iterations; the last one belongs to `coef_`.
+    gap_ : float or None
+        Relative duality gap of the solution; None where the solver has no certificate.
+    stop_crit_ : float or None
+        Last value of the stopping criterion, which is `gap_` unless noted otherwise.
+    n_iter_ : int
+        Number of iterations.
+    converged_ : bool
+        Whether the stopping criterion was met.
+    n_features_in_ : int
+        Number of features, without the task column.
     """
 
-    _rules: ClassVar[dict[str, Rule]] = COMMON_RULES
     #: What to do when a fit would take too much memory.
     _remedy: ClassVar[str] = "Use fewer features (select some of them), fewer tasks or fewer rows."
-    task_column: int | str | None
-    unseen: str
+    # Task ids are data like X and y: scikit-learn routes them without a request.
+    __metadata_request__fit: ClassVar = {"task_id": True}
+
+    _: KW_ONLY
+    task_column: int | str | None = None
+    unseen: Annotated[str, choice("error", "mean")] = "error"
 
     @abstractmethod
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -116,31 +142,31 @@ class BaseMTL(BaseEstimator, ABC):
         return self._task_data(X, y, ids, weights, names)
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
-        """Return X as float64 (dense or CSR) without the task column, and the task ids."""
+        """Return X as the model needs it, without the task column, and the task ids."""
         refuse_list_of_arrays(X)
         if self.task_column is not None and task_id is not None:
             raise ValueError(f"give the tasks either as task_id or in the column task_column={self.task_column!r}")
         X, ids = split_task_column(X, self.task_column)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        X = self._read_design(X, reset=reset)
         ids = task_id if ids is None else ids
         return X, None if ids is None else check_task_id(ids, X.shape[0])
+
+    def _read_design(self, X: Any, *, reset: bool) -> Any:
+        """Return X as float64, dense or CSR."""
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
 
     def _task_data(
         self, X: Any, y: Array, ids: Array | None, weights: Array | None, names: list[Any] | None
     ) -> TaskData:
         """Build the container and remember the layout."""
-        if y.ndim == 2 and ids is not None:
-            raise ValueError(
-                "task ids together with a 2-D y: a 2-D y already has one column per task, on the same rows of X. "
-                "Pass a 1-D y with task ids, or a 2-D y without them."
-            )
+        self._layout = self._layout_of(y, ids)
         if ids is not None:
             data = TaskData.from_stacked(X, y, ids, weights=weights)
-            self.tasks_, self._layout = np.asarray(data.tasks), "ragged"
-            return data
-        Y = y if y.ndim == 2 else y[:, np.newaxis]
-        data = TaskData.from_matrix(X, Y, weights=weights, tasks=names if y.ndim == 2 else None)
-        self.tasks_, self._layout = np.asarray(data.tasks), "shared" if y.ndim == 2 else "single"
+        elif self._layout == "single":
+            data = TaskData.from_matrix(X, y[:, np.newaxis], weights=weights)
+        else:
+            data = TaskData.from_matrix(X, y, weights=weights, tasks=names)
+        self.tasks_ = np.asarray(data.tasks)
         return data
 
     def _publish(self, result: SolverResult) -> None:
@@ -173,14 +199,8 @@ class BaseMTL(BaseEstimator, ABC):
         """Return X w_t + b_t: (n, T) for a shared design without ids, (n,) otherwise."""
         check_is_fitted(self)
         X, ids = self._read_X(X, task_id, reset=False)
-        if ids is None:
-            if self._layout == "ragged" and len(self.tasks_) > 1:
-                raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
-            scores = self._scores_of_tasks(X)
-            return scores if self._layout == "shared" else scores[:, 0]
-        if self._layout == "single":
-            raise ValueError("task_id was given, but the model was fitted on one task without ids")
-        return self._scores_of_rows(X, task_codes(ids, self.tasks_, self.unseen))
+        codes = self._task_of_rows(ids)
+        return self._of_all_tasks(self._scores_of_tasks(X)) if codes is None else self._scores_of_rows(X, codes)
 
     def _scores_of_tasks(self, X: Any) -> Array:
         """Return the scores of all rows by the models of all tasks, (n, T)."""
@@ -205,8 +225,14 @@ class BaseMTL(BaseEstimator, ABC):
         return tags
 
 
-class RegressorMTL(RegressorMixin):
+COMMON_RULES = BaseMTL._rules
+
+
+class RegressorMTL(RegressorMixin, Declared):
     """Prediction and score of regressors; labels -1/+1 are accepted as numbers, the predictions are then scores."""
+
+    __metadata_request__predict: ClassVar = {"task_id": True}
+    __metadata_request__score: ClassVar = {"task_id": True}
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         return check_targets(y, n_rows, labels=False)
@@ -244,8 +270,19 @@ class RegressorMTL(RegressorMixin):
         return average(r2_per_task(y, predicted, weights=weights))[0]
 
 
-class ClassifierMTL(ClassifierMixin):
-    """Two classes, the same two for all tasks; the second of the sorted classes is the positive one."""
+class ClassifierMTL(ClassifierMixin, Declared):
+    """Prediction and score of classifiers of two classes, the same two for all tasks.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The two labels, sorted; a positive score means the second.
+    """
+
+    __metadata_request__predict: ClassVar = {"task_id": True}
+    __metadata_request__score: ClassVar = {"task_id": True}
+    __metadata_request__decision_function: ClassVar = {"task_id": True}
+    __metadata_request__predict_proba: ClassVar = {"task_id": True}
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         self.classes_, signed = encode_labels(check_targets(y, n_rows, labels=True))

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
-from mtlrun.estimators.params import Rule, choice, real
+from mtlrun.estimators.params import Rule, choice, real, satisfies
 from mtlrun.penalties.coupled import CoupledL1, TaskQuadratic
 from mtlrun.penalties.graph import check_similarity, laplacian
 from mtlrun.penalties.taskforms import ChainForm, DenseForm, MeanForm, SparseForm, TaskForm
@@ -17,7 +17,7 @@ from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
 
-_MATRIX = Rule("a similarity matrix", lambda value: not isinstance(value, str) and hasattr(value, "__len__"))
+_MATRIX = satisfies("a similarity matrix", lambda value: not isinstance(value, str) and hasattr(value, "__len__"))
 
 
 class _Graph(ConvexMTL):

@@ -1,4 +1,4 @@
-"""From the arguments of `fit` and `predict` to arrays: task ids, targets, labels and weights."""
+"""From the arguments of `fit` and `predict` to arrays: layouts, task ids, targets, labels and weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,54 @@ from mtlrun.data.columns import drop_column, plain_values, take_column
 from mtlrun.estimators.magnitude import check_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class TaskLayout:
+    """The tasks of a fitted model, and how `fit` was told of them.
+
+    Three layouts: *single*, a 1-D `y` without task ids; *ragged*, a 1-D `y` with a task id per row; *shared*, a 2-D `y`
+    with one column per task on the same rows of X.
+    """
+
+    tasks_: Array
+    _layout: str
+
+    def _layout_of(self, y: Array, ids: Array | None) -> str:
+        """Return the layout of the arguments of `fit`.
+
+        Raises
+        ------
+        ValueError
+            For task ids with a 2-D `y`.
+        """
+        if y.ndim != 2:
+            return "single" if ids is None else "ragged"
+        if ids is None:
+            return "shared"
+        raise ValueError(
+            "task ids together with a 2-D y: a 2-D y already has one column per task, on the same rows of X. "
+            "Pass a 1-D y with task ids, or a 2-D y without them."
+        )
+
+    def _task_of_rows(self, ids: Array | None) -> Array | None:
+        """Return the position in `tasks_` of every row's task, -1 for an unknown one; None stands for all tasks.
+
+        Raises
+        ------
+        ValueError
+            If ids are missing, were not expected, or are unknown while ``unseen="error"``.
+        """
+        if ids is None:
+            if self._layout == "ragged" and len(self.tasks_) > 1:
+                raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
+            return None
+        if self._layout == "single":
+            raise ValueError("task_id was given, but the model was fitted on one task without ids")
+        return task_codes(ids, self.tasks_, getattr(self, "unseen", "error"))
+
+    def _of_all_tasks(self, scores: Array) -> Array:
+        """Return scores (n_samples, n_tasks) of all tasks in the shape that `predict` promises."""
+        return scores if self._layout == "shared" else scores[:, 0]
 
 
 def refuse_list_of_arrays(X: Any) -> None:

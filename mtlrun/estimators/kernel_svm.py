@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from mtlrun.estimators.base import usual_bytes
 from mtlrun.estimators.graph_svm import GraphModel
-from mtlrun.estimators.params import NONE, Rule, choice, real
+from mtlrun.estimators.params import NONE, Rule, choice, real, satisfies
 from mtlrun.estimators.single import count_one_class
 from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling
@@ -87,7 +87,7 @@ class MultiTaskKernelSVC(GraphModel):
     _rules: ClassVar[dict[str, Rule]] = {
         **GraphModel._rules,
         "tol": real(0, closed="neither"),
-        "max_iter": Rule(
+        "max_iter": satisfies(
             "-1 or an int in [1, inf)", lambda value: isinstance(value, int) and (value == -1 or value > 0)
         )
         | NONE,

@@ -1,127 +1,194 @@
-"""Validation of constructor parameters from a small table: name -> rule."""
+"""Constructor parameters: declared once, as annotated fields of a class.
+
+The type hint of a field is the rule that `fit` checks, and its documentation stands where it is declared: subclasses
+inherit both. ``alpha: NonNegative = 1.0`` is a parameter `alpha` that must be a float of at least 0.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-import operator
+import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from dataclasses import dataclass, field
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, dataclass_transform, get_args, get_origin
 
 from mtlrun.errors import suggest
+
+Part = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a parameter may be: a text for the message and a test. Rules are joined with ``|``.
+    """What a parameter may be: one or several alternatives, joined with ``|``.
 
     Attributes
     ----------
-    text : str
-    accepts : callable
-    names : tuple of str
-        Strings that are allowed.
-    plain : list of list, or None
-        What `rule_of` makes the rule of again, without its class; None where that is impossible.
+    parts : tuple of tuples
+        Alternatives as ``(kind, *arguments)``, for instance ``("integer", 1)``.
     """
 
-    text: str
-    accepts: Callable[[Any], bool]
-    names: tuple[str, ...] = ()
-    plain: list[list[Any]] | None = None
+    parts: tuple[Part, ...]
 
     def __or__(self, other: Rule) -> Rule:
-        def accepts(value: Any) -> bool:
-            return self.accepts(value) or other.accepts(value)
+        return Rule(self.parts + other.parts)
 
-        plain = None if self.plain is None or other.plain is None else self.plain + other.plain
-        return Rule(f"{self.text} or {other.text}", accepts, self.names + other.names, plain)
+    @property
+    def text(self) -> str:
+        """What is allowed, in words."""
+        return " or ".join(_text(part) for part in self.parts)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Strings that are allowed."""
+        return tuple(name for kind, *names in self.parts if kind == "choice" for name in names)
 
-def real(low: float = -math.inf, high: float = math.inf, closed: str = "left") -> Rule:
-    """Return the rule of a number in an interval; `closed` is one of left, right, both, neither."""
-    left, right = closed in ("left", "both"), closed in ("right", "both")
+    @property
+    def plain(self) -> list[list[Any]] | None:
+        """The rule as plain data, of which `rule_of` makes it again; None where only the class itself can check it."""
+        simple = all(isinstance(value, str | int | float | None) for part in self.parts for value in part)
+        return [list(part) for part in self.parts] if simple else None
 
-    def accepts(value: Any) -> bool:
-        number: Any = value
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            return False
-        return bool((low <= number if left else low < number) and (number <= high if right else number < high))
-
-    text = f"a float in {'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}"
-    return Rule(text, accepts, plain=[["real", float(low), float(high), closed]])
-
-
-def integer(low: int) -> Rule:
-    """Return the rule of an integer of at least `low`."""
-
-    def accepts(value: Any) -> bool:
-        number: Any = value
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and bool(number >= low)
-
-    return Rule(f"an int in [{low}, inf)", accepts, plain=[["integer", int(low)]])
-
-
-def choice(*names: str) -> Rule:
-    """Return the rule of one of some strings."""
-    text = "one of " + ", ".join(repr(name) for name in names)
-    return Rule(text, lambda value: isinstance(value, str) and value in names, names, [["choice", *names]])
-
-
-#: Types that `rule_of` knows beside those of numpy.
-_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str, tuple, list, dict)}
-
-
-def _named(name: str) -> type | None:
-    """Return a type by its name; one of numpy only once numpy is loaded: before that no value can be of it."""
-    package, _, kind = name.rpartition(".")
-    return getattr(sys.modules.get(package), kind, None) if package else _TYPES[name]
-
-
-def _name(kind: type) -> str | None:
-    """Return the name by which `_named` finds a type, None for other types."""
-    if kind.__module__ == "numpy":
-        return f"numpy.{kind.__name__}"
-    return kind.__name__ if kind in _TYPES.values() else None
-
-
-def instance(text: str, *types: type | str) -> Rule:
-    """Return the rule of an instance of some types, given as such or by names as in ``numpy.bool_``.
-
-    A bool is not an integer.
-    """
-
-    def accepts(value: Any) -> bool:
-        kinds = [_named(kind) if isinstance(kind, str) else kind for kind in types]
-        found = tuple(kind for kind in kinds if kind is not None)
-        return isinstance(value, found) and (bool in found or not isinstance(value, bool))
-
-    names = [kind if isinstance(kind, str) else _name(kind) for kind in types]
-    return Rule(text, accepts, plain=None if None in names else [["instance", text, *names]])
+    def accepts(self, value: Any) -> bool:
+        """Return whether a value is allowed."""
+        return any(_accepts(part, value) for part in self.parts)
 
 
 def rule_of(plain: list[list[Any]]) -> Rule:
     """Return the rule of which `plain` is the attribute of that name."""
-    return reduce(operator.or_, (_made(*part) for part in plain))
+    return Rule(tuple(tuple(part) for part in plain))
 
 
-def _made(kind: str, *given: Any) -> Rule:
-    if kind == "instance":
-        return instance(*given)
-    makers: dict[str, Callable[..., Rule]] = {"real": real, "integer": integer, "choice": choice, "none": lambda: NONE}
-    return makers[kind](*given)
+def real(low: float | None = None, high: float | None = None, closed: str = "left") -> Rule:
+    """Return the rule of a number in an interval; `closed` is one of left, right, both, neither."""
+    return Rule((("real", low, high, closed),))
 
 
-#: Rules that many estimators share.
+def integer(low: int) -> Rule:
+    """Return the rule of an integer of at least `low`."""
+    return Rule((("integer", low),))
+
+
+def choice(*names: str) -> Rule:
+    """Return the rule of one of some strings."""
+    return Rule((("choice", *names),))
+
+
+def instance(text: str, *types: type | str) -> Rule:
+    """Return the rule of an instance of some types; a bool is not an integer.
+
+    Parameters
+    ----------
+    text : str
+        For messages: "a bool".
+    *types : type or str
+        Types of numpy are given by name, as in ``"numpy.bool_"``.
+    """
+    plain = (kind.__name__ if kind in _TYPES.values() else kind for kind in types if isinstance(kind, type))
+    return Rule((("instance", text, *plain, *(kind for kind in types if isinstance(kind, str))),))
+
+
+def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
+    """Return the rule of values that pass a test."""
+    return Rule((("test", text, test),))
+
+
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str, tuple, list, dict)}
+
+
+def _text(part: Part) -> str:
+    match part:
+        case ("real", low, high, closed):
+            left, right = "[" if closed in ("left", "both") else "(", "]" if closed in ("right", "both") else ")"
+            return f"a float in {left}{_bound(low, -math.inf):g}, {_bound(high, math.inf):g}{right}"
+        case ("integer", low):
+            return f"an int in [{low}, inf)"
+        case ("choice", *names):
+            return "one of " + ", ".join(map(repr, names))
+        case ("none",):
+            return "None"
+        case (_, text, *_):
+            return str(text)
+    raise TypeError(f"no rule: {part!r}")
+
+
+def _accepts(part: Part, value: Any) -> bool:
+    match part:
+        case ("real", low, high, closed):
+            if isinstance(value, bool) or not isinstance(value, numbers.Real):
+                return False
+            number: Any = value
+            low, high = _bound(low, -math.inf), _bound(high, math.inf)
+            above = low <= number if closed in ("left", "both") else low < number
+            return bool(above and (number <= high if closed in ("right", "both") else number < high))
+        case ("integer", low):
+            return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= low
+        case ("choice", *names):
+            return isinstance(value, str) and value in names
+        case ("none",):
+            return value is None
+        case ("instance", _, *types):
+            found = tuple(kind for kind in map(_type, types) if kind is not None)
+            return isinstance(value, found) and (bool in found or not isinstance(value, bool))
+        case ("test", _, test):
+            return bool(test(value))
+    raise TypeError(f"no rule: {part!r}")
+
+
+def _bound(given: float | None, default: float) -> float:
+    return default if given is None else given
+
+
+def _type(kind: type | str) -> type | None:
+    """Return a type by its name; one of numpy only once numpy is loaded: before that no value can be of it."""
+    if isinstance(kind, type):
+        return kind
+    package, _, name = kind.rpartition(".")
+    return getattr(sys.modules.get(package), name, None) if package else _TYPES[name]
+
+
 BOOLEAN = instance("a bool", bool, "numpy.bool_")
-NONE = Rule("None", lambda value: value is None, plain=[["none"]])
+NONE = Rule((("none",),))
+
+NonNegative = Annotated[float, real(0)]
+Positive = Annotated[float, real(0, closed="neither")]
+Count = Annotated[int, integer(1)]
+
+_HINTS = {
+    bool: BOOLEAN,
+    int: instance("an int", int, "numpy.integer"),
+    float: real(closed="neither"),
+    str: instance("a str", str),
+    None: NONE,
+    NoneType: NONE,
+}
+
+
+def hint_rule(hint: Any) -> Rule | None:
+    """Return the rule that a type hint stands for, None for a hint that allows anything.
+
+    ``Annotated[float, real(0)]`` carries its rule, ``Literal["a", "b"]`` is a choice; bool, int, float, str and None
+    are what they say, other classes stand for their instances.
+    """
+    kind, args = get_origin(hint), get_args(hint)
+    if kind is Annotated:
+        return next((extra for extra in args[1:] if isinstance(extra, Rule)), None)
+    if kind is Literal:
+        return choice(*args)
+    if kind in (Union, UnionType):
+        rules = [hint_rule(part) for part in args]
+        known = [rule for rule in rules if rule is not None]
+        return Rule(tuple(part for rule in known for part in rule.parts)) if len(known) == len(rules) else None
+    if hint in _HINTS:
+        return _HINTS[hint]
+    return instance(f"an instance of {hint.__name__}", hint) if isinstance(hint, type) and hint is not Any else None
 
 
 def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
-    """Check the parameters of an estimator against a table of rules.
+    """Check the parameters of an estimator.
 
     Raises
     ------
@@ -135,3 +202,97 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
         near = suggest(value, rule.names, n=1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{name} must be {rule.text}, got {value!r}{hint}")
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class Declared:
+    """Base of classes whose annotated class attributes are the parameters of `__init__`.
+
+    Every subclass is a dataclass: fields in the order of their declaration, base classes first, those after
+    ``_: KW_ONLY`` by name only. A hand-written `__init__` stays, for subclasses as well. The sections Parameters,
+    Attributes, Notes and References of its docstring are completed from the base classes.
+    """
+
+    _rules: ClassVar[dict[str, Rule]] = {}
+    #: Documented attributes of base classes that this class does not have.
+    _without: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+        if owner is object or "__dataclass_fields__" in vars(owner):
+            dataclass(cls, eq=False, repr=False)
+        if "_rules" not in vars(cls):
+            cls._rules = _rules_of(cls)
+        if cls.__doc__ and not cls.__name__.startswith("_"):
+            cls.__doc__ = complete_docstring(cls)
+
+
+def _rules_of(cls: type) -> dict[str, Rule]:
+    rules: dict[str, Rule] = {}
+    for base in reversed(cls.__mro__[1:]):
+        rules |= vars(base).get("_rules", {})
+    try:
+        hints = inspect.get_annotations(cls, eval_str=True)
+    except NameError:  # a name that only type checkers know
+        hints = {}
+    parameters = inspect.signature(cls).parameters
+    own = {name: hint_rule(hint) for name, hint in hints.items() if name in parameters}
+    return {name: rule for name, rule in {**rules, **own}.items() if rule is not None}
+
+
+_TITLE = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}$\n", re.MULTILINE)
+_ENTRY = re.compile(r"^\S.*(?:\n(?: .*)?$)*", re.MULTILINE)
+
+
+def sections(docstring: str | None) -> dict[str, str]:
+    """Split a docstring into its sections by title; what comes before the first one has the title ''."""
+    parts = ["", *_TITLE.split(inspect.cleandoc(docstring or ""))]
+    return {title: body.strip("\n") for title, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def entries(body: str) -> dict[tuple[str, ...], str]:
+    """Return the entries of a section by the names that they document."""
+    found = (entry.rstrip() for entry in _ENTRY.findall(body))
+    return {tuple(name.strip("* ") for name in e.split("\n")[0].split(" :")[0].split(",")): e for e in found}
+
+
+def complete_docstring(cls: type) -> str:
+    """Return the docstring of a class with what its base classes say of parameters and attributes it shares with them.
+
+    Sections of Notes and References are those of the nearest class that has some.
+    """
+    own = sections(cls.__doc__)
+    inherited = [sections(vars(base).get("__doc__")) for base in cls.__mro__ if issubclass(base, Declared)]
+    signature = inspect.signature(cls).parameters.values()
+    positional = [p.name for p in signature if p.kind is not p.KEYWORD_ONLY]
+    parameters, attributes = ([entries(base.get(title, "")) for base in inherited] for title in _MERGED)
+    known = {p.name for p in signature}
+    own["Parameters"] = _merged(parameters, lambda names: not known.isdisjoint(names), positional)
+    without = getattr(cls, "_without", ())
+    own["Attributes"] = _merged(attributes, lambda names: set(names).isdisjoint(without), [])
+    for title in ("Notes", "References"):
+        own[title] = next((base[title] for base in inherited if base.get(title)), "")
+    order = ["", "Parameters", "Attributes", *(title for title in own if title not in _ORDERED), *_ORDERED[3:]]
+    written = [f"{title}\n{'-' * len(title)}\n{own[title]}" if title else own[""] for title in order if own.get(title)]
+    return "\n\n".join(written) + "\n"
+
+
+_MERGED = ("Parameters", "Attributes")
+_ORDERED = ("", *_MERGED, "Notes", "References", "Examples")
+
+
+def _merged(
+    classes: list[dict[tuple[str, ...], str]], wanted: Callable[[tuple[str, ...]], bool], first: list[str]
+) -> str:
+    """Join entries of several classes, the nearest one counting where several document the same name."""
+    found: dict[tuple[str, ...], str] = {}
+    seen: set[str] = set()
+    for documented in classes:
+        for names, text in documented.items():
+            if wanted(names) and seen.isdisjoint(names):
+                found[names] = text
+        seen |= {name for names in documented for name in names}
+    place = {name: k for k, name in enumerate(first)}
+    ordered = sorted(found, key=lambda names: min(place.get(name, len(first)) for name in names))
+    return "\n".join(found[names] for names in ordered)
