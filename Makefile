@@ -7,7 +7,7 @@ DATA ?= enron delicious
 WORKERS ?= auto
 BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
-KERNEL_TESTS := tests/utils tests/problem tests/penalties tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_block_cd.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
+KERNEL_TESTS := tests/utils tests/problem tests/penalties tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_lasso.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -27,7 +27,7 @@ from mtlrun.estimators.fetr import FETR
 from mtlrun.papers.fetr_convergence import solve_projected_gradient
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import solve_fetr
-from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_eigen, solve_sylvester
+from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_eigen, solve_sylvester
 
 
 def median_seconds(call: Callable[[], Any], repeats: int) -> float:

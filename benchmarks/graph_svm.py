@@ -41,8 +41,8 @@ from mtlrun.papers.mtsvm_runs import (
 )
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm.dcd import solve_block_dcd
+from mtlrun.solvers.svm.newton import solve_svm_newton
 
 TOL = 1e-4
 LANDMINE_OPTIMUM = 96345.857984233

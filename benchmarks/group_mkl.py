@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
-from mtlrun.solvers.mkl.couplings import Pairs
+from mtlrun.solvers.mkl.mkl import Pairs
 from mtlrun.solvers.pairwise import Flows
 
 Tasks = tuple[np.ndarray, np.ndarray, np.ndarray]

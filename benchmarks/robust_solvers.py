@@ -37,11 +37,10 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.common import Tracker
-from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import ProximalRun, solve_fista
 from mtlrun.solvers.convex.rotation import SharedRotation, prepare
 from mtlrun.solvers.convex.smooth import RotatedLoss
-from mtlrun.solvers.convex.split import solve_split
 from mtlrun.solvers.robust.apg import solve_apg
 
 TOL = 1e-4

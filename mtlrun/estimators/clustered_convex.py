@@ -11,7 +11,7 @@ from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, integer, real
 from mtlrun.estimators.robust import DegenerateModelWarning
-from mtlrun.penalties.boxes import SpectralBox, fill_boxes
+from mtlrun.penalties.spectral import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData

@@ -14,20 +14,17 @@ from sklearn.base import clone
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, usual_bytes
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
 from mtlrun.problem import memory
-from mtlrun.problem.intercept import optimal_intercept
 from mtlrun.problem.losses import LOSSES, Loss
-from mtlrun.problem.objective import primal_value
+from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.convex.block_cd import cd_applies, solve_block_cd
+from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
-from mtlrun.solvers.convex.lasso import solve_lasso
+from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
 from mtlrun.solvers.convex.rotation import Rotation, preparation_bytes, prepare, rotation_bytes
 from mtlrun.solvers.convex.smooth import gram_bytes
-from mtlrun.solvers.convex.split import solve_split
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -16,7 +16,7 @@ from mtlrun.estimators.convex import ConvexMTL
 from mtlrun.estimators.params import NONE, Rule, check_params, choice, instance, integer
 from mtlrun.estimators.partition import choose_block, column_space, make_blocks
 from mtlrun.estimators.robust import RobustMTL
-from mtlrun.problem.intercept import optimal_intercept
+from mtlrun.problem.objective import optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData

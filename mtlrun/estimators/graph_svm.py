@@ -15,9 +15,8 @@ from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, couple_graph
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm.svm_newton import SMALL_FREE, solve_svm_newton
-from mtlrun.solvers.svm.svm_subspace import MAX_FREE
+from mtlrun.solvers.svm.dcd import MAX_FREE, solve_block_dcd
+from mtlrun.solvers.svm.newton import SMALL_FREE, solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

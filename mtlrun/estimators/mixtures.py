@@ -11,12 +11,10 @@ from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import CLASS_LOSSES, StrengthMTL
 from mtlrun.estimators.params import Rule, real
 from mtlrun.estimators.robust import DegenerateModelWarning
-from mtlrun.penalties.norms import L1, L12, L21, TraceNorm
-from mtlrun.penalties.rowmax import L1Inf
+from mtlrun.penalties.norms import L1, L12, L21, L1Inf, TraceNorm, mixture_range
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.presolve import mixture_range
 from mtlrun.solvers.convex.rotation import Rotation
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.inputs import task_codes
 from mtlrun.estimators.params import Rule, choice, instance, integer, real
-from mtlrun.problem.intercept import centre
+from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.covariance import check_box

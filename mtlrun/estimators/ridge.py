@@ -12,7 +12,7 @@ import scipy.linalg
 
 from mtlrun.problem import memory
 from mtlrun.problem.conjugate import conjugate_gradients
-from mtlrun.problem.intercept import centre
+from mtlrun.problem.objective import centre
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 

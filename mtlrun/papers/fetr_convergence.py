@@ -17,7 +17,7 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.covariance import Precision, feature_moment, project, task_moment
 from mtlrun.solvers.relationship.fetr import FetrCallback, FetrProblem, FetrState, solve_fetr
-from mtlrun.solvers.relationship.sylvester import solve_w
+from mtlrun.solvers.relationship.wsystem import solve_w
 
 #: Excess over the best objective, relative to it, that seconds and iterations are counted to.
 LEVEL = 1e-6

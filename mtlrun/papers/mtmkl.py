@@ -21,10 +21,9 @@ from mtlrun.errors import DataError
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
-from mtlrun.solvers.mkl.couplings import Apart, Coupling, Pairs
 from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
-from mtlrun.solvers.mkl.mkl import solve_alternating, solve_group_mkl
+from mtlrun.solvers.mkl.mkl import Apart, Coupling, Pairs, solve_alternating, solve_group_mkl
 from mtlrun.solvers.pairwise import Flows
 
 _SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}

@@ -16,8 +16,8 @@ from mtlrun.features.weighted_degree import WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.svm.block_dcd import solve_block_dcd
-from mtlrun.solvers.svm.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm.dcd import solve_block_dcd
+from mtlrun.solvers.svm.newton import solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

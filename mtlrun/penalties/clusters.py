@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.optimize
 
-from mtlrun.penalties.boxes import SpectralBox
 from mtlrun.penalties.norms import SquaredFrobenius
-from mtlrun.penalties.spectral import spectral_norm, trace_norm
+from mtlrun.penalties.spectral import SpectralBox, spectral_norm, trace_norm
 from mtlrun.problem.penalty import Penalty
 
 

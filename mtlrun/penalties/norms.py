@@ -1,10 +1,12 @@
-"""Convex penalties on one (d, T) coefficient matrix, each with its prox and its dual.
+"""Convex penalties on one (d, T) coefficient matrix, with prox and dual, and which of them dominate others.
 
 A model is a list of penalties: W is a sum of parts and part k carries penalty k.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -193,3 +195,111 @@ def _shrink(norms: np.ndarray, threshold: float) -> np.ndarray:
     if threshold <= 0:
         return np.ones_like(norms)
     return 1.0 - threshold / np.maximum(norms, threshold)
+
+
+@dataclass(frozen=True)
+class L1Inf(Penalty):
+    """alpha * sum over rows (features) of their largest |entry|.
+
+    Prox: per row x - (projection of x on the l1 ball of radius alpha * step); dual norm: largest l1 norm of a row.
+    """
+
+    def value(self, W: np.ndarray) -> float:
+        return self.alpha * float(np.abs(W).max(axis=1, initial=0.0).sum())
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return W - project_rows_l1(W, step * self.alpha)
+
+    def polar(self, Z: np.ndarray) -> float:
+        return float(self._per_alpha(np.abs(Z).sum(axis=1)).max(initial=0.0))
+
+
+def project_rows_l1(Z: np.ndarray, radius: float) -> np.ndarray:
+    """Return Z with every row projected on the l1 ball: a soft threshold that brings its l1 norm down to `radius`.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (d, T)
+    radius : float
+        Non-negative.
+    """
+    size = np.abs(Z)
+    outside = np.flatnonzero(size.sum(axis=1) > radius)
+    projected = Z.copy()
+    if len(outside) == 0:
+        return projected
+    descending = -np.sort(-size[outside], axis=1)
+    excess = np.cumsum(descending, axis=1) - radius
+    thresholds = excess / np.arange(1, Z.shape[1] + 1)
+    # The threshold over the k largest entries rises while the k-th entry is above it: the largest is the right one.
+    threshold = thresholds.max(axis=1)[:, None]
+    rows = Z[outside]
+    projected[outside] = rows - np.clip(rows, -threshold, threshold)
+    return projected
+
+
+def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[int]:
+    """Return the positions of the penalties that an optimal W = sum of parts needs; the other parts are zero there.
+
+    Part k is not needed when some other penalty j has penalty_j(W) <= penalty_k(W) for all W: what is in part k can
+    move to part j. In terms of dual norms ||.||_k* <= c ||.||_j* and alpha_k >= c alpha_j, with the best constants c.
+    For robust MTL (||L||_* + lam ||E||_{1,2}, m tasks) E is not needed for lam >= 1, nor L for lam <= 1/sqrt(m).
+
+    Parameters
+    ----------
+    penalties : sequence of Penalty
+    shape : (int, int)
+        Features d and tasks T.
+    """
+    kept = list(range(len(penalties)))
+    for k in reversed(range(len(penalties))):
+        others = (penalties[j] for j in kept if j != k)
+        if any(_dominated(penalties[k], other, shape) for other in others):
+            kept.remove(k)
+    return kept
+
+
+def mixture_range(first: type[Penalty], second: type[Penalty], shape: tuple[int, int]) -> tuple[float, float]:
+    """Return the interval of lam outside of which ``first(P) + lam second(W - P)`` needs one of its parts only.
+
+    Up to its lower end the first part is not needed, from its upper end on the second.
+
+    Raises
+    ------
+    ValueError
+        For a pair of penalties without known constants.
+    """
+    upper, lower = _dual_ratio(second, first, shape), _dual_ratio(first, second, shape)
+    if upper is None or lower is None:
+        raise ValueError(f"no constants are known between {first.__name__} and {second.__name__}")
+    return 1.0 / lower, upper
+
+
+def _dominated(p: Penalty, q: Penalty, shape: tuple[int, int]) -> bool:
+    """Whether q(W) <= p(W) for all W of this shape."""
+    factor = _dual_ratio(type(p), type(q), shape)
+    return factor is not None and p.alpha >= factor * q.alpha * (1.0 - 1e-12)
+
+
+def _dual_ratio(p: type[Penalty], q: type[Penalty], shape: tuple[int, int]) -> float | None:
+    """Return sup ||Z||_p* / ||Z||_q* (spectral, largest row, column, entry), None where it is not known."""
+    d, T = shape
+    if p is q and p in (TraceNorm, L21, L12, L1, L1Inf):
+        return 1.0
+    ratios = {
+        (L12, TraceNorm): 1.0,
+        (L21, TraceNorm): 1.0,
+        (L1, TraceNorm): 1.0,
+        (L1, L12): 1.0,
+        (L1, L21): 1.0,
+        (TraceNorm, L12): math.sqrt(T),
+        (L21, L12): math.sqrt(T),
+        (TraceNorm, L21): math.sqrt(d),
+        (L12, L21): math.sqrt(d),
+        (TraceNorm, L1): math.sqrt(d * T),
+        (L12, L1): math.sqrt(d),
+        (L21, L1): math.sqrt(T),
+        (L1Inf, L1): float(T),
+        (L1, L1Inf): 1.0,
+    }
+    return ratios.get((p, q))

@@ -1,9 +1,14 @@
-"""Singular values through the smaller Gram matrix: thresholding, norms."""
+"""Singular values through the smaller Gram matrix: thresholding, norms, and a penalty between ridge and low rank."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import scipy.linalg
+
+from mtlrun.problem.penalty import Penalty
 
 # Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular values near a threshold tau carry
 # eps * sigma_1^2 / tau; below this ratio tau / sigma_1 the full SVD is taken instead.
@@ -90,3 +95,116 @@ def svt_full(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     kept = int(np.count_nonzero(sigma > threshold))
     shrunk = sigma[:kept] - threshold
     return (U[:, :kept] * shrunk) @ Vt[:kept], shrunk
+
+
+@dataclass(frozen=True)
+class SpectralBox(Penalty):
+    """alpha eta (1 + eta) min_q sum_i sigma_i^2 / (eta + q_i) subject to 0 <= q <= 1, sum(q) <= k.
+
+    sigma are the singular values of W. It equals ``alpha eta (1 + eta) min_M tr(W (eta I + M)^{-1} W')`` over symmetric
+    M with 0 <= M <= I and tr(M) <= k: the k leading directions cost alpha eta, all others alpha (1 + eta), times the
+    squared singular value. With r = alpha eta (1 + eta) and c = eta + 2 r step the prox multiplies singular value a_i
+    by (eta + q_i) / (c + q_i), where q = clip(a / nu - c, 0, 1) sums to k; the conjugate is
+    (eta ||Z||_F^2 + sum of the k largest squared singular values) / (4 r).
+
+    Zhou, Chen and Ye, Clustered multi-task learning via alternating structure optimization, NIPS 2011 (the objective);
+    McDonald, Pontil and Stamos, New perspectives on k-support and cluster norms, JMLR 2016 (the norm in closed form).
+
+    Parameters
+    ----------
+    alpha : float
+        Non-negative strength.
+    eta : float
+        Positive; the smaller, the cheaper are the k leading directions relative to the others.
+    k : int
+        At least 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    eta: float
+    k: int
+
+    rotation_invariant: ClassVar[bool] = True
+    is_norm: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.eta) and self.eta > 0):
+            raise ValueError(f"eta must be positive and finite, got {self.eta}")
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, got {self.k}")
+
+    @property
+    def strength(self) -> float:
+        """The factor r = alpha eta (1 + eta)."""
+        return self.alpha * self.eta * (1.0 + self.eta)
+
+    def value(self, W: np.ndarray) -> float:
+        squares = np.linalg.eigvalsh(small_gram(W))
+        return self._of(np.sqrt(np.maximum(squares, 0.0)))
+
+    def prox(self, W: np.ndarray, step: float) -> np.ndarray:
+        return self.prox_value(W, step)[0]
+
+    def prox_value(self, W: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+        # The factors lie in (0, 1) and are the same for all directions near zero: the eigenvectors of the Gram matrix
+        # are as good as those of an SVD.
+        squares, V = np.linalg.eigh(small_gram(W))
+        a = np.sqrt(np.maximum(squares, 0.0))
+        c = self.eta + 2.0 * step * self.strength
+        q = fill_boxes(a, c, self.k)
+        factors = (self.eta + q) / (c + q)
+        change = (V * factors) @ V.T
+        shrunk = W @ change if W.shape[1] <= W.shape[0] else change @ W
+        return shrunk, self._of(a * factors)
+
+    def conjugate(self, Z: np.ndarray) -> float:
+        squares = np.maximum(np.linalg.eigvalsh(small_gram(Z)), 0.0)
+        total = self.eta * float(squares.sum()) + float(squares[::-1][: self.k].sum())
+        if self.strength == 0:
+            return 0.0 if total == 0 else float("inf")
+        return total / (4.0 * self.strength)
+
+    def _of(self, sigma: np.ndarray) -> float:
+        q = fill_boxes(sigma, self.eta, self.k)
+        return self.strength * float(np.sum(np.square(sigma) / (self.eta + q)))
+
+
+def fill_boxes(a: np.ndarray, c: float, k: int) -> np.ndarray:
+    """Return q in [0, 1] with sum(q) <= k that minimises sum_i a_i^2 / (c + q_i).
+
+    q = clip(s a - c, 0, 1), s such that q sums to k; entries with a = 0 get 0.
+
+    Parameters
+    ----------
+    a : ndarray of shape (r,)
+        Non-negative.
+    c : float
+        Positive.
+    k : int
+    """
+    positive = a > 0
+    if np.count_nonzero(positive) <= k:
+        return positive.astype(np.float64)
+    values = -np.sort(-a[positive])
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    breaks = np.sort(np.concatenate([c / values, (c + 1.0) / values]))
+
+    def state(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        # values are in descending order: the first are full, the next partly filled
+        full = np.searchsorted(-values, -(c + 1.0) / s, side="right")
+        begun = np.searchsorted(-values, -c / s, side="right")
+        return full, begun
+
+    full, begun = state(breaks)
+    filled = full + breaks * (sums[begun] - sums[full]) - c * (begun - full)
+    # The filling is linear between breaks; it is 0 at the first and above k at the last.
+    last = int(np.clip(np.searchsorted(filled, k, side="left"), 1, len(breaks) - 1))
+    low, high = filled[last - 1], filled[last]
+    share = 1.0 if high == low else (k - low) / (high - low)
+    s = breaks[last - 1] + share * (breaks[last] - breaks[last - 1])
+    return np.clip(s * a - c, 0.0, 1.0)

@@ -8,7 +8,7 @@ from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
 from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.runs.published import read_curves
-from mtlrun.solvers.svm.svm_newton import solve_svm_newton
+from mtlrun.solvers.svm.newton import solve_svm_newton
 
 
 @pytest.fixture(scope="module")

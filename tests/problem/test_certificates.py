@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.problem.intercept import centre
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import (
     Gap,
+    centre,
     dual_point,
     dual_value,
     duality_gap,

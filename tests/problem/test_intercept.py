@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtlrun.problem.intercept import centre, optimal_intercept
 from mtlrun.problem.losses import LOSSES, HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.objective import centre, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 

@@ -6,13 +6,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.penalties.boxes import SpectralBox, fill_boxes
 from mtlrun.penalties.coupled import CoupledL1, CoupledL21, TaskQuadratic
 from mtlrun.penalties.fused import FusedGroup, total_variation_prox
-from mtlrun.penalties.norms import L1, L21, SquaredFrobenius, TraceNorm
-from mtlrun.penalties.rowmax import L1Inf
+from mtlrun.penalties.norms import L1, L21, L1Inf, SquaredFrobenius, TraceNorm, mixture_range
+from mtlrun.penalties.spectral import SpectralBox, fill_boxes
 from mtlrun.problem.objective import feasible_scale
-from mtlrun.solvers.convex.presolve import mixture_range
 
 cp = pytest.importorskip("cvxpy")
 common = settings(deadline=None, max_examples=25, derandomize=True)

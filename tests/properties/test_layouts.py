@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlrun.penalties.norms import L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.problem.intercept import centre
 from mtlrun.problem.losses import LOSSES
-from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.objective import centre, duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 

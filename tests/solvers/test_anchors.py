@@ -9,10 +9,9 @@ import pytest
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
 from mtlrun.solvers.convex.rotation import prepare
-from mtlrun.solvers.convex.split import solve_split
 from mtlrun.solvers.robust.apg import solve_apg
 
 pytestmark = pytest.mark.data

@@ -28,7 +28,7 @@ from mtlrun.solvers.relationship.covariance import (
 )
 from mtlrun.solvers.relationship.fetr import FetrProblem, FetrState, gram_form, solve_fetr
 from mtlrun.solvers.relationship.relationship import root_covariance, solve_alternating
-from mtlrun.solvers.relationship.sylvester import (
+from mtlrun.solvers.relationship.wsystem import (
     CoupledSystem,
     box_spectrum,
     closed_form_bytes,

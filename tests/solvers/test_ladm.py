@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.convex.split import solve_split
+from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.robust.ladm import solvable, solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from mtlrun.solvers.mkl.couplings import Apart, Pairs, Together
+from mtlrun.solvers.mkl.mkl import Apart, Pairs, Together
 from mtlrun.solvers.pairwise import (
     Flows,
     SimplexQuadratic,

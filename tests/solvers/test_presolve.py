@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm, needed_parts
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.convex.presolve import needed_parts
 
 NORMS = [L1, L12, L21, TraceNorm]
 SHAPES = [(4, 4), (4, 3), (2, 5), (1, 4), (4, 1), (1, 1)]

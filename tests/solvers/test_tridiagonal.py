@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import LinAlgError
 
-from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_closed, solve_eigen
-from mtlrun.solvers.relationship.tridiagonal import Tridiagonal, reduce_pencil
+from mtlrun.solvers.relationship.wsystem import CoupledSystem, Tridiagonal, reduce_pencil, solve_closed, solve_eigen
 
 
 def spd(n, rng):

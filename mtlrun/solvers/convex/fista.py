@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mtlrun.penalties.norms import needed_parts
 from mtlrun.problem.losses import Loss
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.common import Callback, Tracker, start_parts
-from mtlrun.solvers.convex.presolve import needed_parts
 from mtlrun.solvers.convex.smooth import Gradient, Point, SmoothLoss, smooth_loss
 
 # The step is tried this much longer at every iteration, and shortened by _GROW until the descent condition holds.

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from mtlrun.problem.intercept import Centred, centre
 from mtlrun.problem.memory import require
+from mtlrun.problem.objective import Centred, centre
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 

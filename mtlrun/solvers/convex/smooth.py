@@ -18,9 +18,8 @@ import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
 from mtlrun.problem import memory
-from mtlrun.problem.intercept import centre, optimal_intercept
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import dual_value, feasible_scale
+from mtlrun.problem.objective import centre, dual_value, feasible_scale, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData

@@ -22,7 +22,7 @@ from mtlrun.solvers.relationship.covariance import (
     from_log,
     task_moment,
 )
-from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_w
+from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
 
 FetrCallback = Callable[[int, float, "FetrState"], Any]
 

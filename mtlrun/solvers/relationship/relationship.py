@@ -14,7 +14,7 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.covariance import Precision
 from mtlrun.solvers.relationship.fetr import gram_form
-from mtlrun.solvers.relationship.sylvester import CoupledSystem, solve_w
+from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
 
 # Matrices of the size of the covariance that the alternation has at a time.
 _SQUARES = 8

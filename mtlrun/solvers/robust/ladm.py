@@ -8,15 +8,14 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from mtlrun.problem.intercept import centre
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
-from mtlrun.problem.objective import Gap, dual_value
+from mtlrun.problem.objective import Gap, centre, dual_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.common import Callback, relative_changes, start_parts
-from mtlrun.solvers.convex.balancing import RELAXATION
+from mtlrun.solvers.convex.admm import RELAXATION
 from mtlrun.solvers.convex.reduction import find_basis, lift_parts, reduced_data, rotate_parts
 from mtlrun.solvers.convex.rotation import Rotation, SharedRotation
 

@@ -1,7 +1,7 @@
 """Graph-regularised SVMs by second-order methods: few dense solves with all T * D coefficients, for small T * D.
 
 Squared hinge and logistic loss: Newton's method on the primal. Hinge: a primal-dual interior-point method on the dual,
-whose box constraints are all there is, and at the end the exact solution on the set of support vectors it has found.
+whose only constraints are box constraints, and at the end the exact solution on the support vectors it has found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.common import Callback
-from mtlrun.solvers.svm.svm import SVM_LOSSES, Account, check_problem, costs, start_alpha
+from mtlrun.solvers.svm.dcd import SVM_LOSSES, Account, check_problem, costs, start_alpha
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,10 +10,9 @@ from mtlrun.penalties.norms import L1, L21, TraceNorm
 from mtlrun.problem.losses import LogisticLoss, SquaredLoss
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex import block_cd, lasso
+from mtlrun.solvers.convex import lasso
 from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.convex.block_cd import cd_applies, solve_block_cd
-from mtlrun.solvers.convex.lasso import solve_lasso
+from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
 
 LOSS = SquaredLoss(0.7)
 
@@ -58,13 +57,13 @@ def test_optimum_against_cvxpy(small, penalty, layout, fit_intercept):
 def test_all_ways_end_in_a_certified_optimum(monkeypatch, penalty, weights, sparse, way):
     data = problem(60, 150, 4, sparse, weights)
     p = strength(data, penalty, 0.1)
-    monkeypatch.setattr(block_cd, "_FIRST", 10)
-    monkeypatch.setattr(block_cd, "_LARGEST", 10**6 if way == "full Gram matrix" else 0 if way == "residuals" else 149)
-    monkeypatch.setattr(block_cd, "_WIDE", 0 if way == "residuals" else 10**6)
+    monkeypatch.setattr(lasso, "_FIRST", 10)
+    monkeypatch.setattr(lasso, "_LARGEST", 10**6 if way == "full Gram matrix" else 0 if way == "residuals" else 149)
+    monkeypatch.setattr(lasso, "_WIDE", 0 if way == "residuals" else 10**6)
     if way == "full Gram matrix":
-        monkeypatch.setattr(block_cd, "_SETS", 10**6)
+        monkeypatch.setattr(lasso, "_SETS", 10**6)
     elif way == "sets":  # _LARGEST keeps the full matrix away, but lets every set have its own
-        monkeypatch.setattr(block_cd.Design, "_by_residuals", lambda self, size: False)
+        monkeypatch.setattr(lasso.Design, "_by_residuals", lambda self, size: False)
     result = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-7)
     assert result.converged
     # certified by the code that all solvers share, at the intercepts published
@@ -88,9 +87,9 @@ def test_scikit_learn_finds_the_same(penalty, oracle, shape):
 
 
 def test_growing_sets_and_a_gram_matrix_that_comes_to_pay(monkeypatch):
-    monkeypatch.setattr(block_cd, "_FIRST", 2)
-    monkeypatch.setattr(block_cd, "_SETS", 0)
-    monkeypatch.setattr(block_cd, "_GRADIENTS", 0)
+    monkeypatch.setattr(lasso, "_FIRST", 2)
+    monkeypatch.setattr(lasso, "_SETS", 0)
+    monkeypatch.setattr(lasso, "_GRADIENTS", 0)
     data = problem(100, 60, 3)
     run = {}
     for share in (0.5, 0.01):

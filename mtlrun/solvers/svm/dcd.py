@@ -1,0 +1,462 @@
+"""Graph-regularised SVMs by dual coordinate ascent, one block per task, with a duality gap.
+
+Coordinate ascent finds the support vectors fast and then needs many sweeps to balance them against each other. While
+they are few, their kernel matrix is small, and second-order steps across all tasks (`climb`) do the same at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from mtlrun.features.rows import CSR, DENSE, Rows, make_rows, squared_norms
+from mtlrun.penalties.graph import TaskCoupling
+from mtlrun.problem.arrays import is_sparse
+from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.common import Callback
+from mtlrun.solvers.svm.sweeps import (
+    HINGE,
+    LOGISTIC,
+    SQUARED_HINGE,
+    Problem,
+    State,
+    block_sweeps,
+    certify,
+    example_sweeps,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: C times these is the loss of the objective: LIBLINEAR's squared hinge has no 1/2.
+SVM_LOSSES: dict[str, Loss] = {
+    "hinge": HingeLoss(),
+    "squared_hinge": SquaredHingeLoss(2.0),
+    "logistic": LogisticLoss(),
+}
+
+
+def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float, tol: float, max_iter: int) -> None:
+    """Refuse arguments that the solvers cannot take.
+
+    Raises
+    ------
+    ValueError
+    """
+    if loss not in SVM_LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(SVM_LOSSES)}, got {loss!r}")
+    if not (np.isfinite(C) and C > 0):
+        raise ValueError(f"C must be positive and finite, got {C}")
+    if not tol >= 0:
+        raise ValueError(f"tol must be non-negative, got {tol}")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter}")
+    if coupling.n_tasks != data.n_tasks:
+        raise ValueError(f"the coupling is of {coupling.n_tasks} tasks, the data have {data.n_tasks}")
+    SVM_LOSSES[loss].check_targets(data.targets, data.effective_weights())
+
+
+def costs(data: TaskData, C: float) -> Array:
+    """Return C times the weight of every entry, a field."""
+    weights = data.effective_weights()
+    return np.full(data.targets.shape, float(C)) if weights is None else C * weights
+
+
+def start_alpha(start: Any, cap: Array, loss: str) -> Array:
+    """Return dual variables to start from: those given, moved into their bounds, or zeros.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit or a value is not finite.
+    """
+    if start is None:
+        return np.zeros_like(cap)
+    alpha = np.asarray(start, dtype=np.float64)
+    if alpha.shape != cap.shape or not np.isfinite(alpha).all():
+        raise ValueError(f"start must be finite dual variables of shape {cap.shape}, got shape {alpha.shape}")
+    upper = np.where(cap > 0, np.inf, 0.0) if loss == "squared_hinge" else cap
+    return np.clip(alpha, 0.0, upper)
+
+
+def relative(primal: float, gap: float) -> float:
+    """Return gap / max(1, |primal|, |dual|) for a gap known without cancellation."""
+    return gap / max(1.0, abs(primal), abs(primal - gap)) if np.isfinite(gap) else np.inf
+
+
+#: A gap below the first that is not halved in so many notes will not get better.
+_FLOATS, _PATIENCE = 1e-13, 3
+
+
+class Account:
+    """History of certificates; decides when a run is over.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap (P - D) / max(1, |P|, |D|) to stop at.
+    max_iter : int
+    callback : callable, optional
+        Called with (iteration, primal, dual); a true answer stops the run.
+
+    Attributes
+    ----------
+    gap : float
+        Last relative gap.
+    gaps : list of (iteration, primal, dual)
+    exhausted : bool
+        Set by a solver that cannot do better: the next note ends the run.
+    seconds : list of float
+        When each of them was known, since the account was opened; without the time of callbacks.
+    """
+
+    def __init__(self, tol: float, max_iter: int, callback: Callback | None) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.gap = np.inf
+        self.gaps: list[tuple[int, float, float]] = []
+        self.seconds: list[float] = []
+        self.converged = False
+        self.exhausted = False
+        self.message = ""
+        self._idle, self._least = 0, np.inf
+        self._callback = callback
+        self._began = time.perf_counter()
+
+    def note(self, iteration: int, primal: float, gap: float) -> bool:
+        """Note a primal value and its (absolute) gap; return whether to stop."""
+        self.seconds.append(time.perf_counter() - self._began)
+        self.gap = relative(primal, gap)
+        dual = primal - gap
+        self.gaps.append((iteration, primal, dual))
+        self.converged = self.gap <= self.tol
+        self._idle = self._idle + 1 if self._least / 2 < self.gap <= _FLOATS else 0
+        self._least = min(self._least, self.gap)
+        if self.converged:
+            self.message = f"relative duality gap {self.gap:.2e} <= tol {self.tol:g}"
+            return True
+        if self._callback is not None:
+            paused = time.perf_counter()
+            wanted = self._callback(iteration, primal, dual)
+            self._began += time.perf_counter() - paused
+            if wanted:
+                self.message = "stopped by the callback"
+                return True
+        if self.exhausted or self._idle == _PATIENCE:
+            self.message = "nothing improves any more, at the accuracy of floats"
+            return True
+        if iteration >= self.max_iter:
+            self.message = f"stopped after max_iter={self.max_iter} iterations"
+            return True
+        return False
+
+    def settle(self, tol: float) -> None:
+        """Judge the end of a run that went for more than it had to."""
+        if not self.converged and self.gap <= tol:
+            self.converged = True
+            self.message = f"relative duality gap {self.gap:.2e} <= tol {tol:g}"
+
+    def result(self, W: Array, fit_intercept: bool, alpha: Array, **info: Any) -> SolverResult:
+        """Return the result; the last row of W (D, T) are the intercepts when there are any.
+
+        `info` has ``alpha`` (a field) and ``seconds`` beside what is given.
+        """
+        intercept = W[-1].copy() if fit_intercept else np.zeros(W.shape[1])
+        return SolverResult(
+            parts=(W[:-1] if fit_intercept else W)[np.newaxis],
+            intercept=intercept,
+            converged=self.converged,
+            n_iter=max(1, self.gaps[-1][0]),
+            objective=[primal for _, primal, _ in self.gaps],
+            gap=self.gap,
+            gaps=self.gaps,
+            stop_crit=self.gap,
+            message=self.message,
+            info={"alpha": alpha, "seconds": self.seconds, **info},
+        )
+
+
+#: More free variables than that are left to the sweeps.
+MAX_FREE = 1200
+_ROUNDS = 12
+# How much faster a product of matrices is than the same number of operations on single rows.
+_BLAS = 8.0
+
+
+def free_variables(p: Problem, s: State) -> Array:
+    """Return the entries whose dual variables are strictly between their bounds; none for the logistic loss."""
+    if p.loss == LOGISTIC:
+        return np.empty(0, dtype=np.intp)
+    inside = (s.alpha > 0) & (p.cap > 0)
+    if p.loss == HINGE:
+        inside &= s.alpha < p.cap
+    return np.flatnonzero(inside)
+
+
+def step_cost(p: Problem, n_free: int) -> float:
+    """Return about how many row visits cost as much as `climb` does."""
+    products = n_free**2 * p.row_cost + _ROUNDS / 2 * n_free**3 / 3
+    return products / (2.0 * p.row_cost * _BLAS)
+
+
+def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> None:
+    """Increase the dual in the variables `free`, the others fixed; V must belong to alpha, which changes.
+
+    Two-metric projection: Newton's direction in the variables that no bound stops, clipped, halved until it gains.
+    """
+    task = np.searchsorted(p.offsets, free, side="right") - 1
+    K, margin = _kernel(X, p, s, free, task, coupling)
+    cap, a = p.cap[free], s.alpha[free].copy()
+    if p.loss != HINGE:
+        K[np.diag_indices_from(K)] += 1 / (2 * cap)
+        margin = margin + a / (2 * cap)
+        cap = np.full_like(cap, np.inf)
+    gradient = 1.0 - margin
+    ridge = 1e-13 * np.trace(K) / len(K)
+    for _ in range(_ROUNDS):
+        open_ = np.flatnonzero(~(((a <= 0) & (gradient <= 0)) | ((a >= cap) & (gradient >= 0))))
+        part = K[np.ix_(open_, open_)]
+        part[np.diag_indices_from(part)] += ridge
+        try:
+            step = cho_solve(cho_factor(part, lower=True, check_finite=False), gradient[open_], check_finite=False)
+        except LinAlgError:  # rounding made it indefinite
+            ridge *= 100
+            continue
+        moved = _project(a[open_], step, cap[open_], gradient[open_], part)
+        if moved is None:
+            break
+        a[open_] = np.clip(a[open_] + moved, 0.0, cap[open_])
+        gradient -= K[:, open_] @ moved
+        if np.array_equal(moved, step) and np.all(np.abs(gradient[open_]) < 1e-9):
+            break
+    s.alpha[free] = a
+
+
+def _kernel(X: Any, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling) -> tuple[Array, Array]:
+    """Return the kernel matrix of the free rows, labels included, and their margins."""
+    rows = X[free - p.shifts[task]]
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    y = p.y[free]
+    products = rows @ rows.T
+    products = products.toarray() if is_sparse(products) else products
+    K = coupling.part(task) * (products + p.rows.bias**2) * np.outer(y, y)
+    margin = np.empty(len(free))
+    width = rows.shape[1]
+    for t in np.unique(task):
+        w = coupling.row(t, s.V)
+        mine = task == t
+        margin[mine] = y[mine] * (rows[mine] @ w[:width] + (p.rows.bias * w[-1] if p.rows.bias else 0.0))
+    return K, margin
+
+
+def _project(a: Array, step: Array, cap: Array, gradient: Array, K: Array) -> Array | None:
+    """Return a clipped multiple of `step` with enough gain, `step` itself if it stays inside, None if there is none."""
+    if np.all((a + step >= 0) & (a + step <= cap)):
+        return step
+    for _ in range(30):
+        moved = np.clip(a + step, 0.0, cap) - a
+        slope = float(gradient @ moved)
+        if slope > 0 and slope - 0.5 * float(moved @ (K @ moved)) >= 1e-3 * slope:
+            return moved
+        step = step / 2
+    return None
+
+
+_CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+#: A certificate costs about as much as a sweep over all rows: at least so many rows are visited in between,
+_VISITS_PER_CHECK = 4
+#: and at least this part of all visits so far.
+_CHECK_SHARE = 0.1
+#: Part of the extreme gradients from which on a variable at a bound is left out.
+_BOLDNESS = 0.1
+#: Exact steps may cost this part of the sweeps so far.
+_EXACT_SHARE = 0.5
+_NONE = np.empty(0, dtype=np.intp)
+
+
+def solve_block_dcd(
+    data: TaskData,
+    coupling: TaskCoupling,
+    *,
+    loss: str = "hinge",
+    C: float = 1.0,
+    fit_intercept: bool = False,
+    start: Array | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 10000,
+    seed: int = 0,
+    form: str = "block",
+    step: str = "exact",
+    shrinking: bool = True,
+    fast: bool | None = None,
+    callback: Callback | None = None,
+) -> SolverResult:
+    """Minimise ``1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)``.
+
+    l is ``max(0, 1 - z)``, its square, or ``log(1 + exp(-z))``. The dual has one variable per entry and
+    ``w_t = sum_s M_ts v_s``, ``v_t = sum_{i in t} alpha_i y_i x_i``; every step maximises it exactly in one variable.
+    Tasks are visited in random order, and w_t is kept while the rows of task t are visited in random order: a row
+    costs O(nnz), entering a task O(T d), or O(d) when all tasks are equally similar.
+
+    Parameters
+    ----------
+    data : TaskData
+        Labels -1 and +1. The design may be dense, CSR, or a `StringDesign`.
+    coupling : TaskCoupling
+    loss : {"hinge", "squared_hinge", "logistic"}, default "hinge"
+    C : float, default 1.0
+    fit_intercept : bool, default False
+        Adds a constant feature 1, penalised and coupled like the others.
+    start : ndarray, optional
+        Dual variables, a field: ``info["alpha"]`` of a run with another C, say.
+    tol : float, default 1e-4
+        Relative duality gap. The gap is a sum of non-negative terms and as accurate as the floats it is made of.
+    max_iter : int, default 10000
+        Visits of as many rows as there are; with shrinking many more sweeps.
+    seed : int, default 0
+        Of the random orders.
+    form : {"block", "example"}, default "block"
+        "example" visits the examples of all tasks in one random order and computes w_t'x from all v_s, O(T nnz), as
+        the paper's algorithm does.
+    step : {"exact", "printed"}, default "exact"
+        "printed" divides by ||x||^2 as equation 17 of the paper does, "exact" by M_tt ||x||^2.
+    shrinking : bool, default True
+        Leave out variables that are likely to stay at their bounds; each certificate looks at all of them again.
+    fast : bool, optional
+        Shrink more boldly than LIBLINEAR (each certificate mends what was wrongly left out), and solve for the free
+        support vectors together, across all tasks, where they are few and it is cheap compared with the sweeps so far
+        (not for the logistic loss). Default: in block form with the exact step.
+    callback : callable, optional
+        Called with (iteration, primal, dual); a true answer stops.
+
+    Returns
+    -------
+    SolverResult
+        ``info``: ``alpha`` (a field) and ``seconds`` of the certificates. An iteration is as much work as a visit of
+        all rows.
+
+    Raises
+    ------
+    ValueError
+        For an argument out of range or labels other than -1 and +1.
+    """
+    check_problem(data, coupling, loss, C, tol, max_iter)
+    if form not in ("block", "example") or step not in ("exact", "printed"):
+        raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
+    fast = (form, step) == ("block", "exact") if fast is None else fast
+    account = Account(tol, max_iter, callback)
+    problem, state = _prepare(
+        data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed, form == "example"
+    )
+    sweep = block_sweeps if form == "block" else example_sweeps
+    _ascend(data.X, coupling, problem, state, account, sweep, shrinking, fast)
+    alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
+    return account.result(coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha))
+
+
+def _ascend(
+    X: Any,
+    coupling: TaskCoupling,
+    p: Problem,
+    s: State,
+    account: Account,
+    sweep: Any,
+    shrinking: bool,
+    fast: bool,
+) -> None:
+    """Alternate sweeps and certificates until the account says stop; in between exact steps where they are cheap."""
+    size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
+    s.limits[2] = _BOLDNESS if fast else 1.0
+    eps, work = min(1.0, max(0.1, 10 * account.tol**0.5)), 0.0
+    primal, gap = certify(p, s, shrinking, bool(s.alpha.any()))  # V is zero as it should be, where alpha is
+    while not account.note(int(np.ceil(work / size)), primal, gap):
+        complete = s.n_active.sum() == size
+        budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
+        spread, done, changes = sweep(p, s, eps, min(budget, account.max_iter * size - work))
+        work += done
+        account.exhausted = changes == 0 and complete
+        primal, gap = certify(p, s, shrinking, False)
+        free = free_variables(p, s) if fast else _NONE
+        cost = step_cost(p, len(free))
+        if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and account.max_iter * size > work + cost:
+            climb(X, p, s, free, coupling)
+            work += cost
+            primal, gap = certify(p, s, shrinking, True)
+        elif relative(primal, gap) <= account.tol:
+            primal, gap = certify(p, s, shrinking, True)  # what is published belongs to alpha exactly
+        if spread <= eps:
+            # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
+            eps *= min(0.5, max(0.1, account.tol / account.gap if account.gap > 0 else 0.1))
+            s.limits[:2] = np.inf, -np.inf
+
+
+def _prepare(
+    data: TaskData,
+    coupling: TaskCoupling,
+    loss: str,
+    C: float,
+    bias: float,
+    start: Array | None,
+    step: str,
+    seed: int,
+    pairs: bool,
+) -> tuple[Problem, State]:
+    """Lay the data out for compiled code; `pairs` says that the sweeps need M itself, however simple it is."""
+    n_tasks, n_rows = data.n_tasks, data.n_rows
+    cap = costs(data, C)
+    alpha = start_alpha(start, cap, loss)
+    if data.shared:  # task by task
+        offsets = np.arange(n_tasks + 1) * n_rows
+        shifts = offsets[:-1].copy()
+        y, cap, alpha = (np.ascontiguousarray(field.T).ravel() for field in (data.targets, cap, alpha))
+    else:
+        offsets, shifts = np.asarray(data.offsets, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
+        y, alpha = np.require(data.targets, requirements=["C", "W"]), alpha.copy()
+    rows = make_rows(data.X, bias)
+    width = data.n_features + (bias != 0)
+    norms = np.empty(n_rows)
+    squared_norms(rows, norms, np.zeros((1, width)))
+    curvature = np.tile(norms, n_tasks) if data.shared else norms
+    if step == "exact":
+        curvature *= np.repeat(coupling.diagonal, np.diff(offsets))
+    problem = Problem(
+        rows=rows,
+        loss=_CODES[loss],
+        offsets=offsets,
+        shifts=shifts,
+        y=y,
+        cap=cap,
+        curvature=curvature,
+        matrix=coupling.matrix if pairs or coupling.common is None else np.zeros((0, 0)),
+        own=coupling.diagonal,
+        common=coupling.common is not None,
+        share=0.0 if coupling.common is None else coupling.common[1],
+        row_cost=_row_cost(rows, n_rows),
+    )
+    V = np.zeros((n_tasks, width))
+    alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks
+    state = State(
+        alpha=alpha,
+        V=V,
+        total=np.zeros(0 if alone else width),
+        w=V if alone else np.zeros((1, width)),
+        rest=np.zeros(0 if alone else width),
+        active=np.empty(len(y), dtype=np.int32),
+        n_active=np.zeros(n_tasks, dtype=np.int64),
+        limits=np.array([np.inf, -np.inf, 1.0]),
+        random=np.array([2 * (seed % 2**32) + 0x9E3779B97F4A7C15], dtype=np.uint64),
+    )
+    return problem, state
+
+
+def _row_cost(rows: Rows, n_rows: int) -> float:
+    """Return the mean number of non-zeros of a row."""
+    if rows.kind == DENSE:
+        return float(max(1, rows.dense.shape[1]))
+    if rows.kind == CSR:
+        return max(1.0, len(rows.values) / n_rows)
+    return float((len(rows.start) - 1) * (len(rows.level) - 1))
