@@ -1,0 +1,191 @@
+"""Every registered method on small data against stored solutions: rewritten code must still find them.
+
+Dense and sparse X hold the same numbers and must lead to the same solution. The methods run to a tolerance at which
+any order of steps ends at the same digits. ``python tests/estimators/test_frozen.py --write`` stores the solutions of
+the present code anew.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from mtlrun.estimators.registry import METHODS, build
+
+STORED = Path(__file__).with_name("frozen.json")
+
+#: Parameters of every method, as far as it has them.
+TIGHT = {"tol": 1e-11, "max_iter": 20_000, "base__tol": 1e-11, "base__max_iter": 20_000}
+#: Other values where the defaults suit no three tasks, or where a tight tolerance is not reached.
+SETTINGS = {
+    "DivideAndConquerRMTL": {"n_blocks": 2},
+    "DivideAndConquerRMTLClassifier": {"n_blocks": 2},
+    "MTNetwork": {"hidden": (4,), "max_iter": 3},
+    # Not convex, with a long flat valley: compared after 20 rounds of exact steps.
+    "MTFRL": {"max_iter": 20},
+    # LIBSVM's tolerance limits the gap.
+    "GroupMKLClassifier": {"tol": 1e-8, "max_iter": 500},
+    "IndependentMKLClassifier": {"tol": 1e-8, "max_iter": 500},
+    "SharedMKLClassifier": {"tol": 1e-8, "max_iter": 500},
+}
+#: Where coefficients may be further than 1e-6 from the stored ones, relative to the largest.
+LOOSER = {"GroupMKLClassifier": 1e-3, "IndependentMKLClassifier": 1e-3, "SharedMKLClassifier": 1e-3}
+
+#: Other parameters than the defaults: on ragged data with sample weights.
+VARIANTS = [
+    ("IndependentRidge", {"fit_intercept": False}),
+    ("SparseMTL", {"solver": "fista"}),
+    ("SparseMTL", {"solver": "admm"}),
+    ("SparseMTL", {"fit_intercept": False}),
+    ("JointFeatureMTL", {"solver": "fista"}),
+    ("JointFeatureMTL", {"solver": "admm"}),
+    ("TraceNormMTL", {"solver": "fista"}),
+    ("TraceNormMTL", {"solver": "admm"}),
+    ("TraceNormMTL", {"fit_intercept": False}),
+    ("TraceNormMTLClassifier", {"loss": "squared_hinge"}),
+    ("TraceNormMTLClassifier", {"loss": "squared"}),
+    ("RobustMTL", {"lam": 0.8, "beta": 0.1}),
+    ("RobustMTL", {"solver": "fista"}),
+    ("RobustMTL", {"solver": "apg"}),
+    ("RobustMTL", {"solver": "ladm", "fit_intercept": False}),
+    ("RobustMTL", {"variant": "paper", "solver": "apg"}),
+    ("RobustMTLClassifier", {"loss": "logistic"}),
+    ("DivideAndConquerRMTL", {"n_blocks": 3, "projection": "best"}),
+    ("DivideAndConquerRMTL", {"n_blocks": 2, "projection": "none", "partition": "contiguous"}),
+    ("DivideAndConquerRMTL", {"n_blocks": 2, "partition": "clustered"}),
+    ("GraphSVC", {"loss": "squared_hinge"}),
+    ("GraphSVC", {"loss": "logistic", "fit_intercept": True}),
+    ("GraphSVC", {"solver": "dcd"}),
+    ("GraphSVC", {"variant": "corrected"}),
+    ("GraphSVC", {"graph": [[0, 1, 0], [1, 0, 2], [0, 2, 0]], "coupling": 0.5}),
+    ("MultiTaskKernelSVC", {"gram": "on_the_fly"}),
+    ("FETR", {"w_solver": "cg"}),
+    ("FETR", {"accelerate": False, "max_iter": 20}),
+    ("FETR", {"fit_intercept": False}),
+    ("MTFL", {"variant": "paper", "max_iter": 100}),
+    ("MTRL", {"variant": "paper"}),
+    ("MTRL", {"solver": "fista"}),
+    ("MTNetwork", {"variant": "stn"}),
+    ("MTNetwork", {"variant": "mtn-fetr"}),
+    ("DirtyMTL", {"solver": "fista"}),
+    ("SparseLowRankMTL", {"solver": "fista"}),
+    ("RobustFeatureMTL", {"solver": "fista"}),
+    ("GraphMTL", {"graph": "chain"}),
+    ("GraphMTL", {"graph": [[0, 1, 0], [1, 0, 2], [0, 2, 0]], "sparsity": 0.5}),
+    ("GraphMTL", {"solver": "fista"}),
+    ("TemporalGroupLasso", {"ridge": 0.5}),
+    ("TemporalGroupLasso", {"solver": "fista"}),
+    ("FusedMTL", {"sparsity": 0.5}),
+    ("FusedMTL", {"solver": "fista"}),
+    ("ClusteredMTL", {"solver": "fista"}),
+    ("ConvexASO", {"solver": "fista"}),
+    ("GroupMKLClassifier", {"kernels": ["linear", "gaussian(2)"]}),
+    ("GroupMKLClassifier", {"variant": "paper", "kernels": ["linear", "gaussian(2)"]}),
+    ("IndependentMKLClassifier", {"kernels": ["linear", "gaussian(2)"]}),
+    ("SharedMKLClassifier", {"kernels": ["linear", "gaussian(2)"]}),
+    ("CMTL", {"n_task_clusters": 1}),
+    ("CMTL", {"loss": "logistic"}),
+    ("Whom", {"n_task_clusters": 1}),
+    ("FlexClus", {"loss": "logistic"}),
+    ("CoClus", {"n_task_clusters": 1}),
+    ("MeTaG", {"ridge": 0.5}),
+]
+
+#: Matrices besides the coefficients, of which the norms are compared.
+PARTS = (
+    "low_rank_", "outlier_", "own_", "shared_", "theta_",
+    "feature_covariance_", "task_covariance_", "feature_precision_", "task_precision_",
+)  # fmt: skip
+
+
+def arrange(name, layout, weighted):
+    """Arguments of `fit`: 40 rows of 4 features, a third of them zeros, and 3 tasks."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4)) * (rng.random((40, 4)) < 0.7)
+    W = np.array([[1, 1, 0.8], [0, 0.5, 0], [-0.7, -0.6, -1], [0, 0, 0]])
+    Y = X @ W + rng.normal(size=(40, 3)) + [1, 0, -0.5]
+    weights = 0.5 + rng.random((40, 3))
+    ids = rng.permutation(np.repeat([0, 1, 2], [17, 13, 10]))
+    if METHODS[name].kind == "classifier":
+        Y = np.where(np.median(Y, axis=0) < Y, 1.0, -1.0)
+    data = {"X": X, "y": Y}
+    if layout == "masked":
+        data["y"] = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
+    if layout == "ragged":
+        data, weights = {"X": X, "y": Y[np.arange(40), ids], "task_id": ids}, weights[:, 0]
+    return data | ({"sample_weight": weights} if weighted else {})
+
+
+def solve(name, params, data):
+    """The solution as plain numbers; predictions stand for coefficients where there are none."""
+    known = build(name).get_params()
+    tight = {key: value for key, value in TIGHT.items() if key in known}
+    model = build({"estimator": name, "params": tight | SETTINGS.get(name, {}) | params})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(**data)
+    found = {}
+    if getattr(model, "objective_", None):
+        found["objective"] = model.objective_[-1]
+    if getattr(model, "gap_", None) is not None:
+        found["gap"] = model.gap_
+    if hasattr(model, "coef_"):
+        found |= {"intercept": model.intercept_, "coef": model.coef_}
+    else:
+        rows = {key: data[key][:5] for key in ("X", "task_id") if key in data}
+        found["predicted"] = getattr(model, "decision_function", model.predict)(**rows)
+    parts = [part for part in PARTS if hasattr(model, part)]
+    return found | {part: np.linalg.norm(getattr(model, part)) for part in parts}
+
+
+def cases():
+    """Name of a case -> method, parameters, layout, whether weighted."""
+    found = {}
+    for name, info in METHODS.items():
+        for layout in info.designs:
+            found[f"{name}, {layout}"] = name, {}, layout, False
+            if info.extra != "nn":  # networks take no weights
+                found[f"{name}, {layout}, weighted"] = name, {}, layout, True
+    for name, params in VARIANTS:
+        words = ", ".join(f"{key}={value}" for key, value in params.items())
+        found[f"{name}, {words}"] = name, params, "ragged", METHODS[name].extra != "nn"
+    return found
+
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_stored_solution_is_found_again(case):
+    name, params, layout, weighted = CASES[case]
+    if METHODS[name].extra == "nn":
+        pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")
+    stored = json.loads(STORED.read_text())[case]
+    data = arrange(name, layout, weighted)
+    for X in (data["X"], sp.csr_array(data["X"])):
+        found = solve(name, params, data | {"X": X})
+        assert found.keys() == stored.keys()
+        assert found.pop("gap", 0) <= max(2 * stored.get("gap", 0), 1e-11)  # it only bounds an error
+        for key, value in found.items():
+            expected = np.array(stored[key])
+            part = 1e-6 if key == "objective" else LOOSER.get(name, 1e-6)
+            assert_allclose(value, expected, rtol=0, atol=part * np.abs(expected).max(), err_msg=key)
+
+
+def rounded(numbers):
+    return np.round(numbers, 10).tolist()
+
+
+def write():
+    stored = {case: solve(name, params, arrange(name, *how)) for case, (name, params, *how) in CASES.items()}
+    lines = [f"{json.dumps(case)}: {json.dumps(found, default=rounded)}" for case, found in stored.items()]
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
+    write()
