@@ -16,8 +16,7 @@ from mtlrun.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
-    from mtlrun.runs.load import Experiment
-    from mtlrun.runs.trainspec import Training
+    from mtlrun.runs.spec import Experiment
 
 DEMO = "demo"
 #: Files that are named one by one.
@@ -25,7 +24,7 @@ MAX_NAMES = 3
 Missing = list[tuple["Card", "str | None", "list[FileSpec]"]]
 
 
-def ensure_data(experiment: Experiment | Training, data_dir: Path | None, *, yes: bool) -> None:
+def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> None:
     """Fetch the files that an experiment needs and that are missing, after saying what and how much.
 
     Raises
@@ -63,7 +62,7 @@ def ensure_data(experiment: Experiment | Training, data_dir: Path | None, *, yes
         raise DataError(error.message, _with_demo(error.remedy, experiment, data_dir)) from None
 
 
-def missing_data(experiment: Experiment | Training, data_dir: Path | None) -> Missing:
+def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
     """Return (card, variant, missing files) for the data sets of an experiment."""
     from mtlrun.data.cards import load_card
     from mtlrun.data.fetch import missing_files
@@ -106,12 +105,11 @@ def _size(files: list[FileSpec]) -> str:
     return f"{len(files)} file{'s' * (len(files) > 1)}, {sum(known) / 1e6:.1f} MB unpacked{more}"
 
 
-def _with_demo(remedy: str | None, experiment: Experiment | Training, data_dir: Path | None) -> str:
-    from mtlrun.runs.load import Experiment
+def _with_demo(remedy: str | None, experiment: Experiment, data_dir: Path | None) -> str:
     from mtlrun.runs.plan import rerun_command
 
     lines = [remedy] if remedy else []
-    if isinstance(experiment, Experiment) and DEMO in experiment.profiles and experiment.profile != DEMO:
+    if DEMO in experiment.profiles and experiment.profile != DEMO:
         command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=()), data_dir)
         lines.append(f"Without any download: {command}")
     return "\n".join(lines)

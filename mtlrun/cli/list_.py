@@ -103,7 +103,7 @@ def _methods() -> list[tuple[str, str]]:
 
 def _measures() -> list[tuple[str, str]]:
     from mtlrun.papers.measure import MEASURES
-    from mtlrun.runs.declared import declared
+    from mtlrun.runs.methods import declared
 
     known = {name: declared(path) for name, path in MEASURES.items()}
     return [(name, f"{found[0]}: {', '.join(found[1].quantities)}") for name, found in known.items() if found]

@@ -16,8 +16,8 @@ from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
-    from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import Plan
+    from mtlrun.runs.spec import Experiment
     from mtlrun.runs.summary import RunSummary
 
 #: Profile of `mtlrun reproduce all` when none is named.

@@ -15,8 +15,8 @@ from mtlrun.errors import UserError, counted
 if TYPE_CHECKING:
     from mtlrun.report.overview import Overview
     from mtlrun.runs.artefacts import Everything
-    from mtlrun.runs.load import Experiment
     from mtlrun.runs.plan import Plan
+    from mtlrun.runs.spec import Experiment
 
 
 @dataclass

@@ -11,7 +11,7 @@ from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
-    from mtlrun.runs.load import Experiment
+    from mtlrun.runs.spec import Experiment
 
 
 def show(
@@ -24,8 +24,8 @@ def show(
     debug: options.Debug = False,
 ) -> None:
     """Show an experiment: every value and where it came from, the paper's numbers and claims; run nothing."""
+    from mtlrun.runs.layers import resolved_yaml
     from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.resolved import resolved_yaml
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     for line in _head(experiment):
@@ -78,10 +78,9 @@ def _numbers(config: dict[str, Any]) -> list[str]:
 
 def _sources(experiment: Experiment) -> list[str]:
     from mtlrun.estimators.registry import METHODS
-    from mtlrun.papers.measure import MEASURES
-    from mtlrun.runs.declared import declared
+    from mtlrun.runs.methods import declared
 
     names = {m.estimator: None for m in experiment.spec.methods if m.estimator in METHODS}
-    known = {m.measure: declared(MEASURES.get(m.measure, m.measure)) for m in experiment.spec.methods if m.measure}
+    known = {m.measure: declared(m.measure) for m in experiment.spec.methods if m.measure}
     measures = [f"{name}: {found[0]}" for name, found in known.items() if found]
     return [f"{name}: {METHODS[name].source}" for name in names] + measures

@@ -37,7 +37,7 @@ def train(
 ) -> None:
     """Train one model: choose parameters, fit, score the test rows, save model, metrics and predictions."""
     from mtlrun.cli.fetching import ensure_data
-    from mtlrun.runs.trainspec import load_training
+    from mtlrun.runs.load import load_training
 
     training = load_training(config, overrides=overrides or (), seed=seed, data_dir=data_dir)
     ensure_data(training, data_dir, yes=yes)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.runs.catalogue import Entry, catalogue
-from mtlrun.runs.load import Experiment, load_experiment
+from mtlrun.runs.load import load_experiment
 from mtlrun.runs.only import NoMatchError, OnlyError
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.run import todo
-from mtlrun.runs.trainspec import KIND as TRAIN
+from mtlrun.runs.spec import TRAIN, Experiment
 
 #: Key of `--only` that chooses artefacts, beside those that choose cells.
 ARTEFACT = "artefact"

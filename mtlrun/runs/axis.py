@@ -8,7 +8,7 @@ from typing import Any
 from mtlrun.report.text import show
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import complete, has_parameter, measure_parameters
-from mtlrun.runs.schema import PUBLISHED, DatasetSpec, ExperimentSpec, FeatureStep, Method, Split, Sweep
+from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, Method, Spec, Split, Sweep
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Setting:
     axis: dict[str, Any]
 
 
-def settings(spec: ExperimentSpec) -> list[Setting]:
+def settings(spec: Spec) -> list[Setting]:
     """Return the settings in the order of the tables."""
     datasets: list[DatasetSpec | None] = list(spec.datasets) or [None]
     places = [_place(spec, i, dataset) for i, dataset in enumerate(datasets)]
@@ -55,7 +55,7 @@ def settings(spec: ExperimentSpec) -> list[Setting]:
     return [_at(place, spec.sweep, value) for place in places for value in spec.sweep.values]
 
 
-def _place(spec: ExperimentSpec, index: int, dataset: DatasetSpec | None) -> Setting:
+def _place(spec: Spec, index: int, dataset: DatasetSpec | None) -> Setting:
     """Return a data set with its split, metrics and features: its own, else those of the experiment."""
     split = (dataset.split if dataset else None) or spec.split
     return Setting(

@@ -42,7 +42,6 @@ from mtlrun.runs.settings import Settings, metric_of, n_splits_of, read_settings
 from mtlrun.runs.spec import Experiment
 from mtlrun.runs.tablefacts import facts_of, sizes_of
 from mtlrun.runs.train import Trained, fit_training
-from mtlrun.runs.trainspec import experiment_of
 from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
 from mtlrun.utils.io import canonical_json, temporary, writing
 
@@ -339,7 +338,7 @@ class _Final:
 
     def _fit(self, candidate: Candidate) -> Trained:
         training = self.bench.protocol.training(candidate, self.bench.dataset)
-        made = self.bench.plan(experiment_of(training))
+        made = self.bench.plan(training)
         runner = self.bench.runner(made)
         runner.progress = Silent()
         return fit_training(training, made.rows[0].cell, self.bench.dataset, runner)

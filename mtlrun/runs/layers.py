@@ -1,14 +1,24 @@
-"""An experiment file over what it extends, below a profile and overrides; values know where they come from."""
+"""A file over those that it extends, below a profile and overrides; every value knows where it comes from."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
+from mtlrun.runs.spec import ONE_OF, TRAIN, Experiment, as_experiment
 from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
+
+#: What a file that extends another one does not take from it.
+OWN = ("id", "title", "kind", "default_for", "extends")
+#: Keys that a profile or an override may not change: they say what the experiment is.
+FIXED = ("schema", "paper", "profiles", *OWN)
+#: Sections of a training file that may be given as one text, and the key that it stands for.
+_SHORT = {"method": "estimator", "dataset": "id", "features": "kind"}
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,9 @@ class Origin:
     where: str = ""
 
 
-#: What a file that extends another one does not take from it.
-OWN = ("id", "title", "kind", "default_for", "extends")
-
-
 @dataclass(frozen=True)
 class _Source:
-    """What is laid over the data: a file, or a profile of it.
+    """What is merged into the data: a file, or a profile of it.
 
     Attributes
     ----------
@@ -47,13 +53,13 @@ class _Source:
     foreign : bool
         Whether it is another file than the one that problems are shown in.
     new_methods : bool
-        Whether methods with labels that are not there yet are added.
+        Whether methods with new labels are added.
     """
 
     document: Document
     text: str = ""
     foreign: bool = False
-    new_methods: bool = False
+    new_methods: bool = True
 
     def origin(self, path: KeyPath) -> Origin:
         """Return the origin of the value at a path of the file."""
@@ -65,50 +71,42 @@ class _Source:
         return Origin(f"{self.document.name}, {line}", where=f"{self.document.name}{place}")
 
 
-@dataclass
 class Layers:
     """Plain data, the origin of everything in it, and what went wrong while it was put together.
 
-    `bases` are the files that the document extends, the lowest first.
+    It starts with the file itself, merged into the files that it extends: mappings are merged, lists are replaced,
+    methods are merged by label and new ones added.
+
+    Parameters
+    ----------
+    document : Document
+    bases : sequence of Document
+        The files that it extends, the lowest first.
+
+    Raises
+    ------
+    ConfigError
+        If the file is empty or not a mapping.
     """
 
-    document: Document
-    data: dict[str, Any]
-    origins: dict[KeyPath, Origin]
-    problems: list[Problem] = field(default_factory=list)
-    bases: tuple[Document, ...] = ()
-
-    @classmethod
-    def of(cls, document: Document, bases: Sequence[Document] = ()) -> Layers:
-        """Start with the file itself, laid over the files that it extends: mappings are merged, lists are replaced,
-        methods are merged by label and new ones added.
-
-        Raises
-        ------
-        ConfigError
-            If the file is empty or no mapping.
-        """
+    def __init__(self, document: Document, bases: Sequence[Document] = ()) -> None:
         if not isinstance(document.data, dict):
             what = "is empty" if document.data is None else "must be a mapping with keys such as 'id' and 'methods'"
             raise ConfigError(f"{document.name}: an experiment file {what}")
-        layers = cls(document, {}, {}, bases=tuple(bases))
-        for i, source in enumerate(layers._sources()):
-            inherited = OWN if source.foreign else ()
-            content = {key: value for key, value in source.document.data.items() if key not in inherited}
-            if i == 0:
-                layers.data = copy.deepcopy(content)
-                kept = [p for p in source.document.values if not p or p[0] not in inherited]
-                layers.origins = {path: source.origin(path) for path in kept}
-                continue
-            for key, value in content.items():
-                layers._merge(value, (key,), (key,), source)
-            layers.origins[()] = source.origin(())  # what is missing is missing in the file that was given
-        return layers
+        self.document, self.bases = document, bases
+        self.data: dict[str, Any] = {}
+        self.origins: dict[KeyPath, Origin] = {}
+        self.problems: list[Problem] = []
+        for source in self._sources():
+            for key, value in source.document.data.items():
+                if not (source.foreign and key in OWN):
+                    self._merge(value, (key,), (key,), source)
+            self.origins[()] = source.origin(())  # what is missing is missing in the file that was given
+        self.training = self.data.get("kind") == TRAIN
 
     def _sources(self, text: str = "") -> list[_Source]:
         """Return all files from the lowest to that of the experiment."""
-        below = [_Source(base, text, foreign=True, new_methods=True) for base in self.bases]
-        return [*below, _Source(self.document, text, new_methods=True)]
+        return [*(_Source(base, text, foreign=True) for base in self.bases), _Source(self.document, text)]
 
     @property
     def profiles(self) -> list[str]:
@@ -116,46 +114,50 @@ class Layers:
         found = [source.document.data.get("profiles") for source in self._sources()]
         return list(dict.fromkeys(str(name) for names in found if isinstance(names, dict) for name in names))
 
-    def apply_profile(self, name: str, fixed: tuple[str, ...]) -> None:
-        """Lay a profile over the data: mappings are merged, lists replaced, methods merged by label."""
+    def problem(self, origin: Origin, message: str, hint: str = "", *, at_key: bool = False) -> None:
+        """Note a problem of a value, or of its key."""
+        self.problems.append(Problem(origin.key if at_key else origin.value, message, hint, origin.where))
+
+    def apply_profile(self, name: str) -> None:
+        """Merge a profile into the data: mappings are merged, lists replaced, methods merged by label."""
         for source in self._sources(f"profile {name}, "):
             profiles = source.document.data.get("profiles")
-            overrides = profiles.get(name) if isinstance(profiles, dict) else None
-            for key, value in overrides.items() if isinstance(overrides, dict) else ():
+            changes = profiles.get(name) if isinstance(profiles, dict) else None
+            for key, value in changes.items() if isinstance(changes, dict) else ():
                 path: KeyPath = ("profiles", name, key)
-                if key in fixed:
-                    origin = source.origin(path)
-                    self.problems.append(Problem(origin.key, f"a profile cannot change {key!r}", where=origin.where))
+                if key in FIXED:
+                    self.problem(source.origin(path), f"a profile cannot change {key!r}", at_key=True)
                 else:
                     self._merge(value, (key,), path, replace(source, new_methods=False))
 
-    def apply_override(self, text: str, fixed: tuple[str, ...]) -> None:
-        """Lay one ``a.b=c`` over the data; the value is YAML, a method is named by its label."""
-        where = f"--set {text}"
+    def apply_override(self, text: str) -> None:
+        """Apply one ``a.b=c``; the value is YAML, a method is named by its label."""
+        origin = Origin("--set", where=f"--set {text}")
+        self._lengthen()
         name, equals, value = text.partition("=")
         path = self._path_of(name.strip())
         if not equals or not path:
-            self.problems.append(Problem(None, "must be key=value, for instance split.trials=3", where=where))
-            return
-        if path[0] in fixed:
-            self.problems.append(Problem(None, f"{path[0]!r} cannot be changed", where=where))
-            return
-        try:
-            parsed = load_text(value, where).data
-        except ConfigError as error:
-            self.problems.append(Problem(None, error.message.partition(": ")[2], where=where))
-            return
-        self.put(path, parsed, Origin("--set", where=where))
+            self.problem(origin, "must be key=value, for instance split.trials=3")
+        elif path[0] in FIXED:
+            self.problem(origin, f"{path[0]!r} cannot be changed")
+        else:
+            try:
+                self.put(path, load_text(value, origin.where).data, origin)
+            except ConfigError as error:
+                self.problem(origin, error.message.partition(": ")[2])
 
     def put(self, path: KeyPath, value: Any, origin: Origin) -> None:
-        """Set one value, making the mappings on the way."""
+        """Set one value; mappings around it that are missing are added."""
         target: Any = self.data
         for i, step in enumerate(path):
             if isinstance(target, list) and not (isinstance(step, int) and step < len(target)):
-                self.problems.append(_no_entry(target, step, origin))
+                known = [str(e.get("label") or e.get("id")) if isinstance(e, dict) else str(e) for e in target]
+                near = suggest(str(step), known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+                self.problem(origin, f"no entry {str(step)!r} in this list", hint)
                 return
             if not isinstance(target, dict | list):
-                self.problems.append(Problem(None, f"{path[i - 1]!r} is no mapping", where=origin.where))
+                self.problem(origin, f"{path[i - 1]!r} is not a mapping")
                 return
             if i == len(path) - 1:
                 target[step] = value  # type: ignore[index]
@@ -165,14 +167,32 @@ class Layers:
             target = target[step]
         self._record(path, value, lambda _: origin)
 
+    def as_experiment(self) -> dict[str, Any]:
+        """Return the data of an experiment; a training file is mapped to one, with the origins of its values."""
+        if not self.training:
+            return self.data
+        self._lengthen()
+        for several, one in ONE_OF.items():
+            moved = {path: origin for path, origin in self.origins.items() if path[:1] == (one,)}
+            self.origins |= {(several, 0, *path[1:]): origin for path, origin in moved.items()}
+            self.origins[(several,)] = self.origin((one,))
+        return as_experiment(self.data)
+
     def origin(self, path: KeyPath) -> Origin:
         """Return the origin of the value at a path, or of its nearest parent."""
         while path and path not in self.origins:
             path = path[:-1]
         return self.origins.get(path, Origin("default"))
 
+    def _lengthen(self) -> None:
+        """Make mappings of the short forms in a training file, so that overrides reach into them."""
+        for section, key in _SHORT.items() if self.training else ():
+            if isinstance(value := self.data.get(section), str):
+                self.data[section] = {key: value}
+                self.origins[(section, key)] = self.origin((section,))
+
     def _merge(self, value: Any, path: KeyPath, place: KeyPath, source: _Source) -> None:
-        """Lay a value, which stands at `place` of a source, over the data at `path`."""
+        """Merge a value, which stands at `place` of a source, into the data at `path`."""
         current = self._get(path)
         if isinstance(current, dict) and isinstance(value, dict):
             for key, item in value.items():
@@ -181,7 +201,9 @@ class Layers:
             for i, item in enumerate(value):
                 self._merge_method(item, current, (*place, i), source)
         else:
-            self._set(path, copy.deepcopy(value))
+            target = self._get(path[:-1])
+            if isinstance(target, dict | list):
+                target[path[-1]] = copy.deepcopy(value)  # type: ignore[index]
             self._record(path, value, lambda below: source.origin((*place, *below)))
 
     def _merge_method(self, item: Any, current: list[Any], place: KeyPath, source: _Source) -> None:
@@ -189,45 +211,35 @@ class Layers:
         label = item.get("label") if isinstance(item, dict) else None
         if label is not None and label in labels:
             self._merge(item, ("methods", labels.index(label)), place, source)
-            return
-        if source.new_methods:
+        elif source.new_methods:
             current.append(copy.deepcopy(item))
             self._record(("methods", len(labels)), item, lambda below: source.origin((*place, *below)))
-            return
-        origin = source.origin((*place, "label"))
-        near = suggest(str(label), [str(name) for name in labels], 1)
-        hint = f"did you mean {near[0]!r}?" if near else "a profile changes methods of the file, named by their label"
-        self.problems.append(Problem(origin.value, f"unknown method {label!r}", hint, origin.where))
+        else:
+            near = suggest(str(label), [str(name) for name in labels], 1)
+            remedy = f"did you mean {near[0]!r}?" if near else "a profile changes methods of the file, named by label"
+            self.problem(source.origin((*place, "label")), f"unknown method {label!r}", remedy)
 
     def _path_of(self, name: str) -> KeyPath:
         """Split ``methods.APG-RMTL.params.tol``; entries of lists are named by label, id or number."""
         path: list[str | int] = []
-        current: Any = self.data
         while name:
+            current = self._get(tuple(path))
             step: str | int
             if isinstance(current, list):
                 step, name = _list_step(current, name)
             else:
                 step, _, name = name.partition(".")
             path.append(step)
-            current = self._get(tuple(path))
         return tuple(path)
 
     def _get(self, path: KeyPath) -> Any:
         value: Any = self.data
         for step in path:
-            if isinstance(value, dict):
-                value = value.get(step)
-            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            try:
                 value = value[step]
-            else:
+            except (KeyError, IndexError, TypeError):
                 return None
         return value
-
-    def _set(self, path: KeyPath, value: Any) -> None:
-        target = self._get(path[:-1])
-        if isinstance(target, dict | list):
-            target[path[-1]] = value  # type: ignore[index]
 
     def _record(self, path: KeyPath, value: Any, origin: Callable[[KeyPath], Origin]) -> None:
         """Note the origin of a value and of everything in it, forgetting what stood there."""
@@ -245,16 +257,65 @@ def _list_step(entries: list[Any], name: str) -> tuple[str | int, str]:
     return (int(first) if first.isdecimal() else first), rest
 
 
-def _no_entry(entries: list[Any], step: str | int, origin: Origin) -> Problem:
-    known = [str(e.get("label") or e.get("id")) if isinstance(e, dict) else str(e) for e in entries]
-    near = suggest(str(step), known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    return Problem(None, f"no entry {str(step)!r} in this list", hint, where=origin.where)
-
-
 def _paths(value: Any) -> list[KeyPath]:
     found: list[KeyPath] = [()]
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
         found += [(step, *below) for below in _paths(item)]
     return found
+
+
+# --- the resolved file
+
+_COLUMN = 72
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
+_RESERVED = {"null", "true", "false", "yes", "no", "on", "off"}
+
+
+def resolved_yaml(experiment: Experiment) -> str:
+    """Return YAML text that reads back as `experiment.config`; comments say where every value came from."""
+    head = [
+        f"# {experiment.source} with profile {experiment.profile}"
+        + (f" and {', '.join(experiment.overrides)}" if experiment.overrides else ""),
+        "# A comment says where the value came from: a line of that file, a profile, --set, --seed, or default.",
+    ]
+    return "\n".join([*head, *_lines(experiment.config, (), "", experiment)]) + "\n"
+
+
+def _lines(value: Any, path: KeyPath, indent: str, experiment: Experiment) -> Iterator[str]:
+    """Yield the lines of a mapping or a list."""
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+        head = f"{indent}{_scalar(step)}:" if isinstance(value, dict) else f"{indent}-"
+        if _is_leaf(item):
+            yield f"{f'{head} {_flow(item)}':<{_COLUMN}}  # {experiment.origin((*path, step))}"
+            continue
+        below = list(_lines(item, (*path, step), indent + "  ", experiment))
+        if isinstance(value, list) and isinstance(item, dict):  # the first key stands beside the dash
+            yield f"{head} {below.pop(0).lstrip()}"
+        else:
+            yield head
+        yield from below
+
+
+def _is_leaf(value: Any) -> bool:
+    if isinstance(value, dict):
+        return not value
+    return not isinstance(value, list) or not any(
+        isinstance(v, dict | list) or (isinstance(v, str) and len(v) > 40) for v in value
+    )
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return "{}" if isinstance(value, dict) else _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    """Write a scalar: JSON is YAML, and simple words need no quotes."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    if isinstance(value, float) and "e" in repr(value):
+        mantissa, _, exponent = repr(value).partition("e")
+        return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"  # YAML 1.1 readers need the point
+    return json.dumps(value, ensure_ascii=False)

@@ -1,29 +1,25 @@
-"""From the name of an experiment to a validated `Experiment`, all problems reported at once."""
+"""From the name of an experiment or training file to a validated `Experiment`, all problems reported at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import typing
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from mtlrun.errors import ConfigError, UnknownNameError, shorten
+from mtlrun.errors import ConfigError, UnknownNameError, shorten, suggest
 from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.checks import Finding, crosscheck, inside, shown
 from mtlrun.runs.code import remembering
-from mtlrun.runs.crosscheck import FIXED, crosscheck
-from mtlrun.runs.findings import describe_problems
 from mtlrun.runs.layers import Layers, Origin
-from mtlrun.runs.schema import ExperimentSpec, Method, Selection, experiment_id
-from mtlrun.runs.spec import FULL, Experiment
-from mtlrun.runs.trainspec import KIND as TRAIN
-from mtlrun.runs.trainspec import validate_training
-from mtlrun.utils.yaml import Document, Problem, load_file, render
+from mtlrun.runs.spec import FULL, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, Spec, experiment_id, plain
+from mtlrun.utils.yaml import Document, KeyPath, load_file, render
 
 DEFAULT_PROFILE = "quick"
 
 
-@remembering()
 def load_experiment(
     target: str | Path,
     *,
@@ -54,26 +50,26 @@ def load_experiment(
     ConfigError
         With all problems of the file and of the overrides, each at its place.
     """
-    document, bases = _experiment_document(target)
-    chosen = _choose_profile(Layers.of(document, bases), profile)
-    given = list(overrides)
-    layers = _layers(document, bases, chosen, given)
-    if seed is not None:
-        layers.put(("seed",), seed, Origin("--seed", where=f"--seed {seed}"))
-        given.append(f"seed={seed}")
-    spec, problems = _validate(layers, _path(data_dir))
-    if problems or spec is None:
-        raise ConfigError(render(problems, document))
-    return Experiment(
-        spec,
-        _plain(spec),
-        chosen,
-        tuple(dict.fromkeys([*spec.profiles, FULL])),
-        tuple(given),
-        {path: origin.text for path, origin in layers.origins.items()},
-        document.name,
-        _dataset_ids(Layers.of(document, bases).data),
-    )
+    layers = _experiment_layers(target)
+    return _load(layers, _choose_profile(layers, profile), overrides, seed, data_dir)
+
+
+def load_training(
+    target: str | Path,
+    *,
+    overrides: Iterable[str] = (),
+    seed: int | None = None,
+    data_dir: Path | str | None = None,
+) -> Experiment:
+    """Load and validate a training file (``kind: train``): an experiment with one data set and one method.
+
+    Parameters and errors are those of `load_experiment`; names are such as ``train/school``.
+    """
+    layers = Layers(_document(target)[1])
+    if not layers.training:
+        name = layers.document.name
+        raise ConfigError(f"{name}: not a training file (kind: train)", f"mtlrun reproduce {target} runs it.")
+    return _load(layers, FULL, overrides, seed, data_dir)
 
 
 def run_of(target: str | Path, *, profile: str | None = None) -> Path:
@@ -84,53 +80,35 @@ def run_of(target: str | Path, *, profile: str | None = None) -> Path:
     UnknownNameError, ConfigError
         For an unknown experiment or profile, or a file that names none.
     """
-    document, bases = _experiment_document(target)
-    chosen = _choose_profile(Layers.of(document, bases), profile)
+    layers = _experiment_layers(target)
+    chosen = _choose_profile(layers, profile)
     try:
-        return Path(experiment_id(str(document.data["id"])), chosen)
+        return Path(experiment_id(str(layers.document.data["id"])), chosen)
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{document.name}: id: {error}", f"See all problems: mtlrun validate {target}") from None
-
-
-def _experiment_document(target: str | Path) -> tuple[Document, list[Document]]:
-    """Return the file of an experiment and those that it extends."""
-    path = find(str(target))
-    document = load_file(path, shown_path(path))
-    if _is_training(document):
-        raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
-    return document, bases_of(document, path)
+        name = layers.document.name
+        raise ConfigError(f"{name}: id: {error}", f"See all problems: mtlrun validate {target}") from None
 
 
 @remembering()
 def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> Document:
-    """Check a file with every one of its profiles.
-
-    Returns
-    -------
-    Document
-        The file, when all is well.
+    """Check a file with every one of its profiles, and return it when all is well.
 
     Raises
     ------
     UnknownNameError, ConfigError
         As `load_experiment`; a problem that several profiles share is named once.
     """
-    path = find(str(target))
-    document = load_file(path, shown_path(path))
-    problems: list[Problem] = []
-    if _is_training(document):
-        problems += validate_training(Layers.of(document), _path(data_dir))[1]
-    else:
-        bases = bases_of(document, path)
-        for name in _profiles(Layers.of(document, bases)):
-            problems += _validate(_layers(document, bases, name, []), _path(data_dir))[1]
+    path, document = _document(target)
+    bases = [] if _is_training(document) else bases_of(document, path)
+    problems = []
+    for profile in _profiles(Layers(document, bases)):
+        layers = Layers(document, bases)
+        layers.apply_profile(profile)
+        _validate(layers, data_dir)
+        problems += layers.problems
     if problems:
-        raise ConfigError(render(dict.fromkeys(problems), document))
+        raise ConfigError(render(problems, document))
     return document
-
-
-def _is_training(document: Document) -> bool:
-    return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
 
 
 def bases_of(document: Document, path: Path) -> list[Document]:
@@ -139,7 +117,7 @@ def bases_of(document: Document, path: Path) -> list[Document]:
     Raises
     ------
     ConfigError
-        If there is no such experiment, files extend each other in a circle, or one of them is no experiment file.
+        If there is no such experiment, files extend each other in a circle, or one of them is not an experiment.
     """
     bases: list[Document] = []
     seen = [path.resolve()]
@@ -151,7 +129,7 @@ def bases_of(document: Document, path: Path) -> list[Document]:
         seen.append(path.resolve())
         document = load_file(path, shown_path(path))
         if not isinstance(document.data, dict) or _is_training(document):
-            raise ConfigError(f"{document.name}: no experiment, so that none can extend it")
+            raise ConfigError(f"{document.name}: not an experiment, so none can extend it")
         bases.insert(0, document)
     return bases
 
@@ -172,27 +150,20 @@ def _extended(document: Document, path: Path, name: str) -> Path:
     return path.parent / name
 
 
-def _layers(document: Document, bases: list[Document], profile: str, overrides: list[str]) -> Layers:
-    layers = Layers.of(document, bases)
-    layers.apply_profile(profile, FIXED)
-    for text in overrides:
-        layers.apply_override(text, FIXED)
-    return layers
+def _document(target: str | Path) -> tuple[Path, Document]:
+    path = find(str(target))
+    return path, load_file(path, shown_path(path))
 
 
-def _validate(layers: Layers, data_dir: Path | None) -> tuple[ExperimentSpec | None, list[Problem]]:
-    problems = list(layers.problems)
-    spec = None
-    findings = list(crosscheck(layers.data, data_dir))
-    try:
-        spec = ExperimentSpec.model_validate(layers.data)
-    except ValidationError as error:
-        findings += describe_problems(error, layers.data)
-    for path, at_key, message, hint in findings:
-        origin = layers.origin(path)
-        mark = origin.key if at_key else origin.value
-        problems.append(Problem(mark, message, hint, origin.where))
-    return spec, problems
+def _is_training(document: Document) -> bool:
+    return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
+
+
+def _experiment_layers(target: str | Path) -> Layers:
+    path, document = _document(target)
+    if _is_training(document):
+        raise ConfigError(f"{document.name}: a training file, not an experiment", f"Run it with: mtlrun train {target}")
+    return Layers(document, bases_of(document, path))
 
 
 def _profiles(layers: Layers) -> list[str]:
@@ -208,62 +179,137 @@ def _choose_profile(layers: Layers, profile: str | None) -> str:
     return profile
 
 
-def _dataset_ids(data: Mapping[str, Any]) -> tuple[str, ...]:
-    entries = data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
-    ids = (e.get("id") if isinstance(e, dict) else e for e in (entries if isinstance(entries, list) else ()))
-    return tuple(dict.fromkeys(name for name in ids if isinstance(name, str)))
+@remembering()
+def _load(
+    layers: Layers, profile: str, overrides: Iterable[str], seed: int | None, data_dir: Path | str | None
+) -> Experiment:
+    """Apply a profile, overrides and the seed, and validate what comes out."""
+    entries = layers.data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
+    ids = [e.get("id") if isinstance(e, dict) else e for e in (entries if isinstance(entries, list) else ())]
+    given = list(overrides)
+    layers.apply_profile(profile)
+    for text in given:
+        layers.apply_override(text)
+    if seed is not None:
+        layers.put(("seed",), seed, Origin("--seed", where=f"--seed {seed}"))
+        given.append(f"seed={seed}")
+    spec = _validate(layers, data_dir)
+    if layers.problems or spec is None:
+        raise ConfigError(render(layers.problems, layers.document))
+    return Experiment(
+        spec,
+        plain(spec),
+        layers.document.name,
+        profile,
+        tuple(dict.fromkeys([*spec.profiles, FULL])),
+        tuple(given),
+        {path: origin.text for path, origin in layers.origins.items()},
+        tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
+    )
 
 
-def _plain(spec: ExperimentSpec) -> dict[str, Any]:
-    """Return the experiment as plain data without empty optional fields; values of `params` are kept as they are."""
-    config = spec.model_dump(by_alias=True, exclude={"profiles", "grids", "extends"}, exclude_unset=True)
-    config = {name: value for name, value in config.items() if value is not None}
-    config["seed"] = spec.seed
-    config["methods"] = [_plain_method(spec, method) for method in spec.methods]
-    if "features" in config:
-        config["features"] = spec.features.plain
-    if not spec.measures:
-        config["average"] = spec.average
-    config["datasets"] = [
-        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options} for d in spec.datasets
-    ]
-    if spec.selection is not None:
-        config["selection"] = _plain_selection(spec, spec.selection)
-    config["metrics"] = spec.all_metrics
-    for name in ("timing", "limits", "statistics"):
-        section = getattr(spec, name)
-        if section is not None:
-            config[name] = {k: v for k, v in section.model_dump().items() if v is not None}
-    if spec.measures:
-        config["repeats"] = spec.repeats
-    if spec.split is None:
-        return config
-    config["split"] = {k: v for k, v in {**spec.split.model_dump(), "trials": None}.items() if v is not None}
-    if spec.split.kind != "kfold":
-        config["split"]["trials"] = spec.split.n_trials
-    return config
+def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
+    """Return the specification, None if it is none; all problems are noted in the layers."""
+    found = list(_unknown_in_training(layers)) if layers.training else []
+    data = layers.as_experiment()
+    found += crosscheck(data, None if data_dir is None else Path(data_dir))
+    spec = None
+    try:
+        spec = Spec.model_validate(data)
+    except ValidationError as error:
+        found += _schema_findings(error, data)
+    for path, at_key, message, hint in found:
+        layers.problem(layers.origin(path), message, hint, at_key=at_key)
+    return spec
 
 
-def _plain_selection(spec: ExperimentSpec, selection: Selection) -> dict[str, Any]:
-    how = {"on": selection.on} if selection.on == "validation" else {"folds": selection.folds}
-    one = all(dataset.metrics is None for dataset in spec.datasets)
-    metric = selection.metric or (spec.metrics[0] if one else None)  # else it is the first of each data set
-    return {**how, **({"metric": metric} if metric else {})}
+# --- findings of the schema, in our words
+
+_EXPECTED = {
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+}
 
 
-def _plain_method(spec: ExperimentSpec, method: Method) -> dict[str, Any]:
-    where = {"datasets": method.datasets} if method.datasets else {}
-    if method.measure:
-        return {"label": method.label, "measure": method.measure, "params": method.params, **where}
-    return {
-        "label": method.label,
-        "estimator": method.estimator,
-        "params": method.params,
-        "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
-        "select_with": method.select_with,
-        **where,
-    }
+def _unknown_in_training(layers: Layers) -> Iterator[Finding]:
+    """Yield the keys that training files do not have, and take them out."""
+    sections: dict[KeyPath, Any] = {(): layers.data, ("method",): layers.data.get("method")}
+    for path, section in sections.items():
+        known = TRAIN_METHOD_KEYS if path else TRAIN_KEYS
+        for name in [key for key in section if key not in known] if isinstance(section, dict) else ():
+            yield _unknown_key((*path, name), known, layers.data)
+            del section[name]
 
 
-def _path(folder: Path | str | None) -> Path | None:
-    return None if folder is None else Path(folder)
+def _schema_findings(error: ValidationError, data: dict[str, Any]) -> Iterator[Finding]:
+    """Yield the findings of pydantic; its locations are mapped onto the data that were validated."""
+    seen = set()
+    for finding in error.errors(include_url=False):
+        path, rest = _locate(data, finding["loc"])
+        if finding["type"] == "extra_forbidden":
+            model = _model_at(path[:-1])
+            yield _unknown_key(path, [i.alias or n for n, i in model.model_fields.items()] if model else [], data)
+        elif finding["type"] == "missing":
+            yield path, True, f"missing key {shown(rest[-1:], data)[0]!r}{inside(path, data)}", ""
+        elif path not in seen:  # one message per value, not one per alternative of a union
+            text = _reworded(finding)
+            yield path, False, f"{_titled(shown(path, data))} {text}" if text.startswith("must") else text, ""
+        seen.add(path)
+
+
+def _unknown_key(path: KeyPath, known: Iterable[str], data: dict[str, Any]) -> Finding:
+    near = suggest(str(path[-1]), known, 1)
+    hint = f"did you mean {near[0]!r}?   " if near else ""
+    text = f"unknown key {str(path[-1])!r}{inside(path[:-1], data)}"
+    return path, True, text, f"{hint}valid keys: {', '.join(known)}"
+
+
+def _locate(data: Any, location: tuple[str | int, ...]) -> tuple[KeyPath, tuple[str | int, ...]]:
+    """Split a pydantic location into the part that exists in the data and the rest; union tags are skipped."""
+    path: list[str | int] = []
+    rest: list[str | int] = []
+    for step in location:
+        try:
+            data = data[step]
+            path.append(step)
+        except (KeyError, IndexError, TypeError):
+            rest.append(step)
+    return tuple(path), tuple(rest)
+
+
+def _titled(path: KeyPath) -> str:
+    if not path:
+        return "the file"
+    names = [step for step in path if isinstance(step, str)]
+    return f"an entry of {names[-1]!r}" if isinstance(path[-1], int) and names else repr(path[-1])
+
+
+def _reworded(finding: Any) -> str:
+    text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix("Value error, ")
+    text = text.replace("Input should be", "must be").replace("String should match", "must match")
+    value = finding.get("input")
+    if not text.startswith("must be ") or ", not " in text or isinstance(value, dict | list):
+        return text
+    return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
+
+
+def _model_at(path: KeyPath) -> type[BaseModel] | None:
+    """Return the model of what stands at a path; entries of lists and mappings are of one model each."""
+    model: type[BaseModel] | None = Spec
+    for step in path:
+        if model is not None and step in model.model_fields:
+            model = _model_in(model.model_fields[str(step)].annotation)
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, typing.get_args(annotation))), None)

@@ -1,23 +1,34 @@
-"""From an estimator or a measure named in a file to its class or function, and what that can be given.
+"""From an estimator or a measure named in a file to its class or function, what it can be given and what it declares.
 
-``{estimator: RobustMTL, params: {...}}`` may stand for a parameter (the base of a divide-and-conquer model), and
-``base__alpha`` then means `alpha` of that estimator.
+``{estimator: RobustMTL, params: {...}}`` may be given for a parameter (the base of a divide-and-conquer model), and
+``base__alpha`` then means `alpha` of that estimator. Nothing is imported that `mtlrun.runs.code` knows already.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
+import functools
+import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.papers.measure import MEASURES
+from mtlrun.estimators.params import Rule, rule_of
+from mtlrun.estimators.registry import METHODS, get_method
+from mtlrun.papers.measure import MEASURES, Declaration, published_path
 from mtlrun.runs.cell import is_nested
-from mtlrun.runs.code import Facts, facts
-from mtlrun.runs.declared import declared
+from mtlrun.runs.code import Facts, declarations, facts
+from mtlrun.runs.modules import SOURCE, Finder
 
 #: Given to a measure by the runner, not by the file.
 _RESERVED = ("seed",)
+#: Parameter of measures that names a file of published numbers; the content of the file is part of the key.
+PUBLISHED = "published"
+
+
+# --- estimators
 
 
 def class_path(name: str) -> str:
@@ -28,20 +39,18 @@ def class_path(name: str) -> str:
     UserError
         If there is no such method, module or class.
     """
-    path = _path_of(name)
-    _estimator(path)
+    path = name if ":" in name else get_method(name).class_path
+    found = facts(path)
+    if not found.fits:
+        raise ConfigError(
+            f"{path!r} is not an estimator: {'the class has no fit' if found.is_class else 'it is not a class'}"
+        )
     return path
 
 
 def parameter_names(name: str) -> tuple[str, ...] | None:
-    """Return the constructor parameters of an estimator; None when any name may be right.
-
-    Raises
-    ------
-    UserError
-        If there is no such method, module or class.
-    """
-    found = _estimator(_path_of(name))
+    """Return the constructor parameters of an estimator; None when any name may be right; errors as `class_path`."""
+    found = facts(class_path(name))
     return None if found.open else found.names
 
 
@@ -55,10 +64,21 @@ def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
     return not rest or (is_nested(inner) and has_parameter(inner["estimator"], inner.get("params") or {}, rest))
 
 
+def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule | None:
+    """Return the rule that the class of an estimator has for a parameter; ``base__alpha`` is looked up in its `base`.
+
+    None where there is no rule, or one that only the class itself can check; errors as `class_path`.
+    """
+    first, _, rest = parameter.partition("__")
+    if not rest:
+        plain = facts(class_path(name)).rules.get(first)
+        return rule_of(plain) if plain else None
+    inner = complete(name, params).get(first)
+    return parameter_rule(inner["estimator"], inner.get("params") or {}, rest) if is_nested(inner) else None
+
+
 def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with those that the registry gives a method by default, such as the base of a meta-model."""
-    from mtlrun.estimators.registry import METHODS
-
     defaults = METHODS[name].default_params if name in METHODS else {}
     return {**copy.deepcopy(defaults), **params}
 
@@ -85,6 +105,9 @@ def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
             yield from class_paths(value)
 
 
+# --- measures
+
+
 def measure_path(name: str) -> str:
     """Return ``package.module:function`` of a measure, given by its short name or as such a path; it must exist.
 
@@ -101,13 +124,7 @@ def measure_path(name: str) -> str:
 
 
 def measure_parameters(name: str) -> tuple[str, ...] | None:
-    """Return what a measure can be given in `params`; None when any name may be right.
-
-    Raises
-    ------
-    UserError
-        If there is no such measure, module or function.
-    """
+    """Return what a measure can be given in `params`; None when any name may be right; errors as `measure_path`."""
     found = _function(measure_path(name))
     return None if found.open else tuple(n for n in found.keyword_only if n not in _RESERVED)
 
@@ -116,7 +133,7 @@ def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
     """Return ``{"text", "greater_is_better"}`` of what some measures can return, None when one does not declare it."""
     found: dict[str, dict[str, Any]] = {}
     for name in names:
-        known = declared(MEASURES.get(name, name))
+        known = declared(name)
         if known is None:
             return None
         found |= known[1].facts()
@@ -125,27 +142,54 @@ def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
 
 def needs_data(name: str) -> bool:
     """Whether a measure declares that it is taken of a data set."""
-    known = declared(MEASURES.get(name, name))
+    known = declared(name)
     return known is not None and known[1].needs_data
+
+
+def declared(name: str) -> tuple[str, Declaration] | None:
+    """Return the first line of the docstring of a measure and what it declares, read from its source.
+
+    None where nothing can be read: without the decorator or without source, in an installed package, where the
+    declaration is not written out in literals, and where the file is damaged.
+    """
+    module_name, _, function = MEASURES.get(name, name).partition(":")
+    module = Finder().find(module_name) if module_name else None
+    if module is None or module.file is None or module.installed or not module.file.endswith(SOURCE):
+        return None
+    try:
+        stat = os.stat(module.file)
+        return _declarations(module.file, stat.st_mtime_ns, stat.st_size, stat.st_ino).get(function)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # `facts` says what is wrong
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _declarations(file: str, *_: int) -> dict[str, tuple[str, Declaration]]:
+    """Return what the measures of a file declare; the numbers change with the file."""
+    with open(file, "rb") as stream:
+        tree = ast.parse(stream.read())
+    found = {}
+    for function, call in declarations(tree):
+        summary = (ast.get_docstring(function) or "").partition("\n")[0].rstrip(".").replace("`", "")
+        try:
+            arguments = [ast.literal_eval(node) for node in call.args]
+            named = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
+            found[function.name] = summary, Declaration(*arguments, **named)
+        except (TypeError, ValueError):  # importing the module fails in the same way
+            continue
+    return found
+
+
+def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``{name: sha256}`` of the published file that a measure is given as `published`, {} without one."""
+    name = params.get(PUBLISHED)
+    if not isinstance(name, str):
+        return {}
+    return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest()}
 
 
 def _function(path: str) -> Facts:
     found = facts(path)
     if found.is_class:
-        raise ConfigError(f"{path!r} is no measure: it is a class, not a function")
-    return found
-
-
-def _path_of(name: str) -> str:
-    if ":" in name:
-        return name
-    from mtlrun.estimators.registry import get_method
-
-    return get_method(name).class_path
-
-
-def _estimator(path: str) -> Facts:
-    found = facts(path)
-    if not found.fits:
-        raise ConfigError(f"{path!r} is no estimator: {'the class has no fit' if found.is_class else 'it is no class'}")
+        raise ConfigError(f"{path!r} is not a measure: it is a class, not a function")
     return found

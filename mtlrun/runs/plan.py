@@ -15,13 +15,11 @@ from mtlrun.runs.axis import Setting, settings
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.code import code_of, remembering
 from mtlrun.runs.code import facts as code_facts
-from mtlrun.runs.load import Experiment
-from mtlrun.runs.methods import class_paths, complete, measure_path, quantities_of, resolved
+from mtlrun.runs.layers import resolved_yaml
+from mtlrun.runs.methods import class_paths, complete, measure_path, published_hash, quantities_of, resolved
 from mtlrun.runs.only import matching, read_patterns
-from mtlrun.runs.published import published_hash, read_curves
-from mtlrun.runs.resolved import resolved_yaml
-from mtlrun.runs.schema import PUBLISHED
-from mtlrun.runs.schema import Method as MethodSpec
+from mtlrun.runs.spec import PUBLISHED, Experiment, read_curves
+from mtlrun.runs.spec import Method as MethodSpec
 from mtlrun.runs.store import Store
 from mtlrun.utils.io import jsonable, write_atomic
 from mtlrun.utils.seeds import derive_seed

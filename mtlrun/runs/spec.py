@@ -1,29 +1,514 @@
-"""An experiment that is ready to be planned, whatever it was made from."""
+"""What an experiment or training file may say: pydantic models that refuse unknown keys.
+
+A training file is an experiment with one data set and one method: `as_experiment` maps its keys. `load` turns the
+findings of pydantic into problems with a place in the file; what needs more than one field is checked in `checks`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from mtlrun.runs.schema import ExperimentSpec
-from mtlrun.utils.yaml import KeyPath
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
+from mtlrun.errors import ConfigError
+from mtlrun.papers.measure import published_path
+from mtlrun.utils.yaml import KeyPath, load_text
+
+SCHEMA = 1
 #: The profile that is the file as it stands; it need not be declared.
 FULL = "full"
+#: The kind of a training file, which has one of each of these sections.
+TRAIN = "train"
+ONE_OF = {"datasets": "dataset", "methods": "method"}
+#: Kinds whose cells are measurements: calls of a measure instead of fits on the splits of a data set.
+MEASURE_KINDS = ("inspect", "trace", "scaling", "audit")
+#: Those of them that measure seconds: their cells run one after the other.
+TIMED_KINDS = ("trace", "scaling")
+#: Label of the one place of an experiment without data sets.
+PUBLISHED = "published"
+
+
+class Base(BaseModel):
+    """Strict types (a quoted number is text), no unknown keys, immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _distinct(value: list[Any]) -> list[Any]:
+    if not value:
+        raise ValueError("must not be empty")
+    if len({repr(v) for v in value}) != len(value):
+        raise ValueError("must not hold the same value twice")
+    return value
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, dict | str) else value
+
+
+def experiment_id(value: str) -> str:
+    """Return the text when it is ``<paper>/<artefact>``; raises ValueError."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*/[A-Za-z0-9][A-Za-z0-9_-]*", value):
+        raise ValueError(f"must be <paper>/<artefact> in letters, digits, '-' and '_', not {value!r}")
+    return value
+
+
+Values = Annotated[list[Any], AfterValidator(_distinct)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Folds = Annotated[int, Field(ge=2)]
+
+
+class Paper(Base):
+    """Where the published numbers are printed."""
+
+    cite: str
+    artefact: str
+    doi: str | None = None
+    url: str | None = None
+
+
+class Split(Base):
+    """How rows are divided. `random`: a fraction of the rows (of every task, for ragged data sets) is used for
+    training, `trials` times; `kfold`: each of `folds` folds is the test part once; `published`: the splits that come
+    with the data set. `balanced`: at most the fraction `train` of every task is used for training (where tasks are
+    made of classes, equally many rows of every class; a row is in the same part in all tasks), and the rest is halved
+    into a validation and a test part. `validation` sets further rows aside, at random within every task of ragged data
+    sets: a fraction of all rows, taken from the test rows (`random`), or a fraction of the training rows
+    (`published`); see `selection.on`."""
+
+    kind: Literal["random", "kfold", "published", "balanced"] = "random"
+    train: Fraction | None = None
+    trials: Count | None = None
+    folds: Folds | None = None
+    name: str | None = None
+    validation: Fraction | None = None
+
+    @property
+    def n_trials(self) -> int:
+        """How many divisions into training and test rows there are."""
+        return (self.folds if self.kind == "kfold" else self.trials) or 1
+
+    @model_validator(mode="after")
+    def _fields_of_kind(self) -> Split:
+        needs, may = {
+            "random": ({"train"}, {"trials", "validation"}),
+            "kfold": ({"folds"}, set()),
+            "published": ({"name"}, {"trials", "validation"}),
+            "balanced": ({"train"}, {"trials"}),
+        }[self.kind]
+        given = {name for name, value in self if value is not None} - {"kind"}
+        if needs - given:
+            raise ValueError(f"a {self.kind} split needs {', '.join(sorted(needs - given))}")
+        if given - needs - may:
+            raise ValueError(f"a {self.kind} split has no {', '.join(sorted(given - needs - may))}")
+        if self.kind == "random" and (self.train or 0) + (self.validation or 0) >= 1:
+            raise ValueError("'train' and 'validation' leave no rows to test on")
+        return self
+
+
+class FeatureStep(Base):
+    """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
+    scaled), `max-abs` (divide by the largest absolute value), `table` (impute missing values, standardise numbers,
+    one-hot encode text; see `mtlrun.features.table`); for DNA strings: `one-hot` (a 0/1 column per position and base)
+    and `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
+
+    kind: Literal["none", "standardize", "max-abs", "table", "one-hot", "weighted-degree"] = "none"
+    degree: Annotated[int, Field(ge=1, le=31)] | None = None
+    normalize: bool | None = None
+    hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _options_of_kind(self) -> FeatureStep:
+        given = [name for name, value in self if name != "kind" and value is not None]
+        if given and self.kind != "weighted-degree":
+            raise ValueError(f"{self.kind} has no {', '.join(given)}")
+        return self
+
+    @property
+    def plain(self) -> Any:
+        """The step as a file has it: its kind alone, or a mapping."""
+        given = self.model_dump(exclude_none=True)
+        return given if len(given) > 1 else self.kind
+
+    @property
+    def strings(self) -> bool:
+        """Whether it applies to strings of letters."""
+        return self.kind in ("one-hot", "weighted-degree")
+
+
+class DatasetSpec(BaseModel):
+    """A data set: its id, or a mapping with options of its reader. `label` distinguishes two data sets of the same id;
+    `split`, `metrics` and `features` replace those of the experiment."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    id: str
+    label: str = ""
+    split: Split | None = None
+    metrics: Annotated[list[str], AfterValidator(_distinct)] | None = None
+    features: FeatureStep | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"id": value} if isinstance(value, str) else value
+
+    @property
+    def name(self) -> str:
+        """Label in tables."""
+        return self.label or self.id
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of `load_dataset`."""
+        return dict(self.model_extra or {})
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The sections that replace those of the experiment, as plain data."""
+        own = self.model_dump(include={"split", "metrics"}, exclude_none=True)
+        return {**own, **({} if self.features is None else {"features": self.features.plain})}
+
+
+class Selection(Base):
+    """How parameters are chosen: by cross-validation inside the training part, or (`on: validation`) by one fit on the
+    training part that is scored on the validation part of the split. `metric` defaults to the first of the data set."""
+
+    on: Literal["folds", "validation"] = "folds"
+    folds: Folds = 3
+    metric: str | None = None
+
+
+class Timing(Base):
+    """How seconds are measured: an untimed first fit, then `repeats` timed ones (the median counts), with a fixed
+    number of BLAS threads."""
+
+    repeats: Count = 1
+    threads: Count = 1
+    warmup: bool = True
+    baseline: str | None = None
+
+
+class Limits(Base):
+    """Wall-clock limit, in seconds, of one fit and of one fold of a search."""
+
+    seconds: Positive
+
+
+class Sweep(Base):
+    """The axis of a sweep: everything is repeated at each of `values`.
+
+    Exactly one of: `split`, the field of the split that varies; `option`, the option of the data sets; `params`, one
+    or several parameters, which vary in the methods that have them (`lam` and `base__lam`) while other methods stay as
+    they are. `name` and `scale` describe the axis of the figure, which draws `quantities` (default: the metrics, and
+    seconds when they are measured). `marks` are lines across it: a text and its value."""
+
+    name: Annotated[str, Field(min_length=1)]
+    split: Literal["train"] | None = None
+    option: str | None = None
+    params: Annotated[list[str], BeforeValidator(_as_list), AfterValidator(_distinct)] | None = None
+    values: Values
+    scale: Literal["linear", "log"] = "linear"
+    quantities: list[str] = []
+    marks: dict[str, float | Literal["1/sqrt(tasks)"]] = {}
+
+    @model_validator(mode="after")
+    def _one_axis(self) -> Sweep:
+        given = [name for name in ("split", "option", "params") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a sweep needs one of split, option and params, not {', '.join(given) or 'none'}")
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.values)
+        if self.split and not (numbers and all(0 < v < 1 for v in self.values)):
+            raise ValueError("values of split.train must be between 0 and 1")
+        if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
+            raise ValueError("a log scale needs positive numbers as values")
+        return self
+
+
+class Method(Base):
+    """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
+    parameters during the search (a fast solver of the same objective). `datasets` lists the ids or labels of the data
+    sets that have this row (default: all)."""
+
+    label: Annotated[str, Field(min_length=1)]
+    estimator: str = ""
+    measure: str = ""
+    params: dict[str, Any] = {}
+    grid: dict[str, Values | str] = {}
+    select_with: dict[str, Any] = {}
+    datasets: Annotated[list[str], Field(min_length=1)] | None = None
+
+    def takes(self, dataset: DatasetSpec) -> bool:
+        """Whether a data set has this row."""
+        return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
+
+
+class Claim(Base):
+    """A statement of the paper and the checks that decide it (`mtlrun.report.checks`)."""
+
+    id: str
+    text: str
+    where: str | None = None
+    expect: str | None = None
+    not_testable: str | None = None
+    checks: list[dict[str, Any]] = []
+
+
+class Statistics(Base):
+    """Ranks of the methods by a metric over the data sets, Friedman's test, Holm's procedure against the `control`."""
+
+    metric: str
+    control: str
+    significance: Fraction = 0.05
+
+
+class Tolerance(Base):
+    """How far a number may be from a reference."""
+
+    quantity: str | None = None
+    absolute: NotNegative | None = None
+    relative: NotNegative | None = None
+    sigmas: NotNegative | None = None
+
+
+class Reference(Base):
+    """A published number (`source: paper`) or one of ours (`source: stored`), of all tasks or of one."""
+
+    dataset: str
+    method: str
+    quantity: str
+    task: str | None = None
+    value: float
+    std: float | None = None
+    n: Count | None = None
+    decimals: Annotated[int, Field(ge=0)] | None = None
+    profile: str | list[str] | None = None
+    source: Literal["paper", "stored"] | None = None
+    absolute: NotNegative | None = None
+    relative: NotNegative | None = None
+    sigmas: NotNegative | None = None
+
+
+class Spec(Base):
+    """A whole file with one profile applied, merged into the file that it `extends` (an id, or the path of a file):
+    everything that is not given is taken from there, except `id`, `title`, `kind` and `default_for`."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    id: Annotated[str, AfterValidator(experiment_id)]
+    title: str
+    kind: Literal["evaluate", "sweep", "test", "inspect", "trace", "scaling", "audit", "train"] = "evaluate"
+    extends: str | None = None
+    description: str | None = None
+    default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
+    paper: Paper | None = None
+    datasets: list[DatasetSpec] = []
+    split: Split | None = None
+    repeats: Count = 1
+    metrics: Annotated[list[str], Field(min_length=1)]
+    average: Literal["task", "sample"] = "task"
+    features: FeatureStep = FeatureStep()
+    keep: list[Literal["predictions"]] = []
+    seed: Annotated[int, Field(ge=0)] = 0
+    selection: Selection | None = None
+    timing: Timing | None = None
+    limits: Limits | None = None
+    sweep: Sweep | None = None
+    grids: dict[str, Values] = {}
+    methods: Annotated[list[Method], Field(min_length=1)]
+    statistics: Statistics | None = None
+    claims: list[Claim] = []
+    reference: list[Reference] = []
+    published: str | None = None
+    tolerance: Annotated[list[Tolerance], BeforeValidator(_as_list)] = []
+    deviations: list[str] = []
+    profiles: dict[str, dict[str, Any] | None] = {}
+    refit: bool = False
+
+    @property
+    def measures(self) -> bool:
+        """Whether the cells are measurements."""
+        return self.kind in MEASURE_KINDS
+
+    @property
+    def timed(self) -> bool:
+        """Whether the cells of the table measure seconds, and therefore run one after the other."""
+        return self.timing is not None or self.kind in TIMED_KINDS
+
+    @property
+    def dataset(self) -> DatasetSpec:
+        """The data set of a training file."""
+        return self.datasets[0]
+
+    @property
+    def method(self) -> Method:
+        """The method of a training file."""
+        return self.methods[0]
+
+    @property
+    def all_metrics(self) -> list[str]:
+        """The metrics of the experiment and those of its data sets: the columns of the table."""
+        own = [name for dataset in self.datasets for name in dataset.metrics or ()]
+        return list(dict.fromkeys([*self.metrics, *own]))
+
+
+class Curve(Base):
+    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
+
+    dataset: str
+    method: str
+    name: str
+    x: list[float]
+    y: list[float]
+    source: Any = None
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Curve:
+        if len(self.x) != len(self.y):
+            raise ValueError("'x' and 'y' must have the same length")
+        return self
+
+
+class Curves(Base):
+    """A file of published curves."""
+
+    curves: list[Curve]
+
+
+def read_curves(name: str) -> dict[str, Any]:
+    """Read published curves.
+
+    Parameters
+    ----------
+    name : str
+        File below the folder of the experiments, ``mtsvm/published/curves.yaml``.
+
+    Returns
+    -------
+    dict
+        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `Curve`.
+
+    Raises
+    ------
+    ConfigError
+        If the file is missing or is not a list of curves.
+    """
+    data = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}").data
+    try:
+        Curves.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise ConfigError(f"configs/{name}: {place}: {first['msg']}") from None
+    return {"file": name, "curves": data["curves"]}
+
+
+#: Keys of a training file and of its method.
+TRAIN_KEYS = (
+    *("schema", "id", "title", "kind", "description", "dataset", "method", "features", "split", "metrics", "average"),
+    *("seed", "selection", "refit"),
+)
+TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with")
+
+
+def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a training file, as plain data, as the experiment with one data set and one method that it stands for."""
+    made = {"title": "", **{name: value for name, value in data.items() if value is not None}}
+    if "dataset" in made:
+        made["datasets"] = [made.pop("dataset")]
+    if "method" in made:
+        method = made.pop("method")
+        row = {"estimator": method} if isinstance(method, str) else method
+        made["methods"] = [{"label": str(row.get("estimator") or TRAIN), **row} if isinstance(row, dict) else row]
+    return made
+
+
+def plain(spec: Spec) -> dict[str, Any]:
+    """Return a specification as plain data without empty optional fields; values of `params` are kept as they are.
+
+    That of a training file has the keys of a training file.
+    """
+    config = spec.model_dump(by_alias=True, exclude={"profiles", "grids", "extends"}, exclude_unset=True)
+    config = {name: value for name, value in config.items() if value is not None}
+    config["seed"] = spec.seed
+    config["methods"] = [_plain_method(spec, method) for method in spec.methods]
+    if "features" in config:
+        config["features"] = spec.features.plain
+    if not spec.measures:
+        config["average"] = spec.average
+    config["datasets"] = [
+        {"id": d.id, **({"label": d.label} if d.label else {}), **d.own, **d.options} for d in spec.datasets
+    ]
+    if spec.selection is not None:
+        config["selection"] = _plain_selection(spec, spec.selection)
+    config["metrics"] = spec.all_metrics
+    for name in ("timing", "limits", "statistics"):
+        section = getattr(spec, name)
+        if section is not None:
+            config[name] = section.model_dump(exclude_none=True)
+    if spec.measures:
+        config["repeats"] = spec.repeats
+    if spec.split is not None:
+        config["split"] = spec.split.model_dump(exclude={"trials"}, exclude_none=True)
+        if spec.split.kind != "kfold" and spec.kind != TRAIN:
+            config["split"]["trials"] = spec.split.n_trials
+    if spec.kind != TRAIN:
+        return config
+    (dataset,), (method,) = config.pop("datasets"), config.pop("methods")
+    return {**config, "dataset": dataset, "method": {k: method[k] for k in TRAIN_METHOD_KEYS}, "refit": spec.refit}
+
+
+def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
+    how = {"on": selection.on} if selection.on == "validation" else {"folds": selection.folds}
+    one = all(dataset.metrics is None for dataset in spec.datasets)
+    metric = selection.metric or (spec.metrics[0] if one else None)  # else it is the first of each data set
+    return {**how, **({"metric": metric} if metric else {})}
+
+
+def _plain_method(spec: Spec, method: Method) -> dict[str, Any]:
+    where = {"datasets": method.datasets} if method.datasets else {}
+    if method.measure:
+        return {"label": method.label, "measure": method.measure, "params": method.params, **where}
+    return {
+        "label": method.label,
+        "estimator": method.estimator,
+        "params": method.params,
+        "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
+        "select_with": method.select_with,
+        **where,
+    }
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment with one profile and all overrides applied.
+    """An experiment or a training with one profile and all overrides applied, ready to be planned.
 
     Attributes
     ----------
-    spec : ExperimentSpec
+    spec : Spec
         Validated.
     config : dict
         The same as plain data, as `run.json` holds it: names of grids replaced by their values, no profiles.
+    source : str
+        The file, as messages call it.
     profile : str
     profiles : tuple of str
         All profiles of the file.
@@ -31,20 +516,24 @@ class Experiment:
         ``key=value`` as given, the seed included.
     origins : dict
         Path -> text that says where the value came from; what is missing is a default.
-    source : str
-        The file, as messages call it.
     paper_datasets : tuple of str
         Ids of the data sets that the file names before a profile changes them.
     """
 
-    spec: ExperimentSpec
+    spec: Spec
     config: dict[str, Any]
-    profile: str
-    profiles: tuple[str, ...]
-    overrides: tuple[str, ...]
-    origins: Mapping[KeyPath, str]
     source: str
-    paper_datasets: tuple[str, ...]
+    profile: str = FULL
+    profiles: tuple[str, ...] = (FULL,)
+    overrides: tuple[str, ...] = ()
+    origins: Mapping[KeyPath, str] = field(default_factory=dict)
+    paper_datasets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], source: str) -> Experiment:
+        """Return an experiment, or a training, of plain data that are known to be right."""
+        spec = Spec.model_validate(as_experiment(data) if data.get("kind") == TRAIN else data)
+        return cls(spec, plain(spec), source)
 
     @property
     def id(self) -> str:

@@ -26,7 +26,7 @@ from mtlrun.runs.folders import check_folder
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Progress, Silent
 from mtlrun.runs.run import Runner
-from mtlrun.runs.trainspec import Training, experiment_of
+from mtlrun.runs.spec import Experiment
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
 
@@ -64,7 +64,7 @@ class Trained:
 
 
 def train(
-    training: Training,
+    training: Experiment,
     *,
     output: Path,
     data_dir: Path | None = None,
@@ -79,7 +79,8 @@ def train(
 
     Parameters
     ----------
-    training : Training
+    training : Experiment
+        A training file.
     output : Path
         The results lie in ``<output>/<id>``.
     data_dir : Path, optional
@@ -102,7 +103,7 @@ def train(
     folder = output / training.id
     progress = progress or Silent()
     _check_folder(folder, training, force)
-    made = plan(experiment_of(training), data_dir=data_dir, output=output)
+    made = plan(training, data_dir=data_dir, output=output)
     cell = made.rows[0].cell
     if not force and (result := _up_to_date(folder, training, cell)) is not None:
         return Outcome(folder, result, up_to_date=True)
@@ -114,7 +115,7 @@ def train(
     return Outcome(folder, trained.result)
 
 
-def fit_training(training: Training, cell: Cell, dataset: Dataset, runner: Runner) -> Trained:
+def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Runner) -> Trained:
     """Train and evaluate the model of a cell on a data set that is at hand; see `train`.
 
     Raises
@@ -151,7 +152,7 @@ def fit_training(training: Training, cell: Cell, dataset: Dataset, runner: Runne
     return Trained(Model(model, step, _facts(training, cell, dataset, model, result)), result, predictions)
 
 
-def check_training(training: Training, dataset: Dataset) -> None:
+def check_training(training: Experiment, dataset: Dataset) -> None:
     """Refuse features that do not go with the data, and estimators that cannot take its classes.
 
     Raises
@@ -160,13 +161,13 @@ def check_training(training: Training, dataset: Dataset) -> None:
         Names the remedy.
     """
     spec, features, method = training.spec, training.spec.features, training.spec.method
-    kind = None if features is None or features.kind == "none" else features.kind
+    kind = None if features.kind == "none" else features.kind
     gaps = dataset.X.dtype.kind == "f" and bool(np.isnan(getattr(dataset.X, "data", dataset.X)).any())
     if (dataset.categories or gaps) and kind != "table":
         raise ConfigError(f"{spec.id}: {dataset.id} has words or empty cells", "Add the line: features: table")
     if kind is None and dataset.strings and ":" not in method.estimator and "features" not in method.params:
         raise ConfigError(f"{spec.id}: {dataset.id} holds strings of letters", "Add the line: features: one-hot")
-    if kind is not None and features is not None and dataset.strings != features.strings:
+    if kind is not None and dataset.strings != features.strings:
         what = "strings of letters" if dataset.strings else "numbers"
         raise ConfigError(f"{spec.id}: features: {kind} does not go with {dataset.id}, which holds {what}")
     if dataset.task_type == "multiclass":
@@ -195,7 +196,7 @@ def save_training(trained: Trained, folder: Path) -> None:
         save_model(new, trained.model)
 
 
-def _check_folder(folder: Path, training: Training, force: bool) -> None:
+def _check_folder(folder: Path, training: Experiment, force: bool) -> None:
     check_folder(folder)
     finished(folder)
     if force or not (folder / FACTS).exists():
@@ -211,7 +212,7 @@ def _check_folder(folder: Path, training: Training, force: bool) -> None:
         )
 
 
-def _up_to_date(folder: Path, training: Training, cell: Cell) -> dict[str, Any] | None:
+def _up_to_date(folder: Path, training: Experiment, cell: Cell) -> dict[str, Any] | None:
     """Return the results in a folder, None unless they are those of the cell and all files are there."""
     try:
         facts = read_facts(folder)
@@ -223,7 +224,7 @@ def _up_to_date(folder: Path, training: Training, cell: Cell) -> dict[str, Any] 
     return result if same and whole and isinstance(result, dict) else None
 
 
-def _result(training: Training, record: Record) -> dict[str, Any]:
+def _result(training: Experiment, record: Record) -> dict[str, Any]:
     """Return the content of `metrics.json`."""
     names = ("status", "params", "metrics", "per_task", "counts", "seconds", "solver", "environment", "log")
     known = asdict(record)
@@ -233,7 +234,7 @@ def _result(training: Training, record: Record) -> dict[str, Any]:
 
 
 def _facts(
-    training: Training, cell: Cell, dataset: Dataset, estimator: Any, result: Mapping[str, Any]
+    training: Experiment, cell: Cell, dataset: Dataset, estimator: Any, result: Mapping[str, Any]
 ) -> dict[str, Any]:
     features = training.spec.features
     design = "ragged" if dataset.task_id is not None else "shared" if dataset.y.ndim == 2 else "single"
@@ -250,7 +251,7 @@ def _facts(
             "strings": dataset.strings,
             "categories": dataset.categories,
             "task_column": dataset.options.get("task"),
-            "table": features is not None and features.kind == "table",
+            "table": features.kind == "table",
         },
         "estimator": {
             "name": training.spec.method.estimator,

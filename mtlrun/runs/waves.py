@@ -24,9 +24,7 @@ from mtlrun.runs.cell import Cell, Features
 from mtlrun.runs.fit import with_features
 from mtlrun.runs.methods import resolved
 from mtlrun.runs.run import Runner
-from mtlrun.runs.schema import ExperimentSpec
-from mtlrun.runs.spec import FULL, Experiment
-from mtlrun.runs.trainspec import Training, training_of
+from mtlrun.runs.spec import Experiment
 from mtlrun.utils.seeds import derive_seed
 
 #: Rows that a pilot fit takes to estimate what a method costs.
@@ -71,9 +69,9 @@ class Protocol:
             "split": {**self.split, "trials": self.n_splits},
             "selection": self._selection(),
         }
-        return Experiment(ExperimentSpec.model_validate(config), config, FULL, (FULL,), (), {}, dataset.title, ())
+        return Experiment.of(config, dataset.title)
 
-    def training(self, candidate: Candidate, dataset: Dataset) -> Training:
+    def training(self, candidate: Candidate, dataset: Dataset) -> Experiment:
         """Return a method as a training file: its cell is that of the first split."""
         config: dict[str, Any] = {
             **self._common(dataset),
@@ -85,7 +83,7 @@ class Protocol:
             "refit": True,
             **({"selection": self._selection()} if candidate.grid else {}),
         }
-        return training_of(config, dataset.title)
+        return Experiment.of(config, dataset.title)
 
     def _common(self, dataset: Dataset) -> dict[str, Any]:
         same = {"schema": 1, "id": f"compare/{dataset.id}", "features": FEATURES}

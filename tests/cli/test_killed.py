@@ -16,8 +16,8 @@ import yaml
 
 from mtlrun.runs.compare import compare
 from mtlrun.runs.comparison import Comparison
+from mtlrun.runs.load import load_training
 from mtlrun.runs.train import train
-from mtlrun.runs.trainspec import load_training
 
 TRAINING = """\
 schema: 1

@@ -28,8 +28,7 @@ from mtlrun.data.files import DataFile
 from mtlrun.data.intake import add_file
 from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight, uci
 from mtlrun.errors import UserError
-from mtlrun.runs.load import load_experiment
-from mtlrun.runs.trainspec import load_training
+from mtlrun.runs.load import load_experiment, load_training
 from mtlrun.utils.yaml import load_file
 
 NAME = "fuzzed-file"

@@ -8,8 +8,7 @@ from importlib import import_module
 import pytest
 
 from mtlrun.papers.measure import MEASURES, Declaration, measure
-from mtlrun.runs.declared import declared
-from mtlrun.runs.methods import measure_parameters, measure_path, needs_data, quantities_of
+from mtlrun.runs.methods import declared, measure_parameters, measure_path, needs_data, quantities_of
 
 WALK = """
 from mtlrun.papers.measure import Measurement, measure as declares

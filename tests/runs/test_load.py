@@ -5,8 +5,8 @@ import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.catalogue import catalogue, find
+from mtlrun.runs.layers import resolved_yaml
 from mtlrun.runs.load import load_experiment, validate_file
-from mtlrun.runs.resolved import resolved_yaml
 from mtlrun.utils.paths import configs_dir
 from mtlrun.utils.yaml import load_file, load_text
 
@@ -192,7 +192,7 @@ SENTENCES = {
     ),
     "a parameter inside what is no estimator": (
         changed("grid: {alpha: P}", "grid: {alpha__beta: P}"),
-        "bad.yaml:15:12: 'alpha' of SparseMTL is no estimator here\n",
+        "bad.yaml:15:12: 'alpha' of SparseMTL is not an estimator here\n",
         "give it as alpha: {estimator: ...}",
     ),
     "a grid where there is none": (
@@ -202,7 +202,7 @@ SENTENCES = {
     ),
     "extends a training file": (
         "extends: base.yaml\nid: lab/child\n",
-        "base.yaml: no experiment, so that none can extend it",
+        "base.yaml: not an experiment, so none can extend it",
         "",
     ),
     "a name for a label list": (
@@ -315,7 +315,7 @@ def test_override_beats_profile_beats_file(lab):
         ("seed.a=1", "--set seed.a=1: 'seed' must be a whole number"),
         ("title=x", "--set title=x: 'title' cannot be changed"),
         ("seed=[1", "--set seed=[1: not valid YAML"),
-        ("timing.repeats.x=1", "--set timing.repeats.x=1: 'repeats' is no mapping"),
+        ("timing.repeats.x=1", "--set timing.repeats.x=1: 'repeats' is not a mapping"),
     ],
 )
 def test_wrong_overrides_name_themselves(lab, override, expected):

@@ -226,7 +226,7 @@ reference:
 
 
 def test_a_training_file_has_its_sections_itself(lab):
-    from mtlrun.runs.trainspec import load_training
+    from mtlrun.runs.load import load_training
 
     text = """\
 schema: 1

@@ -18,8 +18,8 @@ from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.features import WeightedDegree
 from mtlrun.metrics import auc_per_task, mse_per_task
 from mtlrun.models import load_model
+from mtlrun.runs.load import load_training
 from mtlrun.runs.train import train
-from mtlrun.runs.trainspec import load_training
 from mtlrun.utils.seeds import derive_seed
 
 BASE = """\

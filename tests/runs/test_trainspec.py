@@ -3,8 +3,7 @@
 import pytest
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.runs.load import load_experiment, validate_file
-from mtlrun.runs.trainspec import load_training
+from mtlrun.runs.load import load_experiment, load_training, validate_file
 
 GOOD = """\
 schema: 1
@@ -49,7 +48,7 @@ def test_overrides_reach_into_short_forms(write):
     assert training.config["method"]["params"] == {"alpha": 3}
     assert training.config["dataset"] == {"id": "digits", "sample": 100}
     assert training.config["seed"] == 5
-    assert training.spec.selection_metric == "f1"
+    assert training.config["metrics"] == ["f1"]
 
 
 def test_all_problems_at_once_with_their_places(write):
@@ -99,7 +98,7 @@ def test_all_problems_at_once_with_their_places(write):
             "needs the section",
         ),
         (("method: IndependentRidge", "method: 'sklearn.nothing:Ridge'"), "a.yaml:5:9"),
-        (("dataset: digits", "dataset: school"), "'auc' is for labels, school has numbers as targets"),
+        (("dataset: digits", "dataset: school"), "7:11: 'auc' is for labels"),
         (("split: {kind: random, train: 0.5}", "split: {kind: random, train: 0.5, trials: 3}"), "evaluates one split"),
         (("id: train/small", "id: small"), "must be <paper>/<artefact>"),
         (("metrics: [auc]", "metrics: [auc]\nfeatures: {kind: one-hot, degree: 2}"), "one-hot has no degree"),
