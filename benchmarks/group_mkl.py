@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
-from mtlrun.solvers.mkl.mkl import Pairs
+from mtlrun.solvers.mkl.mkl import PairwiseWeights
 from mtlrun.solvers.pairwise import Flows
 
 Tasks = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -80,9 +80,9 @@ def theta_step(tasks: Tasks, repeats: int) -> None:
     theta, curvature = np.full((T, M), 1.0 / M), np.full((T, 1), 10.0)
     slopes = -10.0 * rng.uniform(size=(1, M)) - rng.uniform(0, 20, size=(T, M))
     for lam in (0.01, 0.1, 1.0):
-        spent = [seconds(lambda lam=lam: Pairs(lam, Flows(T, M)).step(theta, slopes, curvature, 1e-2))[0]]
+        spent = [seconds(lambda lam=lam: PairwiseWeights(lam, Flows(T, M)).step(theta, slopes, curvature, 1e-2))[0]]
         spent = [
-            seconds(lambda lam=lam: Pairs(lam, Flows(T, M)).step(theta, slopes, curvature, 1e-2))[0]
+            seconds(lambda lam=lam: PairwiseWeights(lam, Flows(T, M)).step(theta, slopes, curvature, 1e-2))[0]
             for _ in range(repeats)
         ]
         print(f"theta-step, {T} tasks, {M} kernels, lam={lam:g}: {1e3 * float(np.median(spent)):.1f} ms")

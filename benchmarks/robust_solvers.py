@@ -34,13 +34,11 @@ from mtlrun.metrics import auc_per_task
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import SharedRotation, prepare
+from mtlrun.problem.result import SolverResult, Tracker
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Tracker
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
-from mtlrun.solvers.convex.fista import ProximalRun, solve_fista
-from mtlrun.solvers.convex.rotation import SharedRotation, prepare
-from mtlrun.solvers.convex.smooth import RotatedLoss
+from mtlrun.solvers.convex.fista import ProximalRun, QuadraticLoss, solve_fista
 from mtlrun.solvers.robust.apg import solve_apg
 
 TOL = 1e-4
@@ -192,7 +190,7 @@ def count_apg(
     After `budget` seconds the certificate is not waited for; the count is then a lower bound and called so.
     """
     shape = (len(penalties), rotation.rank, rotation.data.n_tasks)
-    run = ProximalRun(RotatedLoss(rotation, loss), penalties, np.zeros(shape), adaptive=False, restart=False)
+    run = ProximalRun(QuadraticLoss(rotation, loss.scale), penalties, np.zeros(shape), adaptive=False, restart=False)
     counts: dict[str, int] = {}
     begun = time.perf_counter()
 

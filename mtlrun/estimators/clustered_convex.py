@@ -13,9 +13,9 @@ from mtlrun.estimators.params import Rule, integer, real
 from mtlrun.estimators.robust import DegenerateModelWarning
 from mtlrun.penalties.spectral import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.rotation import Rotation
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

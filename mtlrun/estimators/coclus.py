@@ -11,10 +11,10 @@ from mtlrun.estimators.clustered import CLUSTERS, resolve_clusters
 from mtlrun.estimators.convex import CLASS_LOSSES
 from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
 from mtlrun.problem.losses import LOSSES
+from mtlrun.problem.quadratic import preparation_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.coclus import solve_coclus
-from mtlrun.solvers.convex.rotation import preparation_bytes
 
 
 class CoClus(ClassifierMTL, BaseMTL):

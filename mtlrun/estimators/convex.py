@@ -18,13 +18,19 @@ from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import (
+    Rotation,
+    gram_bytes,
+    gram_pays,
+    preparation_bytes,
+    prepare,
+    rotation_bytes,
+)
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
 from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
-from mtlrun.solvers.convex.rotation import Rotation, preparation_bytes, prepare, rotation_bytes
-from mtlrun.solvers.convex.smooth import gram_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -93,7 +99,7 @@ class ConvexMTL(BaseMTL):
         if solver == "admm":
             bases = preparation_bytes(self._designs(data), invariant=self._invariant())
             return usual_bytes(data, coefficients=8 * parts + 10, fields=12) + bases
-        grams = 0 if self._loss().labels else gram_bytes(data)
+        grams = gram_bytes(data) if gram_pays(data) and not self._loss().labels else 0
         return usual_bytes(data, coefficients=8 * parts + 14, fields=12) + 3 * grams
 
     def _solver_for(self, data: TaskData) -> str:

@@ -18,9 +18,9 @@ from mtlrun.estimators.partition import choose_block, column_space, make_blocks
 from mtlrun.estimators.robust import RobustMTL
 from mtlrun.problem.objective import optimal_intercept
 from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.quadratic import Rotation, SharedRotation
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.rotation import Rotation, SharedRotation
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,8 +8,7 @@ from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_by
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.covariance import check_box
-from mtlrun.solvers.relationship.fetr import fetr_bytes, solve_fetr
+from mtlrun.solvers.relationship.fetr import check_box, fetr_bytes, solve_fetr
 
 W_SOLVERS = ("auto", "eigen", "cg", "gradient", "sylvester", "closed")
 

@@ -11,7 +11,7 @@ from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
 from mtlrun.estimators.inputs import check_task_id, refuse_list_of_arrays, split_task_column
 from mtlrun.estimators.params import BOOLEAN, NONE, Rule, choice, instance, integer, real
 from mtlrun.estimators.single import count_one_class
-from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
+from mtlrun.features.dna import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, couple_graph
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData

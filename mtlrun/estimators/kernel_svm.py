@@ -15,7 +15,7 @@ from mtlrun.estimators.base import usual_bytes
 from mtlrun.estimators.graph_svm import GraphModel
 from mtlrun.estimators.params import NONE, Rule, choice, real, satisfies
 from mtlrun.estimators.single import count_one_class
-from mtlrun.features.weighted_degree import StringDesign, WeightedDegree
+from mtlrun.features.dna import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult

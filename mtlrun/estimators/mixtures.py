@@ -13,9 +13,9 @@ from mtlrun.estimators.params import Rule, real
 from mtlrun.estimators.robust import DegenerateModelWarning
 from mtlrun.penalties.norms import L1, L12, L21, L1Inf, TraceNorm, mixture_range
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.rotation import Rotation
 
 
 class _Mixture(StrengthMTL):

@@ -15,7 +15,7 @@ from mtlrun.estimators.params import Rule, choice, instance, integer, real
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.covariance import check_box
+from mtlrun.solvers.relationship.fetr import check_box
 from mtlrun.solvers.relationship.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
 
 Array = np.ndarray[Any, np.dtype[Any]]

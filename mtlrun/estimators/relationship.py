@@ -14,7 +14,7 @@ from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.relationship import LowRank, solve_alternating
+from mtlrun.solvers.relationship.fetr import LowRank, solve_alternating
 
 
 class _SquaredTrace(RegressorMTL, ConvexMTL):

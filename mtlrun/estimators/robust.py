@@ -14,10 +14,9 @@ from mtlrun.estimators.params import Rule, choice, real
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation, find_basis
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.reduction import find_basis
-from mtlrun.solvers.convex.rotation import Rotation
 from mtlrun.solvers.robust.apg import solve_apg
 from mtlrun.solvers.robust.ladm import solve_ladm
 

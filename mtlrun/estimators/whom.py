@@ -10,10 +10,10 @@ from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
 from mtlrun.estimators.params import Rule, integer, real
 from mtlrun.penalties.clusters import GroupTrace
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks
-from mtlrun.solvers.convex.rotation import Rotation
 
 
 class Whom(ClassifierMTL, ConvexMTL):

@@ -13,7 +13,7 @@ __all__ = ["FourierFeatures", "WeightedDegree"]
 def __getattr__(name: str) -> Any:
     # Imported on demand: packages load no numpy by themselves.
     if name == "WeightedDegree":
-        from mtlrun.features.weighted_degree import WeightedDegree
+        from mtlrun.features.dna import WeightedDegree
 
         return WeightedDegree
     if name == "FourierFeatures":

@@ -14,7 +14,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.fetr import FETR
 from mtlrun.papers.measure import Matrix, Measurement, measure, published_path
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.covariance import Precision
+from mtlrun.solvers.relationship.fetr import Precision
 from mtlrun.solvers.relationship.wsystem import (
     CoupledSystem,
     Solution,

@@ -15,8 +15,16 @@ from mtlrun.papers.fetr import needed, training_data
 from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.covariance import Precision, feature_moment, project, task_moment
-from mtlrun.solvers.relationship.fetr import FetrCallback, FetrProblem, FetrState, solve_fetr
+from mtlrun.solvers.relationship.fetr import (
+    FetrCallback,
+    FetrProblem,
+    FetrState,
+    Precision,
+    feature_moment,
+    project,
+    solve_fetr,
+    task_moment,
+)
 from mtlrun.solvers.relationship.wsystem import solve_w
 
 #: Excess over the best objective, relative to it, that seconds and iterations are counted to.
@@ -218,7 +226,7 @@ def solve_projected_gradient(
             break
     return SolverResult(
         parts=state.W[np.newaxis],
-        intercept=problem.form.intercept(problem.form.point(state.W)),
+        intercept=problem.form.intercept(state.W),
         converged=converged,
         n_iter=it,
         objective=objective,

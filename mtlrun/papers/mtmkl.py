@@ -23,7 +23,7 @@ from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
 from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
-from mtlrun.solvers.mkl.mkl import Apart, Coupling, Pairs, solve_alternating, solve_group_mkl
+from mtlrun.solvers.mkl.mkl import Coupling, IndependentWeights, PairwiseWeights, solve_alternating, solve_group_mkl
 from mtlrun.solvers.pairwise import Flows
 
 _SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}
@@ -343,7 +343,7 @@ def _authors(checked: Part, final: Part, lam: float, task_C: Sequence[float], ke
     inside, validation = _Tasks(checked.train, kernels), _Rows(checked, kernels)
     test = _Rows(final, kernels)
     theta = np.full((inside.n_tasks, len(kernels)), 1.0 / len(kernels))
-    coupling: Coupling = Pairs(lam, Flows(*theta.shape)) if lam > 0 else Apart()
+    coupling: Coupling = PairwiseWeights(lam, Flows(*theta.shape)) if lam > 0 else IndependentWeights()
     scores, reported = [], []
     for _ in range(OUTER):
         chosen = [_own_cost(inside, validation, t, theta[t], task_C) for t in range(inside.n_tasks)]

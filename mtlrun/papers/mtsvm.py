@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.features.weighted_degree import WeightedDegree
+from mtlrun.features.dna import WeightedDegree
 from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.papers.mtsvm_runs import (
     TOLERANCES,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.graph_svm import GraphSVC
-from mtlrun.features.weighted_degree import WeightedDegree
+from mtlrun.features.dna import WeightedDegree
 from mtlrun.metrics import auc_per_task
 from mtlrun.papers.measure import Measurement, measure
 

@@ -42,6 +42,13 @@ class Gap:
         reduced = relative_gap(primal - unavoidable, dual - unavoidable)
         return cls(primal, dual, relative_gap(primal, dual), reduced)
 
+    @classmethod
+    def exact(cls, primal: float, gap: float) -> Gap:
+        """Make a gap of a primal value and an absolute gap that is known without cancellation."""
+        dual = primal - gap
+        relative = gap / max(1.0, abs(primal), abs(dual)) if np.isfinite(gap) else np.inf
+        return cls(primal, dual, relative, relative)
+
 
 def relative_gap(primal: float, dual: float) -> float:
     """Return (primal - dual) / max(1, |primal|, |dual|); inf where a value is infinite or NaN."""

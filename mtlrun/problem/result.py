@@ -1,16 +1,25 @@
-"""What every solver returns."""
+"""What every solver returns, and what the iterative ones share: certificates over time, stopping, warm starts."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from mtlrun.problem.objective import Gap
+
+Callback = Callable[[int, float, float], Any]
+
+# A gap below the first that is not halved in so many checks will not get better.
+_FLOATS, _PATIENCE = 1e-13, 3
+
 
 @dataclass
 class SolverResult:
-    """Solution and account of one run of a solver.
+    """Solution of one run of a solver and how it was reached.
 
     Attributes
     ----------
@@ -51,3 +60,142 @@ class SolverResult:
     def W(self) -> np.ndarray:
         """Coefficients, shape (n_features, n_tasks)."""
         return self.parts.sum(axis=0)
+
+
+class Tracker:
+    """History of the certificates of a run; decides when it is over.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap to stop at.
+    max_iter : int
+    callback : callable, optional
+        Called with (iteration, primal, dual); a true answer stops the run.
+    unavoidable : float, default 0.0
+        Loss that no coefficients get below, for the reduced gap.
+
+    Attributes
+    ----------
+    best : object
+        What `check` was given with the primal value that counts.
+    exhausted : bool
+        Set by a solver that cannot do better: the next check ends the run.
+    seconds : list of float
+        When each certificate was known, since the start, without the time of callbacks.
+    """
+
+    def __init__(self, tol: float, max_iter: int, callback: Callback | None = None, unavoidable: float = 0.0) -> None:
+        if not tol >= 0:
+            raise ValueError(f"tol must be non-negative, got {tol}")
+        if max_iter < 1:
+            raise ValueError(f"max_iter must be at least 1, got {max_iter}")
+        self.tol = tol
+        self.max_iter = max_iter
+        self.best: Any = None
+        self.gap = Gap(np.inf, -np.inf, np.inf, np.inf)
+        self.converged = False
+        self.exhausted = False
+        self.message = f"stopped after max_iter={max_iter} iterations"
+        self.gaps: list[tuple[int, float, float]] = []
+        self.seconds: list[float] = []
+        self._callback = callback
+        self._unavoidable = unavoidable
+        self._idle, self._least = 0, np.inf
+        self._began = time.perf_counter()
+
+    @property
+    def n_iter(self) -> int:
+        """Iteration of the last check."""
+        return self.gaps[-1][0]
+
+    @property
+    def objective(self) -> list[float]:
+        """Primal values of all checks."""
+        return [primal for _, primal, _ in self.gaps]
+
+    def due(self, iteration: int) -> bool:
+        """Whether the gap should be checked: often at first, then about every tenth of a hundred iterations."""
+        every = 5 if iteration <= 50 else 10 if iteration <= 500 else 25
+        return iteration % every == 0 or iteration == 1 or iteration == self.max_iter
+
+    def check(self, iteration: int, primal: float, dual: float, point: Any) -> bool:
+        """Note the values of one iterate; return whether to stop. The best primal and the best dual value count."""
+        least = self.gap.primal
+        if primal < least:
+            least, self.best = primal, point
+        self.gap = Gap.of(least, max(self.gap.dual, dual), self._unavoidable)
+        return self._note(iteration, finite=bool(np.isfinite(primal)))
+
+    def check_gap(self, iteration: int, primal: float, gap: float) -> bool:
+        """Note a primal value and an absolute gap known without cancellation; return whether to stop. The last count.
+
+        The run also ends where the gap is as small as floats make it.
+        """
+        self.gap = Gap.exact(primal, gap)
+        self._idle = self._idle + 1 if self._least / 2 < self.gap.relative <= _FLOATS else 0
+        self._least = min(self._least, self.gap.relative)
+        return self._note(iteration)
+
+    def settle(self, tol: float) -> None:
+        """Judge the end of a run that went for more than it had to."""
+        if self.gap.relative <= tol:
+            self.converged = True
+            self.message = f"relative duality gap {self.gap.relative:.2e} <= tol {tol:g}"
+
+    def result(self, parts: np.ndarray, intercept: np.ndarray, **info: Any) -> SolverResult:
+        """Make the result of a run whose last iterate was checked."""
+        return SolverResult(
+            parts=parts,
+            intercept=intercept,
+            converged=self.converged,
+            n_iter=self.n_iter,
+            objective=self.objective,
+            gap=self.gap.relative,
+            gaps=self.gaps,
+            stop_crit=self.gap.relative,
+            message=self.message,
+            info={"unavoidable": self._unavoidable, "relative_reduced": self.gap.relative_reduced, **info},
+        )
+
+    def _note(self, iteration: int, finite: bool = True) -> bool:
+        self.seconds.append(time.perf_counter() - self._began)
+        self.gaps.append((iteration, self.gap.primal, self.gap.dual))
+        self.settle(self.tol)
+        if self.converged:
+            return True
+        if not finite:
+            self.message = f"the objective is not finite at iteration {iteration}"
+            return True
+        if self._callback is not None:
+            paused = time.perf_counter()
+            wanted = self._callback(iteration, self.gap.primal, self.gap.dual)
+            self._began += time.perf_counter() - paused
+            if wanted:
+                self.message = "stopped by the callback"
+                return True
+        if self.exhausted or self._idle == _PATIENCE:
+            self.message = "nothing improves any more, at the accuracy of floats"
+            return True
+        return iteration >= self.max_iter
+
+
+def start_parts(start: SolverResult | np.ndarray | None, n_parts: int, shape: tuple[int, int]) -> np.ndarray | None:
+    """Return the parts of a warm start as an array (n_parts, d, T), None without one.
+
+    Raises
+    ------
+    ValueError
+        If the shape does not fit.
+    """
+    if start is None:
+        return None
+    parts = np.asarray(start.parts if isinstance(start, SolverResult) else start, dtype=np.float64)
+    if parts.shape != (n_parts, *shape):
+        raise ValueError(f"start has shape {parts.shape}, need {(n_parts, *shape)}")
+    return parts
+
+
+def relative_changes(new: np.ndarray, old: np.ndarray) -> list[float]:
+    """Return ||new_k - old_k||_F / max(1, ||old_k||_F) for every part, equation (25) of Pan et al. (2015)."""
+    return [float(np.linalg.norm(a - b)) / max(1.0, float(np.linalg.norm(b))) for a, b in zip(new, old, strict=True)]

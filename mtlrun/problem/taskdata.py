@@ -228,6 +228,11 @@ class TaskData:
         return self.offsets is None
 
     @property
+    def uniform(self) -> bool:
+        """Whether all tasks have one design and one weight per row, hence one Gram matrix."""
+        return self.shared and (self.weights is None or self.weights.ndim == 1)
+
+    @property
     def masked(self) -> bool:
         """Whether some targets of a shared design are missing."""
         return self.observed is not None

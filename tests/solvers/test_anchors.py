@@ -8,10 +8,10 @@ import pytest
 
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.quadratic import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
-from mtlrun.solvers.convex.rotation import prepare
 from mtlrun.solvers.robust.apg import solve_apg
 
 pytestmark = pytest.mark.data

@@ -14,9 +14,12 @@ from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import primal_value, relative_gap
+from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.relationship.covariance import (
+from mtlrun.solvers.relationship.fetr import (
+    FetrProblem,
+    FetrState,
     Precision,
     check_box,
     exact_precision,
@@ -24,10 +27,11 @@ from mtlrun.solvers.relationship.covariance import (
     flip_flop_precision,
     from_log,
     project,
+    root_covariance,
+    solve_alternating,
+    solve_fetr,
     task_moment,
 )
-from mtlrun.solvers.relationship.fetr import FetrProblem, FetrState, gram_form, solve_fetr
-from mtlrun.solvers.relationship.relationship import root_covariance, solve_alternating
 from mtlrun.solvers.relationship.wsystem import (
     CoupledSystem,
     box_spectrum,
@@ -66,7 +70,7 @@ def make_data(layout, n=40, d=5, m=4, seed=0):
 def make_system(layout, seed=0, eta=0.7, rho=1.3, **shape):
     rng = np.random.default_rng(seed)
     data = make_data(layout, seed=seed, **shape)
-    form = gram_form(data, True)
+    form = Gram(data, True)
     S1, S2 = spd(data.n_features, rng), spd(data.n_tasks, rng)
     return CoupledSystem(form.gram, form.cross, S1, S2, eta, rho)
 

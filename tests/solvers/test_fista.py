@@ -6,13 +6,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
+from mtlrun.problem import quadratic
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import dual_value, primal_value
+from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex import smooth as smooth_module
+from mtlrun.solvers.convex import fista
 from mtlrun.solvers.convex.admm import solve_admm
-from mtlrun.solvers.convex.fista import solve_fista
-from mtlrun.solvers.convex.smooth import FieldLoss, GramLoss, smooth_loss
+from mtlrun.solvers.convex.fista import FieldLoss, QuadraticLoss, smooth_loss, solve_fista
 
 LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
 LOSSES = [SquaredLoss(0.7), LogisticLoss(1.5), SquaredHingeLoss(0.8)]
@@ -45,7 +46,7 @@ def test_optimum_against_cvxpy(small, layout, loss, model):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_both_forms_of_the_squared_loss_are_one_function(small, layout, fit_intercept):
     data, loss, rng = small.make(layout), SquaredLoss(1.3), np.random.default_rng(0)
-    field, gram = FieldLoss(data, loss, fit_intercept), GramLoss(data, loss, fit_intercept)
+    field, gram = FieldLoss(data, loss, fit_intercept), QuadraticLoss(Gram(data, fit_intercept), loss.scale)
     points = [rng.normal(size=(4, 3)) for _ in range(2)]
     (f0, f1), (g0, g1) = ([form.point(W) for W in points] for form in (field, gram))
     assert field.value(f0) == pytest.approx(gram.value(g0))
@@ -67,15 +68,15 @@ def test_both_forms_of_the_squared_loss_are_one_function(small, layout, fit_inte
 def test_a_gram_loss_that_is_not_sharp_has_lower_but_valid_dual_values(small, layout, monkeypatch):
     data, loss, penalties = small.make(layout), SquaredLoss(1.3), [TraceNorm(0.5), L12(0.4)]
     best = solve_admm(data, loss, penalties, tol=1e-9).objective[-1]
-    sharp, blunt = GramLoss(data, loss), GramLoss(data, loss, sharp=False)
+    sharp, blunt = (QuadraticLoss(Gram(data, sharp=flag), loss.scale) for flag in (True, False))
     assert blunt.unavoidable == 0.0 < sharp.unavoidable
     W = np.random.default_rng(0).normal(size=(4, 3))
     assert blunt.dual(blunt.point(W), penalties) <= sharp.dual(sharp.point(W), penalties) <= best * (1 + 1e-8)
     field = FieldLoss(data, loss)
     assert blunt.dual(blunt.point(W), penalties) == pytest.approx(field.dual(field.point(W), penalties))
     assert blunt.curvature == pytest.approx(sharp.curvature)
-    monkeypatch.setattr(smooth_module, "_EXACT_SIZE", 2)
-    approximate = GramLoss(data, loss).curvature
+    monkeypatch.setattr(quadratic, "EXACT_SIZE", 2)
+    approximate = QuadraticLoss(Gram(data), loss.scale).curvature
     assert sharp.curvature <= approximate * (1 + 1e-9)
     assert approximate == pytest.approx(sharp.curvature, rel=1e-5)
 
@@ -95,11 +96,11 @@ def test_gradients_by_finite_differences(small, loss):
 def test_the_cheaper_form_is_chosen():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(200, 10)), rng.normal(size=(200, 3))
-    assert isinstance(smooth_loss(TaskData.from_matrix(X, Y), SquaredLoss()), GramLoss)
+    assert isinstance(smooth_loss(TaskData.from_matrix(X, Y), SquaredLoss()), QuadraticLoss)
     assert isinstance(smooth_loss(TaskData.from_matrix(X[:4], Y[:4]), SquaredLoss()), FieldLoss)
     assert isinstance(smooth_loss(TaskData.from_matrix(X, np.sign(Y)), LogisticLoss()), FieldLoss)
     sparse = sp.csr_array(sp.random(200, 10, density=0.3, random_state=rng))
-    assert isinstance(smooth_loss(TaskData.from_matrix(sparse, Y), SquaredLoss()), GramLoss)
+    assert isinstance(smooth_loss(TaskData.from_matrix(sparse, Y), SquaredLoss()), QuadraticLoss)
     assert isinstance(smooth_loss(TaskData.from_matrix(sparse[:5], Y[:5]), SquaredLoss()), FieldLoss)
 
 
@@ -108,7 +109,7 @@ def test_both_forms_lead_to_the_same_optimum(small, layout, monkeypatch):
     data, penalties = small.make(layout), MODELS["robust"]
     results = []
     for pays in (True, False):
-        monkeypatch.setattr(smooth_module, "_gram_pays", lambda data, pays=pays: pays)
+        monkeypatch.setattr(fista, "gram_pays", lambda data, pays=pays: pays)
         results.append(solve_fista(data, SquaredLoss(1.0), penalties, fit_intercept=True, tol=1e-8))
     assert results[0].objective[-1] == pytest.approx(results[1].objective[-1], rel=1e-7)
     assert_allclose(results[0].W, results[1].W, atol=1e-3)

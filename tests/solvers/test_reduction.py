@@ -7,9 +7,8 @@ from numpy.testing import assert_allclose
 
 from mtlrun.penalties.norms import L1, L12, TraceNorm
 from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
+from mtlrun.problem.quadratic import find_basis, prepare
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.reduction import find_basis, lift_parts, reduced_data, rotate_parts
-from mtlrun.solvers.convex.rotation import prepare
 from mtlrun.solvers.robust.apg import solve_apg
 from mtlrun.solvers.robust.ladm import solve_ladm
 
@@ -94,11 +93,11 @@ def test_warm_starts_and_given_bases(solve):
 def test_reduced_data_keep_every_norm():
     data = CASES["rank 3"]
     rotation = prepare(data)
-    small = reduced_data(rotation)
+    small = rotation.diagonal_data()
     assert small.X.shape == (4, 3)
     W = np.random.default_rng(0).normal(size=(2, 3, data.n_tasks))
-    lifted = lift_parts(rotation, W)
-    assert_allclose(rotate_parts(rotation, lifted), W, atol=1e-12)
+    lifted = np.stack([rotation.lift(Q) for Q in W])
+    assert_allclose(rotation.rotate(lifted), W, atol=1e-12)
     assert_allclose(np.linalg.norm(lifted, axis=1), np.linalg.norm(W, axis=1))
     assert_allclose(
         np.linalg.norm(small.targets - small.X @ W[0], axis=0),

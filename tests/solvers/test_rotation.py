@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem import memory
+from mtlrun.problem.quadratic import SharedRotation, TaskRotation, prepare
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.rotation import SharedRotation, TaskRotation, prepare
 
 SHARED = ["shared", "wide", "sparse", "weighted"]
 LAYOUTS = [*SHARED, "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]

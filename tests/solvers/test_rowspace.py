@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.quadratic import in_row_space
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered import coclus, metag
-from mtlrun.solvers.convex.rowspace import in_row_space, lift
 
 D = 40
 
@@ -62,5 +62,3 @@ def test_other_designs_stay_as_they_are(kind):
     same, basis = in_row_space(data)
     assert same is data
     assert basis is None
-    W = np.ones((2, 3))
-    assert lift(None, W) is W

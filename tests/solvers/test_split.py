@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mtlrun.penalties.norms import L1, L12, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import primal_value
+from mtlrun.problem.quadratic import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
-from mtlrun.solvers.convex.rotation import prepare
 
 LAYOUTS = ["shared", "wide", "sparse", "weighted", "ragged", "short", "ragged-weighted", "masked", "cell-weighted"]
 LOSSES = [SquaredHingeLoss(0.8), HingeLoss(0.7), LogisticLoss(1.5), SquaredLoss(0.7)]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtlrun.problem.losses import Loss
+from mtlrun.problem.quadratic import Rotation, in_row_space, prepare
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.rotation import Rotation, prepare
-from mtlrun.solvers.convex.rowspace import in_row_space, lift
 
 # The equations for W are solved to this part of their residual at the last W, in at most so many steps.
 _INNER, _INNER_STEPS = 1e-1, 50
@@ -82,8 +81,9 @@ def solve_coclus(
         if crit <= tol:
             break
     Q = W @ share
+    parts = np.stack([W - Q, Q])
     return SolverResult(
-        parts=lift(basis, np.stack([W - Q, Q])),
+        parts=parts if basis is None else basis @ parts,
         intercept=equations.intercept(W, b),
         converged=bool(crit <= tol),
         n_iter=len(objective) - 1,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mtlrun.problem.objective import relative_gap
+from mtlrun.problem.quadratic import Rotation, in_row_space, prepare
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.rotation import Rotation, prepare
-from mtlrun.solvers.convex.rowspace import in_row_space, lift
 from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 from mtlrun.utils.jit import compiled
 
@@ -45,9 +44,7 @@ class LeastSquares(TaskTerm):
         return V + self.rotation.lift(moved).T
 
     def value(self, W: np.ndarray) -> float:
-        linear, square = self._moments(self.rotation.rotate(W.T))
-        loss = max(0.5 * float(np.sum(self.rotation.energy - 2.0 * linear + square)), 0.0)
-        return loss + 0.5 * self.ridge * float(np.vdot(W, W))
+        return self.rotation.value(self.rotation.rotate(W.T)) + 0.5 * self.ridge * float(np.vdot(W, W))
 
     def bound(self, W: np.ndarray, flows: Flows, lam: float) -> float:
         return self._conjugate(flows) if self.ridge > 0 else self._dual(W, flows, lam)
@@ -72,9 +69,7 @@ class LeastSquares(TaskTerm):
         rest = slope - flows.divergence()
         peak = float(_largest_flow(flows.values, rest / len(W)))
         c = 1.0 if peak <= lam else lam / peak
-        linear, square = self._moments(rotation.rotate(W.T))
-        value = c * (rotation.explained - linear) - 0.5 * c**2 * (rotation.explained - 2.0 * linear + square)
-        return max(0.0, float(value.sum()) + 0.5 * rotation.unexplained)
+        return max(0.0, rotation.dual_fit(rotation.rotate(W.T), c))
 
     def centre(self, W: np.ndarray) -> np.ndarray:
         """Return W with all tasks moved by the vector that lowers the loss most; differences stay. Not with a ridge."""
@@ -93,10 +88,6 @@ class LeastSquares(TaskTerm):
     def _negative_gradient(self, W: np.ndarray) -> np.ndarray:
         q = self.rotation.rotate(W.T)
         return self.rotation.lift(self.rotation.cross - self.rotation.squares * q).T
-
-    def _moments(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        squares = np.broadcast_to(self.rotation.squares, q.shape)
-        return np.sum(self.rotation.cross * q, axis=0), np.sum(squares * q * q, axis=0)
 
 
 def solve_metag(
@@ -140,7 +131,7 @@ def solve_metag(
     it, primal, dual = gaps[-1]
     gap = relative_gap(primal, dual)
     return SolverResult(
-        parts=np.ascontiguousarray(lift(basis, W.T))[None],
+        parts=np.ascontiguousarray(W.T if basis is None else basis @ W.T)[None],
         intercept=rotation.intercept(W.T),
         converged=gap <= tol,
         n_iter=it,

@@ -6,22 +6,20 @@ loss with a closed-form prox.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from mtlrun.penalties.norms import needed_parts
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import dual_value, feasible_scale, optimal_intercept
+from mtlrun.problem.objective import dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import Rotation, prepare
+from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback, Tracker, start_parts
-from mtlrun.solvers.convex.rotation import Rotation, prepare
 
 # Over-relaxation, schedule and limits were found by trial on school, enron and simulated data, from 0.01 to 100 times
 # the best rho; balancing for ever need not converge.
@@ -185,91 +183,76 @@ def solve_admm(
     """
     if not isinstance(loss, SquaredLoss):
         raise ValueError(f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split or solve_fista")
-    rotation = _checked_rotation(rotation, data, fit_intercept)
+    rotation = prepare(data, fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape) if presolve else list(range(len(penalties)))
-    space = _Space(rotation, [penalties[k] for k in needed], loss.scale)
-    Z, U, rho = _first_iterate(space, needed, len(penalties), start, rho)
+    space = _Space(rotation, [penalties[k] for k in needed])
+    Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start, rho)
     tracker = Tracker(tol, max_iter, callback, unavoidable=0.5 * loss.scale * rotation.unexplained)
-    Z, U, rho = _iterate(space, Z, U, rho, tracker)
-    parts = np.zeros((len(penalties), *shape))
-    for k, best in zip(needed, tracker.best, strict=True):
-        parts[k] = space.coefficients(best)
-    state = AdmmState(
-        rotation, space.rotated, dict(zip(needed, Z, strict=True)), dict(zip(needed, U, strict=True)), rho
-    )
+    Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
+    parts = space.all_parts(needed, tracker.best, len(penalties))
+    kept_Z, kept_U = dict(zip(needed, Z, strict=True)), dict(zip(needed, U, strict=True))
+    state = AdmmState(rotation, space.rotated, kept_Z, kept_U, rho)
     return tracker.result(parts, rotation.intercept(parts.sum(axis=0)), rho=rho, state=state, needed=needed)
 
 
 class _Space:
-    """The problem in the coordinates in which the iteration runs.
+    """The coordinates in which an iteration runs.
 
-    Rotated: (r, T) coordinates of a shared basis. Otherwise (d, T) coefficients, rotated for the data step only.
+    Rotated: (r, T) coordinates of a shared basis, where all penalties allow it. Otherwise (d, T) coefficients, rotated
+    for the data step only.
     """
 
-    def __init__(self, rotation: Rotation, penalties: list[Penalty], scale: float) -> None:
+    def __init__(self, rotation: Rotation, penalties: list[Penalty]) -> None:
         self.rotation = rotation
         self.penalties = penalties
-        self.scale = scale
         self.rotated = rotation.shared and all(p.rotation_invariant for p in penalties)
         rows = rotation.rank if self.rotated else rotation.data.n_features
         self.shape = (rows, rotation.data.n_tasks)
 
     def coefficients(self, Z: np.ndarray) -> np.ndarray:
+        """Return the (d, T) coefficients of a matrix of the iteration."""
         return self.rotation.lift(Z) if self.rotated else Z
 
     def working(self, W: np.ndarray) -> np.ndarray:
+        """Return the matrix of the iteration that stands for (d, T) coefficients."""
         return self.rotation.rotate(W) if self.rotated else W
 
-    def data_step(self, a: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return S - a and the coordinates of S, S = argmin scale/2 ||y - X S||^2 + ridge/2 ||S - a||^2."""
-        squares, r = self.rotation.squares, ridge / self.scale
-        q = a if self.rotated else self.rotation.rotate(a)
-        moved = self.rotation.cross - squares * q
-        moved /= squares + r
-        return (moved, q + moved) if self.rotated else (self.rotation.lift(moved), q + moved)
+    def coordinates(self, Z: np.ndarray) -> np.ndarray:
+        """Return the coordinates, in the eigenbases, of a matrix of the iteration."""
+        return Z if self.rotated else self.rotation.rotate(Z)
 
-    def primal(self, Z: list[np.ndarray], values: list[float]) -> float:
-        W = total(Z)
-        q = W if self.rotated else self.rotation.rotate(W)
-        linear, square = self._moments(q)
-        fit = 0.5 * self.scale * float(np.sum(self.rotation.energy - 2.0 * linear + square))
-        return max(fit, 0.0) + sum(values)
+    def lift(self, Q: np.ndarray) -> np.ndarray:
+        """Return the matrix of the iteration with given coordinates."""
+        return Q if self.rotated else self.rotation.lift(Q)
 
-    def dual(self, q: np.ndarray) -> float:
-        """Return the dual value at the point made from the residual of coordinates q.
+    def start(self, parts: np.ndarray, needed: list[int]) -> list[np.ndarray]:
+        """Return the matrices of the needed parts; the first one takes in the parts that are left out."""
+        Z = [self.working(parts[k]) for k in needed]
+        for k in set(range(len(parts))) - set(needed):
+            Z[0] = Z[0] + self.working(parts[k])
+        return Z
 
-        theta = scale * (c * (projection of y on the range of X - X q) + Y_perp): what lies outside the range of X is
-        free, only the rest is scaled by task to become feasible.
-        """
-        rotation = self.rotation
-        if any(p.is_zero for p in self.penalties):
-            return 0.5 * self.scale * rotation.unexplained
-        G = self.negative_gradient(q)
-        c = feasible_scale(G, self.penalties)
-        linear, square = self._moments(q)
-        value = c * (rotation.explained - linear) - 0.5 * c**2 * (rotation.explained - 2.0 * linear + square)
-        conjugates = [p.conjugate(G * c) for p in self.penalties if not p.is_norm]
-        return max(0.0, self.scale * (float(value.sum()) + 0.5 * rotation.unexplained) - sum(conjugates))
-
-    def negative_gradient(self, q: np.ndarray) -> np.ndarray:
-        """Return X'(y - X q) * scale, in the space of the iteration."""
-        G = self.scale * (self.rotation.cross - self.rotation.squares * q)
-        return G if self.rotated else self.rotation.lift(G)
-
-    def _moments(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return y'Xq and ||Xq||^2 per task."""
-        linear = np.einsum("ij,ij->j", self.rotation.cross, q)
-        return linear, np.einsum("ij,ij,ij->j", np.broadcast_to(self.rotation.squares, q.shape), q, q)
+    def all_parts(self, needed: list[int], Z: Sequence[np.ndarray], n_parts: int) -> np.ndarray:
+        """Return the coefficients (n_parts, d, T) of all parts; those not needed are zero."""
+        full = np.zeros((n_parts, self.rotation.data.n_features, self.rotation.data.n_tasks))
+        for k, part in zip(needed, Z, strict=True):
+            full[k] = self.coefficients(part)
+        return full
 
 
 def _iterate(
-    space: _Space, Z: list[np.ndarray], U: list[np.ndarray], rho: float, tracker: Tracker
+    space: _Space, scale: float, Z: list[np.ndarray], U: list[np.ndarray], rho: float, tracker: Tracker
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
-    K, balance_at = len(Z), next_balance(0)
+    rotation, K, balance_at = space.rotation, len(Z), next_balance(0)
     for it in range(1, tracker.max_iter + 1):
-        moved, q = space.data_step(total(Z) - total(U), rho / K)
+        # q are the coordinates of S = argmin scale/2 ||y - X S||^2 + rho/(2 K) ||S - sum_k (z_k - u_k)||^2
+        start = space.coordinates(total(Z) - total(U))
+        change = rotation.cross - rotation.squares * start
+        change /= rotation.squares + rho / K / scale
+        q = start + change
+        moved = space.lift(change)
         moved /= K
         W = [z - u + moved for z, u in zip(Z, U, strict=True)] if it == balance_at else []
         before, values = Z, []
@@ -284,8 +267,11 @@ def _iterate(
             u -= prox
             Z.append(prox)
             values.append(value)
-        if tracker.due(it) and tracker.check(it, space.primal(Z, values), space.dual(q), Z):
-            break
+        if tracker.due(it):
+            primal = scale * rotation.value(space.coordinates(total(Z))) + sum(values)
+            dual = rotation.dual(q, space.penalties, scale, lifted=not space.rotated)
+            if tracker.check(it, primal, dual, Z):
+                break
         if it == balance_at:
             factor = balance(W, before, Z, U)
             rho *= factor
@@ -295,35 +281,30 @@ def _iterate(
     return Z, U, rho
 
 
-def _checked_rotation(rotation: Rotation | None, data: TaskData, fit_intercept: bool) -> Rotation:
-    if rotation is None:
-        return prepare(data, fit_intercept)
-    if rotation.data is not data or rotation.fit_intercept != fit_intercept:
-        raise ValueError("the rotation was prepared from other data or another fit_intercept")
-    return rotation
-
-
 def _first_iterate(
-    space: _Space, needed: list[int], n_parts: int, start: SolverResult | np.ndarray | None, rho: float | None
+    space: _Space,
+    scale: float,
+    needed: list[int],
+    n_parts: int,
+    start: SolverResult | np.ndarray | None,
+    rho: float | None,
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return prox copies, scaled multipliers and rho of a cold or warm start."""
+    rotation = space.rotation
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     if isinstance(state, AdmmState) and state.fits(space, needed):
         rho_ = state.rho if rho is None else rho
         return [state.Z[k] for k in needed], [state.U[k] * (state.rho / rho_) for k in needed], rho_
-    rho_ = guess_rho(space.penalties, space.rotation, space.shape, space.scale) if rho is None else rho
+    rho_ = guess_rho(space.penalties, rotation, space.shape, scale) if rho is None else rho
     if not (np.isfinite(rho_) and rho_ > 0):
         raise ValueError(f"rho must be positive and finite, got {rho_}")
-    shape = (space.rotation.data.n_features, space.rotation.data.n_tasks)
-    parts = start_parts(start, n_parts, shape)
+    parts = start_parts(start, n_parts, (rotation.data.n_features, rotation.data.n_tasks))
     if parts is None or not np.any(parts):
         return [np.zeros(space.shape) for _ in needed], [np.zeros(space.shape) for _ in needed], rho_
-    Z = [space.working(parts[k]) for k in needed]
-    for k in set(range(n_parts)) - set(needed):
-        Z[0] = Z[0] + space.working(parts[k])
+    Z = space.start(parts, needed)
     # At an optimum every rho U_k is minus the gradient of the loss.
-    W = total(Z)
-    U = space.negative_gradient(W if space.rotated else space.rotation.rotate(W)) / rho_
+    q = space.coordinates(total(Z))
+    U = space.lift(scale * (rotation.cross - rotation.image(q))) / rho_
     return Z, [U.copy() for _ in Z], rho_
 
 
@@ -331,13 +312,13 @@ def _first_iterate(
 _FIELD_BIAS = 0.45
 
 
-@dataclasses.dataclass
+@dataclass
 class SplitState:
     """Where a run of `solve_split` ended, for a warm start.
 
     Attributes
     ----------
-    Z, U : list of ndarray of shape (d, T)
+    Z, U : ndarray of shape (n_parts, d, T)
         Prox copies and scaled multipliers of all parts.
     M, V : ndarray
         Fields: split predictions and their scaled multipliers.
@@ -345,8 +326,8 @@ class SplitState:
         Penalty parameters.
     """
 
-    Z: list[np.ndarray]
-    U: list[np.ndarray]
+    Z: np.ndarray
+    U: np.ndarray
     M: np.ndarray
     V: np.ndarray
     rho: float
@@ -408,10 +389,10 @@ def solve_split(
     ValueError
         If the rotation belongs to other data or has weights, or `start` has a wrong shape.
     """
-    rotation = _unweighted_rotation(rotation, data, fit_intercept)
+    rotation = prepare(replace(data, weights=None, observed=None), fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
     needed = needed_parts(penalties, shape) if presolve else list(range(len(penalties)))
-    run = _Run(data, loss, [penalties[k] for k in needed], rotation)
+    run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))
     first = start_parts(start, len(penalties), shape)
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     if isinstance(state, SplitState) and state.M.shape == data.targets.shape:
@@ -420,27 +401,27 @@ def solve_split(
         run.begin_at(first, needed)
     tracker = Tracker(tol, max_iter, callback)
     run.until(tracker)
-    parts, b = tracker.best
-    full = np.zeros((len(penalties), *shape))
-    for k, part in zip(needed, parts, strict=True):
-        full[k] = run.coefficients(part)
-    b = rotation.uncentred(full.sum(axis=0), b)
+    best, b = tracker.best
+    parts, Z, U = (run.space.all_parts(needed, arrays, len(penalties)) for arrays in (best, run.Z, run.U))
     return tracker.result(
-        full, b, needed=needed, state=run.state(needed, len(penalties)), rho=run.rho, rho_field=run.rho_field
+        parts,
+        rotation.uncentred(parts.sum(axis=0), b),
+        needed=needed,
+        state=SplitState(Z, U, run.M, run.V, run.rho, run.rho_field),
+        rho=run.rho,
+        rho_field=run.rho_field,
     )
 
 
-class _Run:
-    """The iteration, in (r, T) coordinates of a shared basis where all penalties allow it, else in coefficients."""
+class _SplitRun:
+    """The iteration of `solve_split`."""
 
-    def __init__(self, data: TaskData, loss: Loss, penalties: list[Penalty], rotation: Rotation) -> None:
-        self.data, self.loss, self.penalties, self.rotation = data, loss, penalties, rotation
-        self.rotated = rotation.shared and all(p.rotation_invariant for p in penalties)
-        shape = (rotation.rank if self.rotated else data.n_features, data.n_tasks)
-        self.rho = guess_rho(penalties, rotation, shape, loss.scale)
+    def __init__(self, data: TaskData, loss: Loss, space: _Space) -> None:
+        self.data, self.loss, self.space, self.rotation = data, loss, space, space.rotation
+        self.rho = guess_rho(space.penalties, space.rotation, space.shape, loss.scale)
         self.rho_field = loss.scale
-        self.Z = [np.zeros(shape) for _ in penalties]
-        self.U = [np.zeros(shape) for _ in penalties]
+        self.Z = [np.zeros(space.shape) for _ in space.penalties]
+        self.U = [np.zeros(space.shape) for _ in space.penalties]
         self.M, self.V = np.zeros_like(data.targets), np.zeros_like(data.targets)
         self._weights = data.effective_weights()
         self._operator = TaskOperator(data)
@@ -448,20 +429,18 @@ class _Run:
     def resume(self, state: SplitState, needed: list[int]) -> None:
         """Go on from the end of another run."""
         self.rho, self.rho_field = state.rho, state.rho_field
-        self.Z = [self._working(state.Z[k]) for k in needed]
-        self.U = [np.array(self._working(state.U[k])) for k in needed]  # changed in place
+        self.Z = [self.space.working(state.Z[k]) for k in needed]
+        self.U = [np.array(self.space.working(state.U[k])) for k in needed]  # changed in place
         self.M, self.V = state.M.copy(), state.V.copy()
 
     def begin_at(self, parts: np.ndarray, needed: list[int]) -> None:
         """Begin at given parts, with the multipliers that they would have at an optimum."""
-        self.Z = [self._working(parts[k]) for k in needed]
-        for k in set(range(len(parts))) - set(needed):
-            self.Z[0] = self.Z[0] + self._working(parts[k])
+        self.Z = self.space.start(parts, needed)
         z = self._scores(total(self.Z))
         self.M = z + self.data.spread(self._best_intercept(z))
         slope = self.loss.gradient(self.M, self.data.targets, self._weights)
         self.V = slope / self.rho_field
-        pulled = self.rotation.pull(slope) if self.rotated else self.rotation.operator.adjoint(slope)
+        pulled = self.rotation.pull(slope) if self.space.rotated else self.rotation.operator.adjoint(slope)
         self.U = [pulled / -self.rho for _ in needed]
 
     def until(self, tracker: Tracker) -> None:
@@ -477,17 +456,6 @@ class _Run:
                 self._rebalance(W, z, Z, M)
                 balance_at = next_balance(it)
 
-    def state(self, needed: list[int], n_parts: int) -> SplitState:
-        shape = (self.data.n_features, self.data.n_tasks)
-        Z, U = [np.zeros(shape) for _ in range(n_parts)], [np.zeros(shape) for _ in range(n_parts)]
-        for k, z, u in zip(needed, self.Z, self.U, strict=True):
-            Z[k], U[k] = self.coefficients(z), self.coefficients(u)
-        return SplitState(Z, U, self.M, self.V, self.rho, self.rho_field)
-
-    def coefficients(self, Z: np.ndarray) -> np.ndarray:
-        """Return (d, T) coefficients of a matrix of the iteration."""
-        return self.rotation.lift(Z) if self.rotated else Z
-
     def _ridge_step(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Return the parts W_k and their predictions (intercepts included) nearest to Z - U and M - V."""
         A = [z - u for z, u in zip(self.Z, self.U, strict=True)]
@@ -497,10 +465,8 @@ class _Run:
             target -= b
         kappa = len(A) * self.rho_field / self.rho
         squares = self.rotation.squares
-        q = a if self.rotated else self.rotation.rotate(a)
-        moved = kappa * (self.rotation.pull(target) - squares * q) / (1.0 + kappa * squares)
-        if not self.rotated:
-            moved = self.rotation.lift(moved)
+        q = self.space.coordinates(a)
+        moved = self.space.lift(kappa * (self.rotation.pull(target) - squares * q) / (1.0 + kappa * squares))
         z = self._scores(a + moved)
         if b is not None:
             z += b
@@ -511,7 +477,7 @@ class _Run:
         """Update Z, U, M and V, over-relaxed; return the values of the penalties."""
         values = []
         old, self.Z = self.Z, []
-        for p, w, z_old, u in zip(self.penalties, W, old, self.U, strict=True):
+        for p, w, z_old, u in zip(self.space.penalties, W, old, self.U, strict=True):
             u += RELAXATION * w + (1.0 - RELAXATION) * z_old
             prox, value = p.prox_value(u, 1.0 / self.rho)
             u -= prox
@@ -533,7 +499,7 @@ class _Run:
             theta,
             self.data,
             self.loss,
-            self.penalties,
+            self.space.penalties,
             intercept=self.rotation.fit_intercept,
             operator=self._operator,
         )
@@ -548,22 +514,10 @@ class _Run:
         self.rho_field *= factor
         self.V /= factor
 
-    def _working(self, W: np.ndarray) -> np.ndarray:
-        return self.rotation.rotate(W) if self.rotated else W
-
     def _scores(self, Z: np.ndarray) -> np.ndarray:
-        return self.rotation.scores(Z) if self.rotated else self.rotation.operator.forward(Z)
+        return self.rotation.scores(Z) if self.space.rotated else self.rotation.operator.forward(Z)
 
     def _best_intercept(self, z: np.ndarray) -> np.ndarray:
         if not self.rotation.fit_intercept:
             return np.zeros(self.data.n_tasks)
         return optimal_intercept(self.data, self.loss, z)
-
-
-def _unweighted_rotation(rotation: Rotation | None, data: TaskData, fit_intercept: bool) -> Rotation:
-    if rotation is None:
-        return prepare(dataclasses.replace(data, weights=None, observed=None), fit_intercept)
-    same = rotation.data.X is data.X and rotation.data.offsets is data.offsets and rotation.data.weights is None
-    if not same or rotation.data.n_tasks != data.n_tasks or rotation.fit_intercept != fit_intercept:
-        raise ValueError("the rotation was prepared from other data, with weights, or with another fit_intercept")
-    return rotation

@@ -1,24 +1,228 @@
-"""Accelerated proximal gradient (FISTA) for any smooth loss and any sum of penalties, stopped on the duality gap."""
+"""Accelerated proximal gradient (FISTA) for any smooth loss and any sum of penalties, stopped on the duality gap.
+
+The smooth part of the objective has two forms with one interface: `FieldLoss` works on predictions and takes any smooth
+loss, `QuadraticLoss` is the squared loss through Gram matrices or an eigenbasis. Everything linear in W is kept as its
+*image* (the predictions, or X'X W), so that an extrapolated point needs no product of its own.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mtlrun.penalties.norms import needed_parts
-from mtlrun.problem.losses import Loss
+from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.objective import centre, dual_value, optimal_intercept
+from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import Gram, Quadratic, gram_pays
+from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback, Tracker, start_parts
-from mtlrun.solvers.convex.smooth import Gradient, Point, SmoothLoss, smooth_loss
 
 # The step is tried this much longer at every iteration, and shortened by _GROW until the descent condition holds.
 _SHRINK = 0.95
 _GROW = 1.6
 # The first curvature tried, relative to the bound K * curvature.
 _FIRST = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Coefficients W (d, T), their image and intercepts b (T,); combined linearly."""
+
+    W: np.ndarray
+    image: np.ndarray
+    b: np.ndarray
+
+    def beyond(self, previous: Point, momentum: float) -> Point:
+        """Return self + momentum * (self - previous)."""
+        if momentum == 0.0:
+            return self
+        return Point(*(a + momentum * (a - c) for a, c in zip(self._fields, previous._fields, strict=True)))
+
+    @property
+    def _fields(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.W, self.image, self.b
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Gradient in W, in b, and in the predictions (None for a `QuadraticLoss`)."""
+
+    W: np.ndarray
+    b: np.ndarray
+    field: np.ndarray | None = None
+
+
+class SmoothLoss(ABC):
+    """sum_i w_i l((X W + b)_i, y_i) as a function of W and b.
+
+    Attributes
+    ----------
+    data : TaskData
+        Centred where the loss is squared and intercepts are fitted: then b stays zero here.
+    with_b : bool
+        Whether b is a variable.
+    """
+
+    data: TaskData
+    with_b: bool = False
+
+    @property
+    @abstractmethod
+    def curvature(self) -> float:
+        """Lipschitz constant of the gradient in W."""
+
+    @property
+    def curvature_b(self) -> float:
+        """Lipschitz constant of the gradient in b; 0 where b is no variable."""
+        return 0.0
+
+    @property
+    def unavoidable(self) -> float:
+        """A part of the loss that no coefficients get below, as far as it is known."""
+        return 0.0
+
+    def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
+        """Return W, b (default zeros) with the image of W."""
+        return Point(W, self.image(W), np.zeros(self.data.n_tasks) if b is None else b)
+
+    @abstractmethod
+    def image(self, W: np.ndarray) -> np.ndarray:
+        """Return the linear function of W on which values and gradients rest."""
+
+    @abstractmethod
+    def value(self, at: Point) -> float:
+        """Return the loss."""
+
+    @abstractmethod
+    def gradient(self, at: Point) -> Gradient:
+        """Return the gradient."""
+
+    @abstractmethod
+    def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
+        """Return value(new) - value(at) - <gradient(at), new - at> without cancellation where possible."""
+
+    @abstractmethod
+    def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
+        """Return the dual value at the feasible point made from the gradient at W (and the best b for it)."""
+
+    @abstractmethod
+    def intercept(self, at: Point) -> np.ndarray:
+        """Return the intercepts (T,) for the data as given."""
+
+
+class FieldLoss(SmoothLoss):
+    """Through predictions: any smooth loss, any data. Intercepts are variables except for the squared loss."""
+
+    def __init__(self, data: TaskData, loss: Loss, fit_intercept: bool = False) -> None:
+        if not loss.smooth:
+            raise ValueError(f"{type(loss).__name__} is not smooth; use solve_split")
+        squared = isinstance(loss, SquaredLoss)
+        self._centred = centre(data) if fit_intercept and squared else None
+        self.data = data if self._centred is None else self._centred.data
+        self.operator = TaskOperator(data) if self._centred is None else self._centred.operator
+        self.loss = loss
+        self.with_b = fit_intercept and not squared
+        self._weights = self.data.effective_weights()
+
+    @cached_property
+    def curvature(self) -> float:
+        return self.loss.curvature * self.operator.norm(self.data.weights) ** 2
+
+    @cached_property
+    def curvature_b(self) -> float:
+        if not self.with_b:
+            return 0.0
+        w = np.ones_like(self.data.targets) if self._weights is None else self._weights
+        return self.loss.curvature * float(self.data.sum_by_task(w).max())
+
+    def image(self, W: np.ndarray) -> np.ndarray:
+        return self.operator.forward(W)
+
+    def value(self, at: Point) -> float:
+        return self.loss.value(self._scores(at), self.data.targets, self._weights)
+
+    def gradient(self, at: Point) -> Gradient:
+        field = self.loss.gradient(self._scores(at), self.data.targets, self._weights)
+        b = self.data.sum_by_task(field) if self.with_b else np.zeros(self.data.n_tasks)
+        return Gradient(self.operator.adjoint(field), b, field)
+
+    def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
+        move = new.image - at.image
+        if self.with_b:
+            move = move + self.data.spread(new.b - at.b)
+        if isinstance(self.loss, SquaredLoss):
+            square = np.square(move) if self._weights is None else self._weights * np.square(move)
+            return 0.5 * self.loss.scale * float(square.sum())
+        assert gradient.field is not None
+        return self.value(new) - self.value(at) - float(np.vdot(gradient.field, move))
+
+    def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
+        scores = self._scores(at)
+        if self.with_b:
+            b = optimal_intercept(self.data, self.loss, at.image, start=at.b)
+            scores = at.image + self.data.spread(b)
+        theta = -self.loss.gradient(scores, self.data.targets, self._weights)
+        return dual_value(theta, self.data, self.loss, penalties, intercept=self.with_b, operator=self.operator)
+
+    def intercept(self, at: Point) -> np.ndarray:
+        return at.b if self._centred is None else self._centred.intercept(at.W)
+
+    def _scores(self, at: Point) -> np.ndarray:
+        return at.image + self.data.spread(at.b) if self.with_b else at.image
+
+
+class QuadraticLoss(SmoothLoss):
+    """`scale` times a `Quadratic`, as a function of its coordinates (r, T); intercepts are fitted by centring."""
+
+    def __init__(self, form: Quadratic, scale: float) -> None:
+        self.form = form
+        self.scale = scale
+        self.data = form.data
+
+    @property
+    def curvature(self) -> float:
+        return self.scale * self.form.largest
+
+    @property
+    def unavoidable(self) -> float:
+        return 0.5 * self.scale * self.form.unexplained
+
+    def image(self, W: np.ndarray) -> np.ndarray:
+        return self.form.image(W)
+
+    def value(self, at: Point) -> float:
+        return self.scale * self.form.value(at.W, at.image)
+
+    def gradient(self, at: Point) -> Gradient:
+        return Gradient(self.scale * (at.image - self.form.cross), np.zeros(self.data.n_tasks))
+
+    def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
+        return 0.5 * self.scale * float(np.vdot(new.W - at.W, new.image - at.image))
+
+    def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
+        return self.form.dual(at.W, penalties, self.scale, image=at.image)
+
+    def intercept(self, at: Point) -> np.ndarray:
+        return self.form.intercept(self.form.lift(at.W))
+
+
+def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True) -> SmoothLoss:
+    """Return the form of the loss that is cheaper on these data; `sharp` as for `Gram`.
+
+    Raises
+    ------
+    ValueError
+        If the loss is not smooth.
+    """
+    if isinstance(loss, SquaredLoss) and gram_pays(data):
+        return QuadraticLoss(Gram(data, fit_intercept, sharp=sharp), loss.scale)
+    return FieldLoss(data, loss, fit_intercept)
 
 
 def solve_fista(

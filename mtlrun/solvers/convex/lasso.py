@@ -20,12 +20,11 @@ from mtlrun.problem import memory
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import centre
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import Rotation, rotation_bytes
+from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback, Tracker, start_parts
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import Columns, descend, descend_residual
-from mtlrun.solvers.convex.rotation import Rotation, rotation_bytes
 
 #: Features of the first set of a group.
 _FIRST = 64
@@ -42,8 +41,7 @@ _PROGRESS, _BEYOND = 0.1, 0.3
 
 def cd_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
     """Whether `solve_block_cd` can solve the problem."""
-    uniform = data.shared and (data.weights is None or data.weights.ndim == 1)
-    return uniform and isinstance(loss, SquaredLoss) and len(penalties) == 1 and _is_lasso(penalties[0])
+    return data.uniform and isinstance(loss, SquaredLoss) and len(penalties) == 1 and _is_lasso(penalties[0])
 
 
 def solve_block_cd(
@@ -305,7 +303,7 @@ class _Run:
             dual = np.maximum(shrink * along - 0.5 * shrink**2 * square, 0.0)
             P, D = self.scale * float(primal.sum()), self.scale * float(dual.sum())
             before = self.W.copy()
-            if tracker.check(epochs, P, D, before) or epochs >= tracker.max_iter:
+            if tracker.check(epochs, P, D, before):
                 return
             if work > self.max_work:
                 tracker.message = f"stopped after {work:.1e} multiplications"
@@ -423,5 +421,4 @@ def _rotation(start: SolverResult | np.ndarray | None, data: TaskData, fit_inter
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     if not isinstance(state, AdmmState):
         return None
-    rotation = state.rotation
-    return rotation if rotation.data is data and rotation.fit_intercept == fit_intercept else None
+    return state.rotation if state.rotation.belongs_to(data, fit_intercept) else None

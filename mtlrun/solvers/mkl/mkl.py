@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.problem.objective import relative_gap
-from mtlrun.solvers.common import Callback, Tracker
+from mtlrun.problem.result import Callback, Tracker
 from mtlrun.solvers.mkl.machines import SvmPoint, SvmTasks
 from mtlrun.solvers.pairwise import (
     Flows,
@@ -59,7 +59,7 @@ class Coupling(ABC):
         return theta
 
 
-class Apart(Coupling):
+class IndependentWeights(Coupling):
     """lam = 0: every task has its own weights."""
 
     lam = 0.0
@@ -73,7 +73,7 @@ class Apart(Coupling):
         return 0.0
 
 
-class Together(Coupling):
+class SharedWeights(Coupling):
     """lam = infinity: one vector of weights for all tasks."""
 
     lam = np.inf
@@ -93,7 +93,7 @@ class Together(Coupling):
         return np.repeat(theta.mean(axis=0, keepdims=True), len(theta), axis=0)
 
 
-class Pairs(Coupling):
+class PairwiseWeights(Coupling):
     """0 < lam < infinity.
 
     Parameters
@@ -352,11 +352,11 @@ def _coupling(tasks: SvmTasks, lam: float, start: MklResult | None) -> Coupling:
     if not lam >= 0:
         raise ValueError(f"lam must not be negative, got {lam}")
     if lam == 0 or tasks.n_tasks == 1:
-        return Apart()
+        return IndependentWeights()
     if np.isinf(lam):
-        return Together()
+        return SharedWeights()
     flows = None if start is None else start.info["flows"]
-    return Pairs(float(lam), Flows(tasks.n_tasks, tasks.n_kernels) if flows is None else flows)
+    return PairwiseWeights(float(lam), Flows(tasks.n_tasks, tasks.n_kernels) if flows is None else flows)
 
 
 def _first_theta(tasks: SvmTasks, start: MklResult | None) -> np.ndarray:
@@ -383,7 +383,6 @@ def _bound(points: list[SvmPoint], slopes: np.ndarray, pull: np.ndarray) -> floa
 
 def _finish(tasks: SvmTasks, coupling: Coupling, tracker: Tracker, info: dict[str, Any]) -> MklResult:
     theta, points = tracker.best
-    assert tracker.gap is not None
     info |= {"n_fits": tasks.n_fits, "flows": getattr(coupling, "flows", None)}
     return MklResult(
         theta,

@@ -1,4 +1,10 @@
-"""Feature and task relationship learning by block coordinate descent (Zhao, Stretcu, Smola and Gordon, 2017)."""
+"""Feature and task relationship learning (Zhao, Stretcu, Smola and Gordon, 2017), and the alternations before it.
+
+The matrix-normal prior gives rho [tr(S1 W S2 W') - m log|S1| - d log|S2|] for W (d, m), as a function of one of the
+precision matrices: rho [tr(S A) - k log|S|] with the moment A = W S2 W' and k = m, or A = W'S1 W and k = d.
+`solve_fetr` descends over W and both matrices in turn. `solve_alternating` is what MTFL and MTRL were published with:
+W for a given covariance, then the covariance of W.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +13,133 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
+from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.memory import require
+from mtlrun.problem.objective import duality_gap
+from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.smooth import GramLoss
-from mtlrun.solvers.relationship.covariance import (
-    Precision,
-    check_box,
-    exact_precision,
-    feature_moment,
-    flip_flop_precision,
-    from_log,
-    task_moment,
-)
 from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """A symmetric positive definite matrix with its spectral decomposition.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+        Positive eigenvalues.
+    vectors : ndarray of shape (k, k)
+        Orthonormal eigenvectors in columns.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def scalar(cls, size: int, value: float) -> Precision:
+        """Return value * I."""
+        return cls(np.full(size, value), np.eye(size))
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The matrix itself, exactly symmetric."""
+        return _assemble(self.values, self.vectors)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """The inverse."""
+        return _assemble(1.0 / self.values, self.vectors)
+
+    @property
+    def log(self) -> np.ndarray:
+        """The matrix logarithm."""
+        return _assemble(np.log(self.values), self.vectors)
+
+    @property
+    def logdet(self) -> float:
+        """Logarithm of the determinant."""
+        return float(np.log(self.values).sum())
+
+
+def feature_moment(W: np.ndarray, task_precision: np.ndarray) -> np.ndarray:
+    """Return W S2 W', shape (d, d)."""
+    return _symmetric(W @ task_precision @ W.T)
+
+
+def task_moment(W: np.ndarray, feature_precision: np.ndarray) -> np.ndarray:
+    """Return W'S1 W, shape (m, m)."""
+    return _symmetric(W.T @ feature_precision @ W)
+
+
+def exact_precision(moment: np.ndarray, count: int, lower: float, upper: float) -> Precision:
+    """Minimise tr(S A) - count log|S| subject to lower I <= S <= upper I.
+
+    With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu = 0 gives `upper`.
+
+    Parameters
+    ----------
+    moment : ndarray of shape (k, k)
+        A, positive semidefinite.
+    count : int
+    lower, upper : float
+        0 < lower < upper.
+    """
+    nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
+    # count / nu <= upper exactly where nu >= count / upper; this also meets nu = 0 and negative rounding.
+    return Precision(np.clip(count / np.maximum(nu, count / upper), lower, upper), U)
+
+
+def flip_flop_precision(moment: np.ndarray, count: int, lower: float, upper: float, fudge: float) -> Precision:
+    """Return (A / count + fudge I)^{-1}, its eigenvalues clipped to [lower, upper].
+
+    The maximum-likelihood update of Zhang and Schneider (2010) with their fudge factor, which biases it.
+    """
+    nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
+    return Precision(np.clip(1.0 / (np.maximum(nu, 0.0) / count + fudge), lower, upper), U)
+
+
+def project(S: np.ndarray, lower: float, upper: float) -> Precision:
+    """Return the nearest matrix (Frobenius) with eigenvalues in [lower, upper] to a symmetric one."""
+    values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
+    return Precision(np.clip(values, lower, upper), vectors)
+
+
+def from_log(L: np.ndarray, lower: float, upper: float) -> Precision:
+    """Return the exponential of a symmetric matrix, its eigenvalues clipped to [lower, upper]."""
+    values, vectors = scipy.linalg.eigh(L, driver="evd", check_finite=False)
+    return Precision(np.exp(np.clip(values, np.log(lower), np.log(upper))), vectors)
+
+
+def check_box(lower: float, upper: float) -> None:
+    """Refuse an empty box.
+
+    Raises
+    ------
+    ValueError
+        Unless 0 < lower < upper < inf.
+    """
+    if not 0 < lower < upper < np.inf:
+        raise ValueError(
+            "lower and upper bound the eigenvalues of both precision matrices and must satisfy 0 < lower < upper < inf,"
+            f" got lower={lower!r} and upper={upper!r}"
+        )
+
+
+def _assemble(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return _symmetric((vectors * values) @ vectors.T)
+
+
+def _symmetric(A: np.ndarray) -> np.ndarray:
+    return 0.5 * (A + A.T)
+
 
 FetrCallback = Callable[[int, float, "FetrState"], Any]
 
-# Building the Gram matrices and using them takes about so many times their memory.
-_GRAM_COPIES = 3
 # The objective carries rounding of about eps * condition * (sum of the sizes of its terms); a rise beyond this
 # fraction is an error of the algorithm.
 _ROUNDING = 1e-9
@@ -79,7 +191,7 @@ class FetrProblem:
             if not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive and finite, got {value!r}")
         self.eta, self.rho, self.lower, self.upper = float(eta), float(rho), float(lower), float(upper)
-        self.form = gram_form(data, fit_intercept)
+        self.form = Gram(data, fit_intercept)
         self.d, self.m = data.n_features, data.n_tasks
 
     @property
@@ -99,7 +211,7 @@ class FetrProblem:
 
     def fit_term(self, W: np.ndarray) -> float:
         """Return the loss plus eta ||W||_F^2."""
-        return self.form.value(self.form.point(W)) + self.eta * float(np.vdot(W, W))
+        return 2.0 * self.form.value(W) + self.eta * float(np.vdot(W, W))
 
     def objective(self, state: FetrState) -> float:
         """Return the objective."""
@@ -111,30 +223,10 @@ class FetrProblem:
         return self.rho * (trace - self.m * state.feature.logdet - self.d * state.task.logdet)
 
 
-def gram_form(data: TaskData, fit_intercept: bool) -> GramLoss:
-    """Return the sum of squares of the data, scale 1 (no 1/2), through Gram matrices.
-
-    Raises
-    ------
-    ValueError
-        If one Gram matrix per task would not fit into memory (MemoryLimitError).
-    """
-    require(
-        gram_bytes(data), f"Gram matrices of {data.n_features} features and {data.n_tasks} tasks", "Use fewer features."
-    )
-    return GramLoss(data, SquaredLoss(2.0), fit_intercept)
-
-
-def gram_bytes(data: TaskData) -> int:
-    """Return what making and using the Gram matrices of `gram_form` takes."""
-    one = data.shared and (data.weights is None or data.weights.ndim == 1)
-    return _GRAM_COPIES * 8 * data.n_features**2 * (1 if one else data.n_tasks)
-
-
 def fetr_bytes(data: TaskData) -> int:
     """Return what `solve_fetr` takes: Gram matrices, precision matrices, and those of earlier rounds."""
     rounds = 4 * (_DEPTH + 1) + 12
-    return gram_bytes(data) + 8 * rounds * (data.n_features**2 + data.n_tasks**2)
+    return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (data.n_features**2 + data.n_tasks**2)
 
 
 def solve_fetr(
@@ -215,7 +307,7 @@ def solve_fetr(
     W, system = run.state.W, problem.system(run.state.feature, run.state.task)
     return SolverResult(
         parts=W[np.newaxis],
-        intercept=problem.form.intercept(problem.form.point(W)),
+        intercept=problem.form.intercept(W),
         converged=converged,
         n_iter=rounds,
         objective=run.objective,
@@ -338,3 +430,150 @@ class _Extrapolation:
 
 def _flat(feature: Precision, task: Precision) -> np.ndarray:
     return np.concatenate([feature.log.ravel(), task.log.ravel()])
+
+
+# Matrices of the size of the covariance that the alternation has at a time.
+_SQUARES = 8
+# Singular values below this, relative to the largest, are rounding.
+_RANK = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """The matrix U diag(values) U' of trace 1, or I / size where W is zero; a (size, size) matrix only on demand.
+
+    Attributes
+    ----------
+    values : ndarray of shape (r,)
+        Positive.
+    vectors : ndarray of shape (size, r)
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def root(cls, W: np.ndarray) -> LowRank:
+        """Return (W W')^{1/2} / tr((W W')^{1/2}): `root_covariance` of W in its singular vectors."""
+        U, sigma, _ = np.linalg.svd(W, full_matrices=False)
+        rank = int(np.count_nonzero(sigma > _RANK * sigma.max(initial=0.0)))
+        return cls(sigma[:rank] / sigma[:rank].sum(), np.ascontiguousarray(U[:, :rank]))
+
+    def matrix(self, what: str) -> np.ndarray:
+        """Return the matrix.
+
+        Raises
+        ------
+        MemoryLimitError
+            If it would not fit into memory; `what` is its name.
+        """
+        size = len(self.vectors)
+        require(
+            2 * 8 * size**2,
+            f"the covariance of {size} {what}",
+            "Use the coefficients: their singular vectors are its own.",
+        )
+        if not len(self.values):
+            return np.eye(size) / size
+        scaled = self.vectors * np.sqrt(self.values)
+        return np.asarray(scaled @ scaled.T)
+
+
+def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
+    """Return D = (A A' + eps I)^{1/2} / trace and the trace of that root.
+
+    D minimises tr(A'D^{-1}A) over the matrices of trace 1. It is I / k for A = 0.
+
+    Parameters
+    ----------
+    A : ndarray of shape (k, m)
+        W for a covariance of features, W' for one of tasks.
+    eps : float, default 0.0
+
+    Returns
+    -------
+    covariance : Precision
+        Of size k.
+    trace : float
+    """
+    size = len(A)
+    if A.shape[1] > size:
+        A = np.linalg.qr(A.T).R.T
+    # Not from eigenvalues of A A': an exact zero comes out as 1e-16 there, and its root as 1e-8.
+    U, sigma, _ = np.linalg.svd(A)
+    roots = np.sqrt(np.square(np.pad(sigma, (0, size - len(sigma)))) + eps)
+    trace = float(roots.sum())
+    return Precision(roots / trace if trace > 0 else np.full(size, 1.0 / size), U), trace
+
+
+def solve_alternating(
+    data: TaskData,
+    alpha: float,
+    *,
+    ridge: float = 0.0,
+    over: str = "tasks",
+    eps: float = 1e-6,
+    fit_intercept: bool = False,
+    tol: float = 1e-6,
+    max_iter: int = 3000,
+) -> SolverResult:
+    """Minimise ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + ridge/2 ||W||_F^2 + alpha tr(D^{-1} (moment + eps I))`` in turn.
+
+    The variables are W and a matrix D of trace 1, the moment is W'W (``over="tasks"``: MTRL) or W W'
+    (``over="features"``: MTFL). Without eps, minimising over D leaves ``alpha ||W||_*^2`` in both cases; eps keeps D
+    invertible, moves the solution, and makes the iteration crawl where singular values of W vanish.
+
+    Parameters
+    ----------
+    data : TaskData
+    alpha : float
+        Positive.
+    ridge : float, default 0.0
+    over : {"tasks", "features"}
+    eps : float, default 1e-6
+        Positive.
+    fit_intercept : bool, default False
+    tol : float, default 1e-6
+        Largest relative decrease of the objective (with eps) in one round to stop at.
+    max_iter : int, default 3000
+
+    Returns
+    -------
+    SolverResult
+        `gap` is the true relative duality gap, of the problem without eps; `stop_crit` is the relative decrease.
+        `info` has ``covariance`` (`Precision`, D).
+
+    Raises
+    ------
+    ValueError
+        If one Gram matrix per task, or the covariance, would take too much memory.
+    """
+    size = data.n_tasks if over == "tasks" else data.n_features
+    require(
+        _SQUARES * 8 * size**2,
+        f"the alternation over the covariance of {size} {over}",
+        "Use variant='corrected', which needs no such matrix, or fewer of them.",
+    )
+    form = Gram(data, fit_intercept)  # the system has the loss without 1/2: its weights are doubled
+    d, T = data.n_features, data.n_tasks
+    D, W = Precision.scalar(size, 1.0 / size), np.zeros((d, T))
+    objective: list[float] = []
+    decrease, converged, it = np.inf, False, 0
+    for it in range(1, max_iter + 1):
+        inverse = D.covariance
+        S1, S2 = (np.eye(d), inverse) if over == "tasks" else (inverse, np.eye(T))
+        W = solve_w(CoupledSystem(form.gram, form.cross, S1, S2, ridge, 2.0 * alpha), start=W, tol=1e-10).W
+        D, trace = root_covariance(W.T if over == "tasks" else W, eps)
+        # tr(D^{-1} (moment + eps I)) at this D is the square of the trace of the root.
+        loss = form.value(W)
+        objective.append(loss + 0.5 * ridge * float(np.vdot(W, W)) + alpha * trace**2)
+        if it > 1:
+            decrease = (objective[-2] - objective[-1]) / max(1.0, abs(objective[-1]))
+            if decrease <= tol:
+                converged = True
+                break
+    b = form.intercept(W)
+    penalty = SquaredTraceNorm(alpha, ridge)
+    gap = duality_gap(data, SquaredLoss(), [penalty], [W], b if fit_intercept else None).relative
+    message = f"relative decrease {decrease:.1e} after {it} rounds"
+    return SolverResult(W[np.newaxis], b, converged, it, objective, gap, [], decrease, message, {"covariance": D})

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtlrun.errors import ConfigError
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.covariance import Precision, exact_precision, feature_moment, task_moment
+from mtlrun.solvers.relationship.fetr import Precision, exact_precision, feature_moment, task_moment
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[np.ndarray, np.ndarray]

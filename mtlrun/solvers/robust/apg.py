@@ -12,13 +12,10 @@ from mtlrun.penalties.spectral import svt_full
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import Gap
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import EXACT_SIZE, Rotation, find_basis
+from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback, Tracker, relative_changes, start_parts
-from mtlrun.solvers.convex.fista import ProximalRun
-from mtlrun.solvers.convex.reduction import find_basis, lift_parts, rotate_parts
-from mtlrun.solvers.convex.rotation import Rotation
-from mtlrun.solvers.convex.smooth import RotatedLoss, SmoothLoss, cheap_eigenvectors, smooth_loss
+from mtlrun.solvers.convex.fista import ProximalRun, QuadraticLoss, SmoothLoss, smooth_loss
 
 
 class _FullSvdTraceNorm(TraceNorm):
@@ -112,11 +109,11 @@ def solve_apg(
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     smooth: SmoothLoss
     if basis is None or not isinstance(loss, SquaredLoss):
-        smooth = smooth_loss(data, loss, fit_intercept, sharp=cheap_eigenvectors(data))
+        smooth = smooth_loss(data, loss, fit_intercept, sharp=data.n_features <= EXACT_SIZE)
         rows = data.n_features
     else:
-        smooth, rows = RotatedLoss(basis, loss), basis.rank
-        parts = None if parts is None else rotate_parts(basis, parts)
+        smooth, rows = QuadraticLoss(basis, loss.scale), basis.rank
+        parts = None if parts is None else basis.rotate(parts)
     parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     run = ProximalRun(smooth, penalties, parts, b, adaptive=False, restart=not paper)
@@ -128,7 +125,7 @@ def solve_apg(
         parts, at = tracker.best
         result = tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
     if basis is not None:
-        result.parts = lift_parts(basis, result.parts)
+        result.parts = np.stack([basis.lift(Q) for Q in result.parts])
     return result
 
 

@@ -12,12 +12,10 @@ from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import Gap, centre, dual_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import Rotation, SharedRotation, find_basis
+from mtlrun.problem.result import Callback, SolverResult, relative_changes, start_parts
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback, relative_changes, start_parts
 from mtlrun.solvers.convex.admm import RELAXATION
-from mtlrun.solvers.convex.reduction import find_basis, lift_parts, reduced_data, rotate_parts
-from mtlrun.solvers.convex.rotation import Rotation, SharedRotation
 
 # Constants of Algorithms 3 and 4.
 MU_FIRST, MU_GROWTH, MU_MAX = 1e-6, 1.9, 1e10
@@ -59,7 +57,7 @@ def solve_ladm(
     ``M = A(W)``, with a joint linearised step in all parts and an exact one in M.
 
     Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
-    are elementwise; this changes no iterate (`reduced_data`). ``form="direct"`` does not.
+    are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). ``form="direct"`` does not.
 
     Parameters
     ----------
@@ -114,11 +112,11 @@ def solve_ladm(
         constrained = solvable(data, fit_intercept) if basis is None else _full_rows(basis)
     else:
         constrained = False
-    working, centred = (data, fit_intercept) if basis is None else (reduced_data(basis), False)
+    working, centred = (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
     run = _make_run(_Problem(working, loss, penalties, variant == "paper", centred, step), constrained)
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
-        run.begin_at(first if basis is None else rotate_parts(basis, first))
+        run.begin_at(first if basis is None else basis.rotate(first))
         # The corrected run takes a mu of its own: the last one, grown to stop that run, would freeze this one.
         if isinstance(start, SolverResult) and "mu" in start.info and not isinstance(run, _PenalisedRun):
             run.mu = start.info["mu"]
@@ -126,7 +124,7 @@ def solve_ladm(
         run.mu = mu
     result = _iterate(run, eps, feasibility, max_iter, callback)
     if basis is not None:
-        result.parts = lift_parts(basis, result.parts)
+        result.parts = np.stack([basis.lift(Q) for Q in result.parts])
         result.intercept = basis.intercept(result.W)
     return result
 

@@ -6,7 +6,6 @@ they are few, their kernel matrix is small, and second-order steps across all ta
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from mtlrun.features.rows import CSR, DENSE, Rows, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.objective import Gap
+from mtlrun.problem.result import Callback, SolverResult, Tracker
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback
 from mtlrun.solvers.svm.sweeps import (
     HINGE,
     LOGISTIC,
@@ -40,7 +39,7 @@ SVM_LOSSES: dict[str, Loss] = {
 }
 
 
-def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float, tol: float, max_iter: int) -> None:
+def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float) -> None:
     """Refuse arguments that the solvers cannot take.
 
     Raises
@@ -51,10 +50,6 @@ def check_problem(data: TaskData, coupling: TaskCoupling, loss: str, C: float, t
         raise ValueError(f"loss must be one of {', '.join(SVM_LOSSES)}, got {loss!r}")
     if not (np.isfinite(C) and C > 0):
         raise ValueError(f"C must be positive and finite, got {C}")
-    if not tol >= 0:
-        raise ValueError(f"tol must be non-negative, got {tol}")
-    if max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, got {max_iter}")
     if coupling.n_tasks != data.n_tasks:
         raise ValueError(f"the coupling is of {coupling.n_tasks} tasks, the data have {data.n_tasks}")
     SVM_LOSSES[loss].check_targets(data.targets, data.effective_weights())
@@ -83,101 +78,16 @@ def start_alpha(start: Any, cap: Array, loss: str) -> Array:
     return np.clip(alpha, 0.0, upper)
 
 
-def relative(primal: float, gap: float) -> float:
-    """Return gap / max(1, |primal|, |dual|) for a gap known without cancellation."""
-    return gap / max(1.0, abs(primal), abs(primal - gap)) if np.isfinite(gap) else np.inf
+def svm_result(tracker: Tracker, W: Array, fit_intercept: bool, alpha: Array) -> SolverResult:
+    """Return the result; the last row of W (D, T) are the intercepts when there are any.
 
-
-#: A gap below the first that is not halved in so many notes will not get better.
-_FLOATS, _PATIENCE = 1e-13, 3
-
-
-class Account:
-    """History of certificates; decides when a run is over.
-
-    Parameters
-    ----------
-    tol : float
-        Relative gap (P - D) / max(1, |P|, |D|) to stop at.
-    max_iter : int
-    callback : callable, optional
-        Called with (iteration, primal, dual); a true answer stops the run.
-
-    Attributes
-    ----------
-    gap : float
-        Last relative gap.
-    gaps : list of (iteration, primal, dual)
-    exhausted : bool
-        Set by a solver that cannot do better: the next note ends the run.
-    seconds : list of float
-        When each of them was known, since the account was opened; without the time of callbacks.
+    `info` has ``alpha`` (a field) and ``seconds`` (of the certificates).
     """
-
-    def __init__(self, tol: float, max_iter: int, callback: Callback | None) -> None:
-        self.tol = tol
-        self.max_iter = max_iter
-        self.gap = np.inf
-        self.gaps: list[tuple[int, float, float]] = []
-        self.seconds: list[float] = []
-        self.converged = False
-        self.exhausted = False
-        self.message = ""
-        self._idle, self._least = 0, np.inf
-        self._callback = callback
-        self._began = time.perf_counter()
-
-    def note(self, iteration: int, primal: float, gap: float) -> bool:
-        """Note a primal value and its (absolute) gap; return whether to stop."""
-        self.seconds.append(time.perf_counter() - self._began)
-        self.gap = relative(primal, gap)
-        dual = primal - gap
-        self.gaps.append((iteration, primal, dual))
-        self.converged = self.gap <= self.tol
-        self._idle = self._idle + 1 if self._least / 2 < self.gap <= _FLOATS else 0
-        self._least = min(self._least, self.gap)
-        if self.converged:
-            self.message = f"relative duality gap {self.gap:.2e} <= tol {self.tol:g}"
-            return True
-        if self._callback is not None:
-            paused = time.perf_counter()
-            wanted = self._callback(iteration, primal, dual)
-            self._began += time.perf_counter() - paused
-            if wanted:
-                self.message = "stopped by the callback"
-                return True
-        if self.exhausted or self._idle == _PATIENCE:
-            self.message = "nothing improves any more, at the accuracy of floats"
-            return True
-        if iteration >= self.max_iter:
-            self.message = f"stopped after max_iter={self.max_iter} iterations"
-            return True
-        return False
-
-    def settle(self, tol: float) -> None:
-        """Judge the end of a run that went for more than it had to."""
-        if not self.converged and self.gap <= tol:
-            self.converged = True
-            self.message = f"relative duality gap {self.gap:.2e} <= tol {tol:g}"
-
-    def result(self, W: Array, fit_intercept: bool, alpha: Array, **info: Any) -> SolverResult:
-        """Return the result; the last row of W (D, T) are the intercepts when there are any.
-
-        `info` has ``alpha`` (a field) and ``seconds`` beside what is given.
-        """
-        intercept = W[-1].copy() if fit_intercept else np.zeros(W.shape[1])
-        return SolverResult(
-            parts=(W[:-1] if fit_intercept else W)[np.newaxis],
-            intercept=intercept,
-            converged=self.converged,
-            n_iter=max(1, self.gaps[-1][0]),
-            objective=[primal for _, primal, _ in self.gaps],
-            gap=self.gap,
-            gaps=self.gaps,
-            stop_crit=self.gap,
-            message=self.message,
-            info={"alpha": alpha, "seconds": self.seconds, **info},
-        )
+    intercept = W[-1].copy() if fit_intercept else np.zeros(W.shape[1])
+    parts = (W[:-1] if fit_intercept else W)[np.newaxis]
+    result = tracker.result(parts, intercept, alpha=alpha, seconds=tracker.seconds)
+    result.n_iter = max(1, result.n_iter)
+    return result
 
 
 #: More free variables than that are left to the sweeps.
@@ -344,18 +254,18 @@ def solve_block_dcd(
     ValueError
         For an argument out of range or labels other than -1 and +1.
     """
-    check_problem(data, coupling, loss, C, tol, max_iter)
+    check_problem(data, coupling, loss, C)
     if form not in ("block", "example") or step not in ("exact", "printed"):
         raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
     fast = (form, step) == ("block", "exact") if fast is None else fast
-    account = Account(tol, max_iter, callback)
+    tracker = Tracker(tol, max_iter, callback)
     problem, state = _prepare(
         data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed, form == "example"
     )
     sweep = block_sweeps if form == "block" else example_sweeps
-    _ascend(data.X, coupling, problem, state, account, sweep, shrinking, fast)
+    _ascend(data.X, coupling, problem, state, tracker, sweep, shrinking, fast)
     alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
-    return account.result(coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha))
+    return svm_result(tracker, coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha))
 
 
 def _ascend(
@@ -363,34 +273,34 @@ def _ascend(
     coupling: TaskCoupling,
     p: Problem,
     s: State,
-    account: Account,
+    tracker: Tracker,
     sweep: Any,
     shrinking: bool,
     fast: bool,
 ) -> None:
-    """Alternate sweeps and certificates until the account says stop; in between exact steps where they are cheap."""
+    """Alternate sweeps and certificates until the tracker says stop; in between exact steps where they are cheap."""
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
     s.limits[2] = _BOLDNESS if fast else 1.0
-    eps, work = min(1.0, max(0.1, 10 * account.tol**0.5)), 0.0
+    eps, work = min(1.0, max(0.1, 10 * tracker.tol**0.5)), 0.0
     primal, gap = certify(p, s, shrinking, bool(s.alpha.any()))  # V is zero as it should be, where alpha is
-    while not account.note(int(np.ceil(work / size)), primal, gap):
+    while not tracker.check_gap(int(np.ceil(work / size)), primal, gap):
         complete = s.n_active.sum() == size
         budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
-        spread, done, changes = sweep(p, s, eps, min(budget, account.max_iter * size - work))
+        spread, done, changes = sweep(p, s, eps, min(budget, tracker.max_iter * size - work))
         work += done
-        account.exhausted = changes == 0 and complete
+        tracker.exhausted = changes == 0 and complete
         primal, gap = certify(p, s, shrinking, False)
         free = free_variables(p, s) if fast else _NONE
         cost = step_cost(p, len(free))
-        if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and account.max_iter * size > work + cost:
+        if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and tracker.max_iter * size > work + cost:
             climb(X, p, s, free, coupling)
             work += cost
             primal, gap = certify(p, s, shrinking, True)
-        elif relative(primal, gap) <= account.tol:
+        elif Gap.exact(primal, gap).relative <= tracker.tol:
             primal, gap = certify(p, s, shrinking, True)  # what is published belongs to alpha exactly
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
-            eps *= min(0.5, max(0.1, account.tol / account.gap if account.gap > 0 else 0.1))
+            eps *= min(0.5, max(0.1, tracker.tol / tracker.gap.relative if tracker.gap.relative > 0 else 0.1))
             s.limits[:2] = np.inf, -np.inf
 
 

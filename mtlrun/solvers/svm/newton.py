@@ -12,10 +12,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from mtlrun.penalties.graph import TaskCoupling
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.result import Callback, SolverResult, Tracker
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.common import Callback
-from mtlrun.solvers.svm.dcd import SVM_LOSSES, Account, check_problem, costs, start_alpha
+from mtlrun.solvers.svm.dcd import SVM_LOSSES, check_problem, costs, start_alpha, svm_result
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -130,23 +129,23 @@ def solve_svm_newton(
     An iteration costs O(N D^2 + (T D)^3 / 3) and memory (T D)^2; 10 to 50 are needed for a relative gap of 1e-10.
     The run goes on below `tol`, since the last iterations gain most. `start` is used by the smooth losses only.
     """
-    check_problem(data, coupling, loss, C, tol, max_iter)
-    account = Account(min(tol, _AIM[loss]), max_iter, callback)
+    check_problem(data, coupling, loss, C)
+    tracker = Tracker(min(tol, _AIM[loss]), max_iter, callback)
     problem = SmallProblem(data, coupling, C, fit_intercept)
     if loss == "hinge":
-        W, alpha = _interior_point(problem, account)
+        W, alpha = _interior_point(problem, tracker)
     else:
         given = start_alpha(start, costs(data, C), loss)
         alpha = (given.T if data.shared else given).ravel()[problem.used]
-        W, alpha = _newton(problem, account, loss, problem.coefficients(alpha))
-    account.settle(tol)
-    return account.result(W.T, fit_intercept, problem.field(alpha))
+        W, alpha = _newton(problem, tracker, loss, problem.coefficients(alpha))
+    tracker.settle(tol)
+    return svm_result(tracker, W.T, fit_intercept, problem.field(alpha))
 
 
 # ---------------------------------------------------------------- smooth losses
 
 
-def _newton(p: SmallProblem, account: Account, loss_name: str, W: Array) -> tuple[Array, Array]:
+def _newton(p: SmallProblem, tracker: Tracker, loss_name: str, W: Array) -> tuple[Array, Array]:
     """Newton's method with backtracking from W. With alpha = -C l'(z), half a gradient's M-norm squared is the gap."""
     loss, ones = SVM_LOSSES[loss_name], np.ones(len(p.cap))
 
@@ -159,7 +158,7 @@ def _newton(p: SmallProblem, account: Account, loss_name: str, W: Array) -> tupl
         alpha = -loss.gradient(z, ones, p.cap)
         gradient = p.coupling.inverse @ W - p.sums(alpha)
         gap = 0.5 * float(np.sum(gradient * p.coupling.apply(gradient)))
-        if account.note(iteration, primal, max(gap, 0.0)):
+        if tracker.check_gap(iteration, primal, max(gap, 0.0)):
             return W, alpha
         iteration += 1
         step = -p.solve(p.factor(loss.hessian(z, ones, p.cap)), gradient)
@@ -168,7 +167,7 @@ def _newton(p: SmallProblem, account: Account, loss_name: str, W: Array) -> tupl
         while value(W + length * step, z + length * moved) > primal + 1e-4 * length * slope:
             length /= 2
             if length < 1e-9:  # floats cannot tell the values apart any more; the full step still helps the gradient
-                length, account.exhausted = 1.0, True
+                length, tracker.exhausted = 1.0, True
                 break
         W, z = W + length * step, z + length * moved
         primal = value(W, z)
@@ -187,7 +186,7 @@ def _hinge_gap(p: SmallProblem, alpha: Array) -> tuple[float, float, Array, Arra
     return 0.5 * float(np.sum(V * W)) + float(p.cap @ h), float(gap), W, z
 
 
-def _interior_point(p: SmallProblem, account: Account) -> tuple[Array, Array]:
+def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
     """Follow the central path of the dual: alpha s = mu and (cap - alpha) r = mu with s - r = z - 1.
 
     s and r are the multipliers of the bounds 0 and cap. Mehrotra's predictor and corrector, with one factor.
@@ -196,14 +195,14 @@ def _interior_point(p: SmallProblem, account: Account) -> tuple[Array, Array]:
     primal, gap, W, z = _hinge_gap(p, alpha)
     s = r = np.mean(np.abs(z - 1.0) * p.cap) / alpha
     iteration, best = 0, np.inf
-    while not account.note(iteration, primal, gap):
-        if account.gap <= _SETS_KNOWN:
+    while not tracker.check_gap(iteration, primal, gap):
+        if tracker.gap.relative <= _SETS_KNOWN:
             exact = _exact_on_support(p, alpha, s, r)
             if exact[1] < gap:
                 primal, gap, W, alpha = exact
-                account.exhausted = True
+                tracker.exhausted = True
                 continue
-        account.exhausted = account.gap < 1e-6 and gap > 0.9 * best
+        tracker.exhausted = tracker.gap.relative < 1e-6 and gap > 0.9 * best
         best = min(best, gap)
         iteration += 1
         step, d_alpha, d_s, d_r = _central_step(p, alpha, s, r, z)
