@@ -209,6 +209,24 @@ class Records:
                         return True
         return False
 
+    def read_scores(self, key: str) -> Any | None:
+        """Return the test scores of a cell.
+
+        Returns
+        -------
+        ndarray of shape (n_test,) or (n_test, n_tasks), or None
+            None when the experiment kept none or the file is damaged.
+        """
+        import numpy as np
+
+        for path, name in self.scores_files(key):
+            try:
+                with np.load(path, allow_pickle=False) as stored:
+                    return np.asarray(stored[name], dtype=float)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                continue
+        return None
+
     def scores_files(self, key: str) -> list[tuple[Path, str]]:
         """Return the files that may hold the test scores of a cell, each with the name of the array in it."""
         packed = [] if self.folder is None else [(self.folder / PREDICTIONS, key)]

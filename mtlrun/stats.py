@@ -224,16 +224,18 @@ def friedman(table: ArrayLike, *, tie_correction: bool = True) -> FriedmanTest:
 
 
 def nemenyi(table: ArrayLike) -> np.ndarray:
-    """Return the p-values of Nemenyi's all-pairs test after Friedman's, shape (n_methods, n_methods).
+    """Return the p-values of Nemenyi's test of all pairs after Friedman's, shape (n_methods, n_methods).
 
     Parameters
     ----------
     table : array-like of shape (n_blocks, n_methods)
     """
-    values = _table(table)
-    import scikit_posthocs  # slow to import, and only reports of many data sets need it
-
-    return np.asarray(scikit_posthocs.posthoc_nemenyi_friedman(values), dtype=float)
+    ranks = average_ranks(table)
+    n, k = np.shape(table)
+    q = np.abs(ranks[:, None] - ranks[None]) / np.sqrt(k * (k + 1) / (12.0 * n))
+    pvalues = np.asarray(stats.studentized_range.sf(q, k, np.inf))
+    np.fill_diagonal(pvalues, 1.0)
+    return np.clip(pvalues, 0.0, 1.0)
 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
@@ -242,23 +244,62 @@ def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> f
     return q * float(np.sqrt(n_methods * (n_methods + 1) / (12.0 * n_blocks)))
 
 
-def control_pvalues(table: ArrayLike, control: int, *, greater_is_better: bool = True) -> np.ndarray:
-    """Return the two-sided normal p-values of every method against one, from average ranks; NaN for itself.
+@dataclass(frozen=True)
+class ControlTest:
+    """One method against the control, by their average ranks.
 
-    z = (R_j - R_control) / sqrt(k (k + 1) / (6 n)); adjust with `holm`.
+    Attributes
+    ----------
+    column : int
+        Of the method in the table.
+    z : float
+        ``(R - R_control) / sqrt(k (k + 1) / (6 n))``, positive where the method ranks worse than the control.
+    pvalue, adjusted : float
+        Two-sided, by the normal distribution; adjusted by Holm's method.
+    alpha : float
+        Level that `pvalue` is compared with in Holm's steps.
+    rejected : bool
+        Whether `adjusted` is at most the level of all tests.
+    """
+
+    column: int
+    z: float
+    pvalue: float
+    adjusted: float
+    alpha: float
+    rejected: bool
+
+
+def control_tests(
+    table: ArrayLike, control: int, *, level: float = 0.05, greater_is_better: bool = True
+) -> list[ControlTest]:
+    """Test every method against a control by Holm's method; the smallest p-value comes first.
 
     Parameters
     ----------
     table : array-like of shape (n_blocks, n_methods)
     control : int
         Column of the method that the others are compared with.
+    level : float
+        Of all tests together.
+    greater_is_better : bool
     """
     ranks = average_ranks(table, greater_is_better=greater_is_better)
     n, k = np.shape(table)
-    z = (ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n))
-    pvalues = np.asarray(2 * stats.norm.sf(np.abs(z)))
-    pvalues[control] = np.nan
-    return pvalues
+    z = np.delete((ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n)), control)
+    columns, raw = np.delete(np.arange(k), control), 2 * stats.norm.sf(np.abs(z))
+    adjusted = holm(raw)
+    return [
+        ControlTest(
+            int(columns[i]),
+            float(z[i]),
+            float(raw[i]),
+            float(adjusted[i]),
+            level / (len(z) - place),
+            bool(adjusted[i] <= level),
+        )
+        for place, i in enumerate(np.argsort(raw, kind="stable"))
+    ]
 
 
 def holm(pvalues: ArrayLike) -> np.ndarray:

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from mtlrun.report.protocol import facts, value_text
+from mtlrun.report.sections import facts, value_text
 from mtlrun.runs.catalogue import catalogue
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.spec import FULL, Experiment

@@ -11,11 +11,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from mtlrun.report.checks import NOT_TESTABLE, VERDICTS
+from mtlrun.report.checks import VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.overview import Entry, Overview, overview_markdown, read_overview
-from mtlrun.report.reference import NOT_RUN, WITHIN
-from mtlrun.report.text import Column, Grid, Link, markdown_grid, significant
+from mtlrun.report.grid import Column, Grid, Link, markdown_grid, significant
+from mtlrun.report.summary import Overview, RunReport, overview_markdown, read_overview
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
@@ -39,15 +38,15 @@ def block(overview: Overview) -> str:
     return "\n\n".join([BEGIN, *parts, END])
 
 
-def table(overview: Overview, paper: list[Entry]) -> Grid:
+def table(overview: Overview, paper: list[RunReport]) -> Grid:
     """Return the table of a paper, a row per artefact: its first claim that could be tested, and all verdicts."""
     names = ("artefact", "the paper claims (first of its claims)", "ours", "all its claims", "its numbers", "command")
     grid = Grid([Column(name) for name in names])
     for artefact in dict.fromkeys(entry.id for entry in paper):
         entries = [entry for entry in paper if entry.id == artefact]
         claims = [claim for _, claim in overview.claims(entries)]
-        numbers = [number.verdict for _, number in overview.references(entries) if number.verdict != NOT_RUN]
-        first = next((c for c in claims if c.verdict != NOT_TESTABLE), claims[0] if claims else None)
+        numbers = [number.verdict for _, number in overview.references(entries) if number.verdict != Verdict.NOT_RUN]
+        first = next((c for c in claims if c.verdict != Verdict.NOT_TESTABLE), claims[0] if claims else None)
         counts = Counter(claim.verdict for claim in claims)
         main = main_run(overview, entries)
         judge = next((entry for entry, claim in overview.claims(entries) if claim is first), main)
@@ -57,14 +56,14 @@ def table(overview: Overview, paper: list[Entry]) -> Grid:
                 first.text.rstrip(".") if first else None,
                 f"**{first.verdict}**: {found(judge, first)}" if first else None,
                 ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v]) or None,
-                f"{numbers.count(WITHIN)} of {len(numbers)} within tolerance" if numbers else None,
+                f"{numbers.count(Verdict.WITHIN)} of {len(numbers)} within tolerance" if numbers else None,
                 f"`{main.report.run.info['command']}`",
             ]
         )
     return grid
 
 
-def found(judge: Entry, claim: ClaimVerdict) -> str:
+def found(judge: RunReport, claim: ClaimVerdict) -> str:
     """Return how many comparisons hold, and between which bounds lies what was found where it is of one kind."""
     text = claim.why.split("; ")[0]
     checks = next(c.get("checks") or [] for c in judge.report.run.config["claims"] if c["id"] == claim.id)
@@ -76,10 +75,10 @@ def found(judge: Entry, claim: ClaimVerdict) -> str:
     return f"{text}; {WORDS[kind].format(quantity)} {' to '.join(dict.fromkeys((numbers[0], numbers[-1])))}"
 
 
-def main_run(overview: Overview, entries: list[Entry]) -> Entry:
+def main_run(overview: Overview, entries: list[RunReport]) -> RunReport:
     """Return the run that judges most of the claims of an artefact; of equal ones the one with most cells."""
     judges = Counter(entry.place for entry, _ in overview.claims(entries))
-    return max(entries, key=lambda entry: (judges[entry.place], entry.report.done))
+    return max(entries, key=lambda entry: (judges[entry.place], entry.report.cells["done"]))
 
 
 def texts(root: Path) -> dict[str, str]:

@@ -169,11 +169,19 @@ def test_nemenyi_and_critical_difference():
 
 def test_holm_on_demsars_control_example():
     # C4.5 against m+cf, cf, m: z = 2.416, 0.512, 2.343 (with printed ranks), p = 0.016, 0.607, 0.019.
-    pvalues = s.control_pvalues(DEMSAR, 0)
-    assert np.isnan(pvalues[0])
-    np.testing.assert_allclose(pvalues[1:], [0.019, 0.607, 0.016], atol=2e-3)
+    tests = s.control_tests(DEMSAR, 0)
+    assert [test.column for test in tests] == [3, 1, 2]
+    pvalues = [test.pvalue for test in tests]
+    np.testing.assert_allclose(pvalues, [0.016, 0.019, 0.607], atol=2e-3)
     # 2 * 0.019 would be below 3 * 0.016, so the step-down keeps the larger one for both.
-    np.testing.assert_allclose(s.holm(pvalues)[1:], [3 * pvalues[3], pvalues[2], 3 * pvalues[3]])
+    np.testing.assert_allclose([test.adjusted for test in tests], [3 * pvalues[0], 3 * pvalues[0], pvalues[2]])
+    np.testing.assert_allclose([test.alpha for test in tests], [0.05 / 3, 0.05 / 2, 0.05])
+    assert [test.rejected for test in tests] == [True, True, False]
+
+
+def test_nemenyi_is_that_of_scikit_posthocs():
+    posthocs = pytest.importorskip("scikit_posthocs")
+    np.testing.assert_allclose(s.nemenyi(DEMSAR), posthocs.posthoc_nemenyi_friedman(DEMSAR), atol=1e-9)
 
 
 def test_holm_by_hand():

@@ -53,7 +53,7 @@ def clean(
 
 def _below(target: str | None, output_dir: Path) -> list[Path]:
     """Return the folders that may be those of runs: all, or those of an experiment."""
-    from mtlrun.report.overview import run_folders
+    from mtlrun.report.summary import run_folders
 
     folders = run_folders(output_dir)
     if target is None:

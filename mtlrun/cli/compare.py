@@ -15,7 +15,7 @@ from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
-    from mtlrun.report.text import Grid
+    from mtlrun.report.grid import Grid
 
 COLUMNS = "What the columns are"
 #: Columns of the leaderboard that a narrow terminal goes without.
@@ -282,7 +282,7 @@ def _show_files(result: Any, folder: Path) -> None:
 
 def _fitting(grid: Grid, width: int) -> list[str]:
     """Return the lines of a table, without the least needed columns where it would be too wide."""
-    from mtlrun.report.text import Grid, pad
+    from mtlrun.report.grid import Grid, pad
 
     for drop in ("", *DROP_FIRST):
         keep = [i for i, column in enumerate(grid.columns) if column.name != drop]

@@ -29,7 +29,7 @@ def plot(
     debug: options.Debug = False,
 ) -> None:
     """Draw a figure of a run from its cells: several data sets make several files, with their names in them."""
-    from mtlrun.report.plots import plot as draw
+    from mtlrun.report.drawing import plot as draw
     from mtlrun.utils.io import writing
 
     with writing(out, "Choose another --out."):

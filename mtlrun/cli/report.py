@@ -139,15 +139,14 @@ def say_check(made: Report) -> bool:
 
 def holds_runs(folder: Path) -> bool:
     """Whether a folder is one of many runs."""
-    from mtlrun.report.overview import COMPARE, run_folders
+    from mtlrun.report.summary import COMPARE, run_folders
 
     return not (folder / "run.json").is_file() and bool(run_folders(folder) or (folder / COMPARE).is_dir())
 
 
 def _write_page(made: Report, folder: Path) -> None:
     """Write the page of a run, and the index of the runs beside it."""
-    from mtlrun.report.overview import read_overview
-    from mtlrun.report.site import results_root, write_overview, write_page
+    from mtlrun.report.summary import read_overview, results_root, write_overview, write_page
     from mtlrun.report.writers import write_report
 
     def write() -> None:

@@ -13,7 +13,7 @@ from mtlrun.cli.options import debugging
 from mtlrun.errors import UserError, counted
 
 if TYPE_CHECKING:
-    from mtlrun.report.overview import Overview
+    from mtlrun.report.summary import Overview
     from mtlrun.runs.artefacts import Everything
     from mtlrun.runs.plan import Plan
     from mtlrun.runs.spec import Experiment
@@ -148,14 +148,14 @@ def _one(made: Plan, options: Options, outcome: Outcome) -> None:
     from mtlrun.cli.running import compute
     from mtlrun.cli.summary import write_run
     from mtlrun.report.build import build_report
-    from mtlrun.report.overview import Entry
+    from mtlrun.report.summary import RunReport
 
     summary = compute(
         made, options.jobs, options.backend, options.scheduler, options.force, options.fail_fast, options.quiet
     )
     outcome.interrupted = summary.interrupted
     outcome.failed = outcome.failed or bool(summary.n_failed)
-    entry = Entry(made.folder.relative_to(options.output_dir).as_posix(), build_report(made.folder))
+    entry = RunReport(made.folder.relative_to(options.output_dir).as_posix(), build_report(made.folder))
     write_run(entry, options.output_dir)
     if not options.quiet:
         for line in entry.report.summary:
@@ -164,7 +164,7 @@ def _one(made: Plan, options: Options, outcome: Outcome) -> None:
 
 def _overview(everything: Everything, outcome: Outcome, options: Options) -> Overview:
     """Return the summary of what was asked for; runs of other artefacts in the folder are no part of it."""
-    from mtlrun.report.overview import read_overview
+    from mtlrun.report.summary import read_overview
 
     overview = read_overview(options.output_dir, options.profile)
     asked = {made.folder.relative_to(options.output_dir).as_posix() for made in everything.plans}

@@ -61,7 +61,7 @@ def _claims(config: dict[str, Any]) -> list[str]:
 
 
 def _check(check: dict[str, Any]) -> str:
-    from mtlrun.report.protocol import facts
+    from mtlrun.report.sections import facts
 
     return facts({"": check["kind"], **{k: v for k, v in check.items() if k != "kind"}}).strip()
 

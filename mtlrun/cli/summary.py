@@ -13,7 +13,7 @@ from mtlrun.cli.pages import HTML, writing
 from mtlrun.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
-    from mtlrun.report.overview import Entry, Overview
+    from mtlrun.report.summary import Overview, RunReport
 
 
 def check_summary_format(form: str | None) -> None:
@@ -24,7 +24,7 @@ def check_summary_format(form: str | None) -> None:
     UnknownNameError
         If there is no such format.
     """
-    from mtlrun.report.site import FORMATS
+    from mtlrun.report.summary import FORMATS
 
     if form is not None and form not in FORMATS:
         raise UnknownNameError("format of a summary", form, FORMATS)
@@ -43,7 +43,7 @@ def report_many(
     UserError
         If there is no run, or cells should be merged into many runs at once.
     """
-    from mtlrun.report.overview import read_overview
+    from mtlrun.report.summary import read_overview
     from mtlrun.runs.artefacts import artefacts
 
     check_summary_format(form)
@@ -61,9 +61,9 @@ def report_many(
     return 0 if good and not any(entry.report.run.failed for entry in overview.entries) else 1
 
 
-def write_run(entry: Entry, root: Path, *, tell: bool = False) -> None:
+def write_run(entry: RunReport, root: Path, *, tell: bool = False) -> None:
     """Write all files of a run, its page included."""
-    from mtlrun.report.site import write_page
+    from mtlrun.report.summary import write_page
     from mtlrun.report.writers import write_report
 
     folder = root / entry.place
@@ -79,8 +79,7 @@ def write_run(entry: Entry, root: Path, *, tell: bool = False) -> None:
 
 def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
     """Write the summary as Markdown, HTML and JSON and print it for people, or print it in one format."""
-    from mtlrun.report.site import render_overview, write_overview
-    from mtlrun.report.terminal_overview import print_overview
+    from mtlrun.report.summary import print_overview, render_overview, write_overview
 
     if out is not None and form is not None:
         from mtlrun.utils.io import write_atomic

@@ -19,7 +19,7 @@ from scipy import stats
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError
 from mtlrun.papers.measure import Measurement, measure, published_path
-from mtlrun.stats import FriedmanTest, control_pvalues, friedman, holm, rank_table
+from mtlrun.stats import FriedmanTest, control_tests, friedman, rank_table
 from mtlrun.utils.paths import configs_dir
 
 #: Decimals with which the paper prints average ranks and test statistics; p-values and alphas have at least four.
@@ -258,25 +258,22 @@ def _audit_size(published: Mapping[str, Any], size: int) -> SizeAudit:
     ranks = rank_table(accuracy)
     average = ranks.mean(axis=0)
     error = np.sqrt(len(methods) * (len(methods) + 1) / (6.0 * len(datasets)))
-    p_values = control_pvalues(accuracy, control)
-    adjusted = holm(p_values)
-    alphas = _holm_alphas(p_values, published["significance"])
+    tests = control_tests(accuracy, control, level=published["significance"])
     rows = []
-    for i, method in enumerate(methods):
-        if i == control:
-            continue
+    for test in sorted(tests, key=lambda test: test.column):
+        method = methods[test.column]
         rows.append(
             Row(
                 method=method,
-                average_rank=float(average[i]),
+                average_rank=float(average[test.column]),
                 printed_rank=float(table["average_rank"][method]),
-                statistic=float((average[i] - average[control]) / error),
+                statistic=test.z,
                 printed_statistic=float(printed[method]["statistic"]),
-                p_value=float(p_values[i]),
+                p_value=test.pvalue,
                 printed_p=float(printed[method]["p_value"]),
-                alpha=float(alphas[i]),
+                alpha=test.alpha,
                 printed_alpha=float(printed[method]["adjusted_alpha"]),
-                rejected=bool(adjusted[i] <= published["significance"]),
+                rejected=test.rejected,
                 rejected_as_printed=printed[method]["p_value"] < printed[method]["adjusted_alpha"],
             )
         )
@@ -353,15 +350,6 @@ def _count_findings(size: int, rows: list[Row], claimed: int) -> list[Finding]:
         if count != claimed:
             found.append(Finding(size, "rejections", where, float(claimed), float(count)))
     return found
-
-
-def _holm_alphas(p_values: np.ndarray, significance: float) -> np.ndarray:
-    """Return the level for every p-value: significance / (m - i) for the i-th smallest, i = 0..m-1."""
-    present = np.flatnonzero(~np.isnan(p_values))
-    order = present[np.argsort(p_values[present], kind="stable")]
-    alphas = np.full(len(p_values), np.nan)
-    alphas[order] = significance / np.arange(len(order), 0, -1)
-    return alphas
 
 
 def _agrees(printed: float, value: float, decimals: int) -> bool:

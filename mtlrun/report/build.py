@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.account import (
-    computing_seconds,
-    cost_section,
-    environment_section,
-    failures_section,
-    solver_section,
-    timing_section,
+from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
+from mtlrun.report.claims import (
+    ClaimVerdict,
+    Evidence,
+    ReferenceVerdict,
+    compare_references,
+    judge_claims,
+    tests_section,
 )
-from mtlrun.report.axis import axis_section, sweep_figures
-from mtlrun.report.checks import VERDICTS
-from mtlrun.report.claims import ClaimVerdict, judge_claims, tests_section
-from mtlrun.report.comparison import comparison_section
-from mtlrun.report.curves import trace_figures
-from mtlrun.report.folder import Run, read_run
-from mtlrun.report.matrices import matrix_figures
-from mtlrun.report.measurements import measurement_sections
-from mtlrun.report.panels import Figure
-from mtlrun.report.protocol import data_section, deviations_section, protocol_section, rerun_section, search_section
-from mtlrun.report.ranking import rank_groups, rank_rows, statistics_sections
-from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict, compare_references
-from mtlrun.report.table import Row, build_rows
-from mtlrun.report.text import Section
+from mtlrun.report.figures import Figure, run_figures
+from mtlrun.report.grid import Section
+from mtlrun.report.run import Row, Run, build_rows, read_run
+from mtlrun.report.sections import computing_seconds, run_sections
+from mtlrun.report.statistics import comparison_section, rank_groups, statistics_sections
+from mtlrun.report.tables import axis_section, measurement_sections
+
+#: What may have become of cells that have no number.
+TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the limit of seconds"}
 
 
 @dataclass
@@ -45,7 +43,7 @@ class Report:
     sections : list of Section
         Everything below the table, empty ones left out.
     figures : list of Figure
-        Drawn by `mtlrun.report.figures`.
+        Drawn by `mtlrun.report.drawing`.
     findings : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
     """
@@ -59,14 +57,11 @@ class Report:
     findings: list[Section] = field(default_factory=list)
 
     @property
-    def planned(self) -> int:
-        """Cells of the plan."""
-        return len(self.run.planned)
-
-    @property
-    def done(self) -> int:
-        """Cells with a number."""
-        return self.planned - len(self.run.failed) - len(self.run.missing) - len(self.run.stopped)
+    def cells(self) -> dict[str, int]:
+        """Cells of the plan, those with a number, and the others by what became of them."""
+        trouble = {name: len(getattr(self.run, name)) for name in TROUBLE}
+        planned = len(self.run.planned)
+        return {"planned": planned, "done": planned - sum(trouble.values()), **trouble}
 
     @property
     def partial(self) -> bool:
@@ -76,23 +71,15 @@ class Report:
     @property
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
-        failed, missing, stopped = len(self.run.failed), len(self.run.missing), len(self.run.stopped)
-        cells = f"{self.done} of {self.planned} cells done"
-        cells += f", {failed} failed" * bool(failed) + f", {missing} not computed yet" * bool(missing)
-        cells += f", {stopped} stopped at the limit of seconds" * bool(stopped)
-        lines = [("PARTIAL RUN: " if self.partial else "") + cells + "."]
+        lines = [f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}."]
         earlier = sum(record.protocol != PROTOCOL for record in self.run.cells.values())
         if earlier:
-            lines.append(f"{earlier} cell{'s' * (earlier > 1)} computed by an earlier version of mtlrun (protocol 1).")
-        if self.claims:
-            counts = Counter(c.verdict for c in self.claims)
-            told = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
-            lines.append(f"{len(self.claims)} claim{'s' * (len(self.claims) > 1)} of the paper: {told}.")
-        if self.references:
-            counts = Counter(r.verdict for r in self.references)
-            names = {WITHIN: "within tolerance", OUTSIDE: "outside", NOT_RUN: "not run"}
-            told = ", ".join(f"{counts[v]} {text}" for v, text in names.items() if counts[v])
-            lines.append(f"{len(self.references)} reference number{'s' * (len(self.references) > 1)}: {told}.")
+            lines.append(f"{counted(earlier, 'cell')} computed by an earlier version of mtlrun (protocol 1).")
+        claims, references = [c.verdict for c in self.claims], [r.verdict for r in self.references]
+        if claims:
+            lines.append(f"{counted(len(claims), 'claim')} of the paper: {verdicts_text(claims)}.")
+        if references:
+            lines.append(f"{counted(len(references), 'reference number')}: {verdicts_text(references)}.")
         return lines
 
     @property
@@ -107,10 +94,23 @@ class Report:
             f"{r.dataset} / {r.method}: {r.quantity} is {r.ours:.6g}, the {r.source} says {r.value:.6g}; "
             f"the difference {r.difference:+.3g} exceeds the tolerance {r.tolerance:.3g} ({r.why})"
             for r in self.references
-            if r.verdict == OUTSIDE
+            if r.verdict == Verdict.OUTSIDE
         ]
         problems += [f"claim {c.id}: {c.verdict}: {c.why}" for c in self.claims if not c.accepted]
         return problems
+
+
+def cells_text(cells: Mapping[str, int]) -> str:
+    """Say how many cells have a number and what became of the others; `cells` as of `Report`."""
+    told = "".join(f", {cells[name]} {text}" for name, text in TROUBLE.items() if cells[name])
+    return f"{cells['done']} of {cells['planned']} cells done{told}"
+
+
+def verdicts_text(verdicts: Iterable[str]) -> str:
+    """Count verdicts in a sentence: ``2 confirmed, 1 partly``."""
+    counts = Counter(verdicts)
+    names = {**{verdict: verdict.value for verdict in VERDICTS}, **NUMBERS}
+    return ", ".join(f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict])
 
 
 def build_report(folder: Path) -> Report:
@@ -129,24 +129,9 @@ def build_report(folder: Path) -> Report:
     run = read_run(folder)
     rows = build_rows(run)
     groups = rank_groups(run, rows)
-    claims = judge_claims(run, rows, groups)
-    figures = sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
-    findings = measurement_sections(run) + statistics_sections(groups)
-    sections = [
-        *findings,
-        tests_section(run, claims),
-        axis_section(run, rows),
-        comparison_section(run, rows),
-        protocol_section(run),
-        search_section(run),
-        data_section(run),
-        solver_section(run, rows),
-        timing_section(run),
-        environment_section(run),
-        deviations_section(run),
-        failures_section(run),
-        cost_section(run),
-        rerun_section(run),
-    ]
-    references = compare_references(run, [*rows, *rank_rows(groups)])
-    return Report(run, rows, claims, references, [s for s in sections if not s.empty], figures, findings)
+    evidence = Evidence(run, rows, groups)
+    claims = judge_claims(evidence)
+    findings = [*measurement_sections(run), *statistics_sections(groups)]
+    compared = [tests_section(run, claims), axis_section(run, rows), comparison_section(run, rows)]
+    sections = [s for s in (*findings, *compared, *run_sections(run, rows)) if not s.empty]
+    return Report(run, rows, claims, compare_references(evidence), sections, run_figures(run, rows), findings)

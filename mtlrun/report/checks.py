@@ -1,4 +1,4 @@
-"""What a claim's check, a reference entry and a tolerance may say: plain data, written once. Standard library only.
+"""What a claim's check, a reference entry and a tolerance may say, and the words of verdicts. Standard library only.
 
 The pydantic models of experiment files are built on these tables, and `mtlrun.report.claims` evaluates them.
 """
@@ -7,13 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-CONFIRMED = "confirmed"
-PARTLY = "partly"
-NOT_CONFIRMED = "not confirmed"
-NOT_TESTABLE = "not testable here"
-VERDICTS = (CONFIRMED, PARTLY, NOT_CONFIRMED, NOT_TESTABLE)
+
+class Verdict(StrEnum):
+    """The words of verdicts, on claims and then on reference numbers, each with its tone.
+
+    Attributes
+    ----------
+    tone : {"good", "part", "bad", "none"}
+        Class of the word in HTML; `STYLES` has its colour on a terminal.
+    """
+
+    tone: str
+
+    def __new__(cls, word: str, tone: str) -> Verdict:
+        """Return a word with its tone."""
+        verdict = str.__new__(cls, word)
+        verdict._value_, verdict.tone = word, tone
+        return verdict
+
+    CONFIRMED = "confirmed", "good"
+    PARTLY = "partly", "part"
+    NOT_CONFIRMED = "not confirmed", "bad"
+    NOT_TESTABLE = "not testable here", "none"
+    WITHIN = "within", "good"
+    OUTSIDE = "outside", "bad"
+    NOT_RUN = "not run", "none"
+
+
+#: Verdicts on claims, in the order in which they are counted.
+VERDICTS = (Verdict.CONFIRMED, Verdict.PARTLY, Verdict.NOT_CONFIRMED, Verdict.NOT_TESTABLE)
+#: Verdicts on reference numbers, and what sentences call them.
+NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "outside", Verdict.NOT_RUN: "not run"}
+#: Colours of tones on a terminal.
+STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
 #: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
 QUANTITIES = {

@@ -1,29 +1,52 @@
-"""What the paper claims, and what the numbers of a run say about it."""
+"""What the paper claims and prints, and what the numbers of a run say about it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.checks import (
-    ALL_DATA,
-    AVERAGE_RANK,
-    CHOICES,
-    CONFIRMED,
-    NOT_CONFIRMED,
-    NOT_TESTABLE,
-    PARTLY,
-    PREDICTION,
-    as_list,
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, PREDICTION, REFERENCE_SOURCES, Verdict, as_list
+from mtlrun.report.grid import Column, Grid, Section, show, significant
+from mtlrun.report.run import Row, Run
+from mtlrun.report.statistics import Ranking, paired, paired_predictions, rank_rows
+
+TOLERANCE_RULE = (
+    "A number is within tolerance when it differs by at most the largest of: the absolute tolerance, the relative "
+    "tolerance times the printed value, half a unit of the last printed digit and, with at least two splits on both "
+    "sides, the stated number of standard errors of the difference."
 )
-from mtlrun.report.comparison import paired, paired_predictions
-from mtlrun.report.folder import Run
-from mtlrun.report.ranking import Group, rank_rows
-from mtlrun.report.table import Row
-from mtlrun.report.text import Column, Grid, Section, show, significant
+#: How the number of a check is written.
+_NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What claims and reference numbers are judged on.
+
+    Attributes
+    ----------
+    run : Run
+    rows : sequence of Row
+    groups : sequence of Ranking
+        Those of the section `statistics`.
+    """
+
+    run: Run
+    rows: Sequence[Row]
+    groups: Sequence[Ranking] = ()
+
+    @cached_property
+    def table(self) -> dict[tuple[str, str], Row]:
+        """Rows by data set and method; the average ranks have the groups of data sets in the place of data sets."""
+        return {(r.dataset, r.method): r for r in (*self.rows, *rank_rows(self.groups))}
+
+
+# ---------------------------------------------------------------- claims
 
 
 @dataclass(frozen=True)
@@ -57,8 +80,7 @@ class ClaimVerdict:
     id, text : str
     where : str or None
         Table or figure of the paper.
-    verdict : str
-        One of `mtlrun.report.checks.VERDICTS`.
+    verdict : Verdict
     why : str
         The reason in one line.
     expect : str
@@ -71,7 +93,7 @@ class ClaimVerdict:
     where: str | None
     verdict: str
     why: str
-    expect: str = CONFIRMED
+    expect: str = Verdict.CONFIRMED
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -79,10 +101,51 @@ class ClaimVerdict:
         """Whether `--check` is content: nothing here speaks against the claim, or that was expected."""
         return self.verdict == self.expect or not any(f.holds is False for f in self.findings)
 
+    @property
+    def tested(self) -> int:
+        """Comparisons that could be made."""
+        return sum(f.holds is not None for f in self.findings)
 
-def judge_claims(run: Run, rows: Sequence[Row], groups: Sequence[Group] = ()) -> list[ClaimVerdict]:
-    """Judge every claim of the experiment on the rows of the table and the groups of the section `statistics`."""
-    return [judge(claim, run, rows, groups) for claim in as_list(run.config.get("claims"))]
+
+def judge_claims(evidence: Evidence) -> list[ClaimVerdict]:
+    """Judge every claim of an experiment."""
+    return [judge(claim, evidence) for claim in as_list(evidence.run.config.get("claims"))]
+
+
+def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
+    """Judge one claim.
+
+    Confirmed when every comparison holds, not confirmed when none does, partly when some do (or the others cannot be
+    tested), not testable here when there is nothing to compare.
+    """
+    reason = claim.get("not_testable")
+    checks = [] if reason else as_list(claim.get("checks"))
+    findings = [finding for check in checks for finding in evaluate(check, evidence)]
+    good = [f for f in findings if f.holds]
+    if all(f.holds is None for f in findings):
+        verdict = Verdict.NOT_TESTABLE
+        why = reason or "; ".join(dict.fromkeys(f.why for f in findings if f.why)) or "the claim has no checks"
+    else:
+        complete = len(good) == len(findings)
+        verdict = Verdict.CONFIRMED if complete else Verdict.PARTLY if good else Verdict.NOT_CONFIRMED
+        why = _summary(findings)
+    expect = claim.get("expect") or Verdict.CONFIRMED
+    return ClaimVerdict(str(claim["id"]), str(claim["text"]), claim.get("where"), verdict, why, expect, findings)
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    """Say in one line what was found; a single comparison is quoted."""
+    if len(findings) == 1:
+        return findings[0].text
+    good, bad = ([f for f in findings if f.holds is holds] for holds in (True, False))
+    parts = [f"{len(good)} of {len(good) + len(bad)} comparisons hold"]
+    if bad:
+        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+        parts.append("against it: " + "; ".join(f.text for f in bad[:3]) + more)
+    reasons = dict.fromkeys(f.why for f in findings if f.why)
+    if reasons:
+        parts.append("not tested: " + "; ".join(map(str, reasons)))
+    return "; ".join(parts)
 
 
 def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
@@ -100,127 +163,54 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
     return section
 
 
-def judge(claim: Mapping[str, Any], run: Run, rows: Sequence[Row], groups: Sequence[Group] = ()) -> ClaimVerdict:
-    """Judge one claim.
-
-    Confirmed when every comparison holds, not confirmed when none does, partly when some do (or the others cannot be
-    tested), not testable here when there is nothing to compare.
-    """
-    reason = claim.get("not_testable")
-    checks = [] if reason else as_list(claim.get("checks"))
-    findings = [finding for check in checks for finding in evaluate(check, run, rows, groups)]
-    tested = [f for f in findings if f.holds is not None]
-    good = [f for f in tested if f.holds]
-    if not tested:
-        verdict = NOT_TESTABLE
-        why = reason or "; ".join(dict.fromkeys(f.why for f in findings if f.why)) or "the claim has no checks"
-    else:
-        verdict = CONFIRMED if len(good) == len(findings) else PARTLY if good else NOT_CONFIRMED
-        why = _summary(findings, tested, good)
-    return ClaimVerdict(
-        str(claim["id"]),
-        str(claim["text"]),
-        claim.get("where"),
-        verdict,
-        why,
-        claim.get("expect") or CONFIRMED,
-        findings,
-    )
+# ---------------------------------------------------------------- checks
 
 
-def evaluate(check: Mapping[str, Any], run: Run, rows: Sequence[Row], groups: Sequence[Group] = ()) -> list[Finding]:
+def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[Finding]:
     """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
     ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
-    table = {(r.dataset, r.method): r for r in (rank_rows(groups) if ranked else rows)}
+    table = evidence.table
     findings = []
-    for dataset, why in _groups(check, run, groups) if ranked else _datasets(check, run):
+    for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
         if why is not None:
-            findings.append(Finding(_title(check, dataset), None, why=why))
+            findings.append(Finding(_title(check, place), None, why=why))
         elif check["kind"] == "rejections":
-            findings.append(_rejections(check, next(g for g in groups if g.label == dataset)))
+            findings.append(_rejections(check, next(g for g in evidence.groups if g.label == place)))
+        elif check.get("unit") == PREDICTION:
+            findings += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
-                findings.append(_on_methods(check, run, dataset, methods, task, table))
+                findings.append(_on_methods(check, place, methods, task, [table.get((place, m)) for m in methods]))
     return findings
-
-
-def _on_methods(
-    check: Mapping[str, Any],
-    run: Run,
-    dataset: str,
-    methods: tuple[str, ...],
-    task: str | None,
-    table: Mapping[tuple[str, str], Row],
-) -> Finding:
-    group = [table.get((dataset, m)) for m in methods]
-    if check.get("unit") == PREDICTION:
-        return _on_predictions(check, run, dataset, methods)
-    where = dataset
-    if task is not None:
-        where = f"{dataset}, {task}"
-        unknown = next((row for row in group if row is not None and task not in row.task_names), None)
-        if unknown is not None:
-            return Finding(_title(check, where, methods), None, why=f"no task {task!r} is known of {dataset}")
-        group = [row and row.of_task(task) for row in group]
-    lacking = _lacking(check["quantity"], where, methods, group)
-    if lacking:
-        return Finding(_title(check, where, methods), None, why=lacking)
-    return _finding(check, where, [r for r in group if r is not None])
-
-
-def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> Finding:
-    """Test the kept scores split by split; the split that speaks most against the bound decides."""
-    title = _title(check, dataset, methods)
-    tests = paired_predictions(run, dataset, methods[0], methods[1], check.get("test") or CHOICES["test"][0])
-    values = [t.pvalue for t in tests if t.pvalue is not None]
-    if not values:
-        return Finding(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
-    lowest = check.get("at_least") is not None
-    found = min(values) if lowest else max(values)
-    holds = all(_within(check, value) for value in values)
-    splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
-    text = f"{title}: {'smallest' if lowest else 'largest'} p {show(found, 'small')} of {splits} ({_bounds(check)})"
-    return Finding(text, holds, found)
-
-
-def _rejections(check: Mapping[str, Any], group: Group) -> Finding:
-    control = str(check["control"])
-    title = _title(check, f"{group.label} ({len(group.settings)} data sets)")
-    tests = replace(group, control=control)
-    if not tests.tests:
-        return Finding(title, None, why=f"{control} has no rank")
-    found = tests.rejections
-    return Finding(f"{title}: {found} of {len(tests.tests)} ({_bounds(check)})", _within(check, found), float(found))
-
-
-def _groups(check: Mapping[str, Any], run: Run, groups: Sequence[Group]) -> Iterator[tuple[str, str | None]]:
-    """Yield the labels of the groups of data sets to look at, or a name with the reason why it cannot be looked at."""
-    ranked = [g.label for g in groups]
-    place, why = next(_datasets({}, run), ("", None))
-    for name in as_list(check.get("dataset")) or ranked or [ALL_DATA]:
-        if why is not None:
-            yield place, why
-            return
-        yield name, None if name in ranked else f"{name}: fewer than two data sets with a number of every method"
 
 
 def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | None]]:
     """Yield the labels of the data sets to look at, or a name with the reason why it cannot be looked at."""
     ran = run.datasets
     profile = f"profile {run.profile}" if run.profile else "this run"
-    have = run.names_of_data
     named = as_list(check.get("dataset"))
-    wanted = named or as_list(run.info.get("paper_datasets")) or list(ran)
     found = False
-    for name in wanted:
+    for name in named or as_list(run.info.get("paper_datasets")) or list(ran):
         labels = [label for label, facts in ran.items() if name in (label, facts.get("id"))]
         found = found or bool(labels)
         yield from ((label, None) for label in labels)
         if not labels and named:
-            yield name, f"data set {name} is not in this run ({profile}: {have})"
+            yield name, f"data set {name} is not in this run ({profile}: {run.names_of_data})"
     if not named and not found:
         simulated = " (simulated)" if ran and all(f.get("simulated") for f in ran.values()) else ""
-        yield "the paper's data", f"none of the paper's data sets is in this run ({profile}: {have}{simulated})"
+        why = f"none of the paper's data sets is in this run ({profile}: {run.names_of_data}{simulated})"
+        yield "the paper's data", why
+
+
+def _groups(check: Mapping[str, Any], evidence: Evidence) -> Iterator[tuple[str, str | None]]:
+    """Yield the labels of the groups of data sets to look at, or a name with the reason why it cannot be looked at."""
+    ranked = [g.label for g in evidence.groups]
+    place, why = next(_datasets({}, evidence.run), ("", None))
+    for name in as_list(check.get("dataset")) or ranked or [ALL_DATA]:
+        if why is not None:
+            yield place, why
+            return
+        yield name, None if name in ranked else f"{name}: fewer than two data sets with a number of every method"
 
 
 def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -231,43 +221,75 @@ def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return list(product(as_list(check["of"]), as_list(check["over"])))
 
 
-def _lacking(quantity: str, dataset: str, methods: tuple[str, ...], group: Sequence[Row | None]) -> str | None:
+def _on_methods(
+    check: Mapping[str, Any], dataset: str, methods: tuple[str, ...], task: str | None, group: Sequence[Row | None]
+) -> Finding:
+    """Compare the rows of one or two methods, or the values of one task in them."""
+    where, quantity = dataset, check["quantity"]
+    if task is not None:
+        where = f"{dataset}, {task}"
+        if any(row is not None and task not in row.task_names for row in group):
+            return Finding(_title(check, where, methods), None, why=f"no task {task!r} is known of {dataset}")
+        group = [row and row.of_task(task) for row in group]
+    rows = []
     for method, row in zip(methods, group, strict=True):
-        if row is None:
-            return f"{method} was not run on {dataset}"
-        if row.value(quantity) is None:
-            return f"no {quantity} of {method} on {dataset} ({row.status_text})"
-    return None
+        if row is None or row.value(quantity) is None:
+            lacking = f"{method} was not run on {where}"
+            if row is not None:
+                lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
+            return Finding(_title(check, where, methods), None, why=lacking)
+        rows.append(row)
+    return _compared(check, _title(check, where, methods), where, rows)
 
 
-def _finding(check: Mapping[str, Any], dataset: str, group: list[Row]) -> Finding:
+def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[Row]) -> Finding:
     """Compare rows that have a number each."""
-    title = _title(check, dataset, tuple(r.method for r in group))
-    values = [r.value(check["quantity"]) or 0.0 for r in group]
-    short = next((f", from {r.n} of {r.planned} splits" for r in group if r.n < r.planned), "")
-    kind = check["kind"]
+    kind, quantity = check["kind"], check["quantity"]
+    values = [r.value(quantity) or 0.0 for r in rows]
+    short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
     if kind == "order":
         increasing = (check.get("direction") or CHOICES["direction"][0]) == "increasing"
         holds = values[0] < values[1] if increasing else values[0] > values[1]
-        sign = "<" if increasing else ">"
+        sign = ("" if holds else "not ") + ("<" if increasing else ">")
         text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
-        return Finding(text if holds else text.replace(f" {sign} ", f" not {sign} "), holds, values[1] - values[0])
+        return Finding(text, holds, values[1] - values[0])
     if kind == "paired":
         unit, test = check.get("unit") or CHOICES["unit"][0], check.get("test") or CHOICES["test"][0]
-        result = paired(group[0], group[1], check["quantity"], unit, test)
+        result = paired(rows[0], rows[1], quantity, unit, test)
         if result is None or result.pvalue is None:
             return Finding(title, None, why="a single split gives no p-value")
         found = result.pvalue
     elif kind == "ratio":
         if values[1] == 0:
-            return Finding(title, None, why=f"{check['quantity']} of {group[1].method} on {dataset} is 0")
+            return Finding(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
         found = values[0] / values[1]
     else:
         found = values[0] - values[1] if kind == "difference" else values[0]
     return Finding(f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", _within(check, found), found)
 
 
-_NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
+def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> Finding:
+    """Test the kept scores split by split; the split that speaks most against the bound decides."""
+    title = _title(check, dataset, methods)
+    tests = paired_predictions(run, dataset, methods[0], methods[1], check.get("test") or CHOICES["test"][0])
+    values = [t.pvalue for t in tests if t.pvalue is not None]
+    if not values:
+        return Finding(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
+    extreme, word = (min, "smallest") if check.get("at_least") is not None else (max, "largest")
+    found = extreme(values)
+    splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
+    text = f"{title}: {word} p {show(found, 'small')} of {splits} ({_bounds(check)})"
+    return Finding(text, all(_within(check, value) for value in values), found)
+
+
+def _rejections(check: Mapping[str, Any], group: Ranking) -> Finding:
+    control = str(check["control"])
+    title = _title(check, f"{group.label} ({len(group.blocks)} data sets)")
+    ranking = replace(group, control=control)
+    if not ranking.tests:
+        return Finding(title, None, why=f"{control} has no rank")
+    found, tests = ranking.rejections, ranking.tests
+    return Finding(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _within(check, found), float(found))
 
 
 def _within(check: Mapping[str, Any], found: float) -> bool:
@@ -293,16 +315,140 @@ def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()
     return f"{prefix}{quantity} of {joined.join(names)}{unit} on {dataset}"
 
 
-def _summary(findings: list[Finding], tested: list[Finding], good: list[Finding]) -> str:
-    """Say in one line what was found; a single comparison is quoted."""
-    bad = [f for f in tested if not f.holds]
-    if len(findings) == 1:
-        return findings[0].text
-    parts = [f"{len(good)} of {len(tested)} comparisons hold"]
-    if bad:
-        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-        parts.append("against it: " + "; ".join(f.text for f in bad[:3]) + more)
-    if len(tested) < len(findings):
-        reasons = dict.fromkeys(f.why for f in findings if f.why)
-        parts.append("not tested: " + "; ".join(str(r) for r in reasons))
-    return "; ".join(parts)
+# ---------------------------------------------------------------- reference numbers
+
+
+@dataclass(frozen=True)
+class ReferenceVerdict:
+    """One printed number and ours.
+
+    Attributes
+    ----------
+    dataset, method, quantity, source : str
+    value : float
+        As printed.
+    ours, std : float or None
+    n : int
+        Splits behind ours.
+    difference : float or None
+        Ours minus the printed one.
+    tolerance : float or None
+        Largest absolute difference that counts as the same.
+    verdict : Verdict
+    why : str or None
+        Why it was not run; else what set the tolerance.
+    """
+
+    dataset: str
+    method: str
+    quantity: str
+    source: str
+    value: float
+    ours: float | None = None
+    std: float | None = None
+    n: int = 0
+    difference: float | None = None
+    tolerance: float | None = None
+    verdict: str = Verdict.NOT_RUN
+    why: str | None = None
+
+
+def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
+    """Compare every reference number that concerns the profile of a run."""
+    run, table = evidence.run, evidence.table
+    results = []
+    for entry in as_list(run.config.get("reference")):
+        profiles = as_list(entry.get("profile"))
+        if profiles and run.profile not in profiles:
+            continue
+        name, method, task = entry["dataset"], entry["method"], entry.get("task")
+        label = name if (name, method) in table else run.label_of(name)
+        row = table.get((label, method)) if label is not None else None
+        without = "method not in this run"
+        if task is not None:
+            name, row, without = f"{label or name}, {task}", row and row.of_task(task), f"no task {task!r} known"
+        if label is None:
+            without = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
+        results.append(_compare({**entry, "dataset": name}, row, without, as_list(run.config.get("tolerance"))))
+    return results
+
+
+def _compare(
+    entry: Mapping[str, Any], row: Row | None, without: str, tolerances: Sequence[Mapping[str, Any]]
+) -> ReferenceVerdict:
+    quantity, value = str(entry["quantity"]), float(entry["value"])
+    source = entry.get("source") or REFERENCE_SOURCES[0]
+    ours = row.value(quantity) if row else None
+    if row is None or ours is None:
+        why = without if row is None else f"no {quantity} ({row.status_text})"
+        return ReferenceVerdict(entry["dataset"], entry["method"], quantity, source, value, why=why)
+    std = None if quantity in row.medians else row.std(quantity)
+    n = len(row.samples.get(quantity, ())) or row.n
+    tolerance, rule = tolerance_of(entry, tolerances, std, n)
+    difference = ours - value
+    # Ten digits: what is exactly at the limit on paper must not fall outside through binary rounding.
+    same = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
+    verdict = Verdict.WITHIN if same else Verdict.OUTSIDE
+    return ReferenceVerdict(
+        row.dataset, row.method, quantity, source, value, ours, std, n, difference, tolerance, verdict, rule
+    )
+
+
+def tolerance_of(
+    entry: Mapping[str, Any], tolerances: Sequence[Mapping[str, Any]], std: float | None, n: int
+) -> tuple[float, str]:
+    """Return the largest absolute difference that counts as the same, and which rule gave it.
+
+    The largest of: absolute; relative times the printed value; half a unit of the last printed digit; and, with at
+    least two splits on both sides and both deviations known, sigmas standard errors of the difference.
+
+    Parameters
+    ----------
+    entry : mapping
+        The reference number; its own `absolute`, `relative`, `sigmas` win over the experiment's.
+    tolerances : sequence of mapping
+        Rules of the experiment; the first that names the quantity, else the first without a quantity.
+    std : float or None
+        Ours.
+    n : int
+        Splits behind ours.
+    """
+    value = float(entry["value"])
+    rule = next((t for t in tolerances if t.get("quantity") == entry["quantity"]), None)
+    rule = rule or next((t for t in tolerances if not t.get("quantity")), {})
+    rule = {**rule, **{k: entry[k] for k in ("absolute", "relative", "sigmas") if entry.get(k) is not None}}
+    decimals = entry.get("decimals")
+    candidates = [(0.5 * 10.0 ** -(_decimals(entry["value"]) if decimals is None else decimals), "printed digits")]
+    if rule.get("absolute") is not None:
+        candidates.append((float(rule["absolute"]), "absolute"))
+    if rule.get("relative") is not None:
+        candidates.append((float(rule["relative"]) * abs(value), f"{rule['relative']:.0%} of the value"))
+    theirs, n_theirs = entry.get("std"), entry.get("n") or n
+    if rule.get("sigmas") is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
+        error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
+        candidates.append((rule["sigmas"] * error, f"{rule['sigmas']:g} standard errors"))
+    return max(candidates, key=lambda pair: pair[0])
+
+
+def _decimals(value: float) -> int:
+    """Count the decimals of a number as written; trailing zeros are lost, hence the field `decimals`."""
+    text = repr(value)
+    if "e" in text:
+        return max(0, -int(text.split("e")[1]))
+    return len(text.split(".")[1].rstrip("0")) if "." in text else 0
+
+
+def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
+    """Return the printed numbers beside ours."""
+    columns = [Column("dataset"), Column("method"), Column("quantity"), Column("source"), Column("printed", "seconds")]
+    columns += [Column("ours", "seconds"), Column("n", "count"), Column("difference", "seconds")]
+    columns += [Column("tolerance", "seconds"), Column("verdict")] + [Column("rule or reason")] * why
+    grid = Grid(columns)
+    for r in references:
+        # Five significant digits: printed numbers keep all of theirs.
+        value, ours, difference, tolerance = (
+            None if v is None else f"{v:.5g}" for v in (r.value, r.ours, r.difference, r.tolerance)
+        )
+        texts = [r.dataset, r.method, r.quantity, r.source, value, ours, r.n, difference, tolerance, r.verdict]
+        grid.rows.append(texts + [r.why] * why)
+    return grid

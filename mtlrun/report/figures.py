@@ -1,267 +1,410 @@
-"""Figures as SVG: the same bytes on every machine with the same matplotlib. The only module that loads matplotlib."""
+"""The figures of a run as plain data: sweeps, curves, matrices, regularisation paths, ranks. `drawing` draws them."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from pathlib import Path
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, to_rgb
-from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from mtlrun.record import Record, candidates
+from mtlrun.report.checks import as_list
+from mtlrun.report.run import Row, Run, mean, std
+from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
+from mtlrun.report.tables import sweep_quantities, sweep_settings, sweep_title
 
-from mtlrun.report.panels import FIGURES, Curve, Figure, HeatMap, Panel, Ranks, are_numbers
-from mtlrun.report.text import number, show
-from mtlrun.utils.io import write_atomic
-
-#: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
-LINES = ("-", "--", ":", "-.")
-#: Text stays text, and ids do not depend on the clock or on chance.
-STYLE: Any = {
-    "svg.hashsalt": "mtlrun",
-    "svg.fonttype": "none",
-    "font.family": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "grid.linewidth": 0.5,
-}
-PANEL_SIZE = (3.6, 3.0)
-#: Width of a column of the legend in inches: so much, and so much per letter.
-LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
-#: With at most this many values every one is a tick.
-MAX_TICKS = 9
-#: More panels than this are set in rows of `PER_ROW`.
-ONE_ROW, PER_ROW = 4, 3
-#: Logarithmic axes that span less than this have ticks between the powers of ten.
-SHORT_LOG = 30
-#: Published curves: their colour is mixed with this grey.
-PALE, PALE_SHARE = (0.62, 0.62, 0.62), 0.5
-#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
-COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
-#: Names of many rows are set smaller: this over their number, in points.
-NAME_POINTS = 120
+#: Where figures lie in the folder of a run.
+FIGURES = "figures"
+#: Bytes of the name of a file, its ending left out.
+LONGEST_NAME = 200
+#: Quantities whose values span orders of magnitude.
+LOG_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup", "n_iter", "gap")
+#: Spans from which on an axis is logarithmic: of what measures return, of the values of a parameter.
+LOG_SPAN, LOG_SPAN_PARAMETER = 100, 50
+#: A mark of the axis of a sweep that depends on the data.
+ROOT = "1/sqrt(tasks)"
 
 
-def draw(figure: Figure) -> Canvas:
-    """Draw a figure: its panels side by side, one legend below them."""
-    with mpl.rc_context(STYLE):
-        count = len(figure.panels)
-        columns = count if count <= ONE_ROW else PER_ROW
-        lines = -(-count // columns)
-        labels = {c.label: None for p in figure.panels if isinstance(p, Panel) for c in p.curves}
-        width, height = PANEL_SIZE
-        widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
-        legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
-        legend_height = 0.22 * -(-len(labels) // legend_columns)
-        height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
-        canvas = Canvas(figsize=(width * columns, height * lines + 0.3 + legend_height), layout="constrained")
-        grid = canvas.subplots(lines, columns, squeeze=False).ravel()
-        for axes, panel in zip(grid[:count], figure.panels, strict=True):
-            if isinstance(panel, HeatMap):
-                _draw_map(canvas, axes, panel)
-            else:
-                _draw_panel(axes, figure, panel)
-        for axes in grid[count:]:
-            axes.remove()
-        canvas.suptitle(figure.title, fontsize=10)
-        handles = {t: h for axes in grid[:count] for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
-        order = sorted(handles, key=lambda text: text.endswith("(published)"))
-        if order:
-            shown = [handles[text] for text in order]
-            canvas.legend(shown, order, loc="outside lower center", ncols=legend_columns, frameon=False)
-        _no_formulas(canvas)
-    return canvas
+@dataclass
+class Curve:
+    """One method in a panel.
 
-
-def _no_formulas(canvas: Canvas) -> None:
-    """Show dollar signs of names as they are: only the numbers at the ticks are set as formulas."""
-    texts = [text for legend in canvas.legends for text in legend.get_texts()]
-    for axes in canvas.axes:
-        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
-    for text in [*texts, *canvas.texts]:
-        text.set_parse_math(False)
-
-
-def svg(figure: Figure | Ranks) -> str:
-    """Return a figure as SVG, without a date."""
-    with mpl.rc_context(STYLE):
-        return canvas_svg(_canvas(figure))
-
-
-def canvas_svg(canvas: Canvas) -> str:
-    """Return a figure of matplotlib as SVG, without a date."""
-    text = _saved(canvas, "svg", {"Date": None, "Creator": None}).decode()
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
-def write_drawing(figure: Figure | Ranks, path: Path) -> None:
-    """Write a figure into a file whose ending (svg, png or pdf) says the format.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Attributes
+    ----------
+    label : str
+    x : list
+        Numbers, or values of the axis of a sweep.
+    y : list of float
+    spread : list of float
+        Half length of the error bars; empty for none.
+    low, high : list of float
+        Band around the curve; empty for none.
+    place : int or None
+        Number of the colour and marker; None: the place of the curve in its panel.
+    published : bool
+        Read from the paper and not computed here: drawn thin, pale and dashed.
     """
-    form = path.suffix.lower().removeprefix(".")
-    if form == "svg":
-        write_atomic(path, svg(figure))
-    else:
-        write_atomic(path, _saved(_canvas(figure), form, {"CreationDate": None} if form == "pdf" else {}))
+
+    label: str
+    x: list[Any] = field(default_factory=list)
+    y: list[float] = field(default_factory=list)
+    spread: list[float] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    place: int | None = None
+    published: bool = False
+
+    def drawable(self, x_log: bool, y_log: bool) -> Curve:
+        """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
+
+        def shown(value: Any, log: bool) -> bool:
+            number = isinstance(value, int | float)
+            return value is not None and (not number or (value == value and (not log or value > 0)))
+
+        keep = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if shown(x, x_log) and shown(y, y_log)]
+        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")}
+        kept: dict[str, Any] = {name: [values[i] for i in keep] for name, values in lists.items() if values}
+        return replace(self, **kept)
 
 
-def _canvas(figure: Figure | Ranks) -> Canvas:
-    return draw_ranks(figure) if isinstance(figure, Ranks) else draw(figure)
+@dataclass
+class Panel:
+    """Curves over one pair of axes.
 
-
-def _saved(canvas: Canvas, form: str, metadata: dict[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        canvas.savefig(stream, format=form, metadata=metadata, dpi=200)
-    return stream.getvalue()
-
-
-def draw_ranks(figure: Ranks) -> Canvas:
-    """Draw a critical-difference diagram."""
-    import pandas as pd
-    from scikit_posthocs import critical_difference_diagram
-
-    from mtlrun.stats import average_ranks, nemenyi
-
-    ranks = pd.Series(average_ranks(figure.values, greater_is_better=figure.better), index=figure.methods)
-    pvalues = pd.DataFrame(nemenyi(figure.values), index=figure.methods, columns=figure.methods)
-    with mpl.rc_context({**STYLE, "axes.grid": False}):
-        canvas = Canvas(figsize=(7.0, 1.2 + 0.16 * len(figure.methods)), layout="constrained")
-        axes = canvas.subplots()
-        colours = {m: COLOURS[i % len(COLOURS)] for i, m in enumerate(figure.methods)}
-        forms = {"label_fmt_left": "{label} ({rank:.2f})\u00a0", "label_fmt_right": "\u00a0({rank:.2f}) {label}"}
-        critical_difference_diagram(ranks, pvalues, ax=axes, color_palette=colours, text_h_margin=0.04, **forms)
-        canvas.suptitle(f"Average ranks by {figure.title} (1 is best; bars: Nemenyi, 0.05)", fontsize=10)
-        _no_formulas(canvas)
-    return canvas
-
-
-def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
-    """Write figures into ``figures/`` of a run folder and return their paths.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
+    Attributes
+    ----------
+    quantity : str
+        Label of the vertical axis.
+    log : bool
+        Whether that axis is logarithmic.
+    curves : list of Curve
+        In the order of the methods, empty ones included, so that a method has one colour in all panels.
+    axis : str or None
+        Label of the horizontal axis; None: that of the figure.
+    x_log : bool or None
+        Whether the horizontal axis is logarithmic; None: as the figure says.
+    marks : dict of str to float
+        Vertical lines with their text.
+    title : str
     """
-    paths = []
-    for figure in figures:
-        path = Path(folder) / FIGURES / f"{figure.name}.svg"
-        write_atomic(path, svg(figure))
-        paths.append(path)
-    return paths
+
+    quantity: str
+    log: bool
+    curves: list[Curve]
+    axis: str | None = None
+    x_log: bool | None = None
+    marks: dict[str, float] = field(default_factory=dict)
+    title: str = ""
 
 
-def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
-    numbers = are_numbers(figure.values)
-    for place, curve in enumerate(panel.curves):
-        _draw_curve(axes, curve, place, curve.x if numbers else [figure.values.index(x) for x in curve.x])
-    for name, log in (("x", figure.log if panel.x_log is None else panel.x_log), ("y", panel.log)):
-        if log:
-            _set_log(axes, name)
-    if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
-        theirs = [x for curve in panel.curves if curve.published for x in curve.x]
-        ticks = sorted({*figure.values, min(theirs), max(theirs)}) if theirs and numbers else figure.values
-        axes.set_xticks(
-            ticks if numbers else range(len(ticks)),
-            [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
-        )
-        axes.xaxis.set_minor_locator(NullLocator())
-    for text, at in panel.marks.items():
-        axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
-        place_of_text: dict[str, Any] = {"rotation": 90, "fontsize": 7, "color": "#555555", "ha": "right", "va": "top"}
-        axes.text(at, 0.98, f"{text} ", transform=axes.get_xaxis_transform(), **place_of_text)
-    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
-    axes.set_ylabel(panel.quantity)
-    axes.set_title(panel.title, fontsize=9)
+@dataclass
+class HeatMap:
+    """A matrix as colours.
+
+    Attributes
+    ----------
+    title : str
+    values : list of list of float
+    rows, columns : list of str
+    centre : float or None
+        Value in the middle of a diverging colour map; None: a sequential one.
+    """
+
+    title: str
+    values: list[list[float]]
+    rows: list[str]
+    columns: list[str]
+    centre: float | None = None
+
+    @property
+    def quantity(self) -> str:
+        """What the panel shows."""
+        return self.title
 
 
-def _set_log(axes: Axes, name: str) -> None:
-    """Make an axis logarithmic; a short one has ticks at 1, 2 and 5, none has numbers between its ticks."""
-    axes.set(**{f"{name}scale": "log"})
-    axis, limits = (axes.xaxis, axes.dataLim.intervalx) if name == "x" else (axes.yaxis, axes.dataLim.intervaly)
-    low, high = sorted(limits)
-    if 0 < low < high < SHORT_LOG * low:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(lambda value, _: number(value, 2))
-    axis.set_minor_formatter(NullFormatter())
+@dataclass
+class Figure:
+    """Panels of one data set, in one file.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, without its ending.
+    title : str
+    panels : sequence of Panel and HeatMap
+    axis : str
+        Label of the horizontal axes of panels that have none of their own.
+    values : list
+        Values of that axis, in order; empty when its values are those of the curves.
+    log : bool
+        Whether that axis is logarithmic.
+    """
+
+    name: str
+    title: str
+    panels: Sequence[Panel | HeatMap]
+    axis: str = ""
+    values: list[Any] = field(default_factory=list)
+    log: bool = False
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
+        axes = dict.fromkeys(p.axis or self.axis for p in self.panels if isinstance(p, Panel))
+        return f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
 
 
-def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
-    """Draw one method; a method without a number here keeps its place in the legend."""
-    place = place if curve.place is None else curve.place
-    colour = COLOURS[place % len(COLOURS)]
-    line = LINES[place // len(COLOURS) % len(LINES)]
-    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
-    if len(x) > MAX_TICKS * 3:
-        marker["markevery"] = max(1, len(x) // MAX_TICKS)
-    if curve.published:
-        pale = tuple((1 - PALE_SHARE) * c + PALE_SHARE * p for c, p in zip(to_rgb(colour), PALE, strict=True))
-        style = {"color": pale, "linestyle": (0, (4, 2)), "linewidth": 0.8, "markerfacecolor": "none", "zorder": 1.5}
-        axes.plot(x, curve.y, label=curve.label, **(marker | {"markersize": 3} | style))
-        return
-    if curve.low:
-        axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-    axes.errorbar(
-        x,
-        curve.y,
-        yerr=curve.spread if any(curve.spread) else None,
-        label=curve.label,
-        color=colour,
-        linestyle=line,
-        linewidth=1.2,
-        elinewidth=0.7,
-        capsize=2,
-        **marker,
+@dataclass
+class RankDiagram:
+    """A critical-difference diagram: average ranks, and bars over methods that Nemenyi's test does not tell apart."""
+
+    name: str
+    ranking: Ranking
+
+    @property
+    def title(self) -> str:
+        """What is ranked, and over what."""
+        return f"{self.ranking.metric}, {self.ranking.label}"
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        return f"Average ranks by {self.title} (1 is best); bars: not told apart by Nemenyi's test at 0.05"
+
+
+def file_name(*parts: str) -> str:
+    """Return the name of a figure's file: letters, digits, ``-`` and ``_``; a long one ends with a digest."""
+    name = "-".join("".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts)
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Tell whether all values are numbers."""
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+
+
+def run_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
+    """Return the figures that belong to the report of a run."""
+    return sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
+
+
+# ---------------------------------------------------------------- sweeps
+
+
+def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
+    """Return one figure per data set of a sweep that has a number; none for other experiments."""
+    figures = []
+    for dataset, settings in sweep_settings(run).items():
+        panels = [_sweep_panel(run, rows, dataset, quantity) for quantity in sweep_quantities(run)]
+        panels = [panel for panel in panels if any(curve.y for curve in panel.curves)]
+        if panels:
+            values, log = [value for _, value in settings], run.sweep.get("scale") == "log"
+            name = str(run.sweep.get("name", "value"))
+            figures.append(Figure(file_name(dataset), sweep_title(run, dataset), panels, name, values, log))
+    return figures
+
+
+def _sweep_panel(run: Run, rows: Sequence[Row], dataset: str, quantity: str) -> Panel:
+    table = {(row.dataset, row.method): row for row in rows}
+    curves = []
+    for place, method in enumerate(run.methods):
+        curve = Curve(method, place=place)
+        for label, at in sweep_settings(run)[dataset]:
+            row = table.get((label, method))
+            value = row.value(quantity) if row else None
+            if row is not None and value is not None:
+                curve.x.append(at)
+                curve.y.append(value)
+                curve.spread.append(0.0 if quantity in row.medians else row.std(quantity) or 0.0)
+        curves.append(curve)
+    log = _log(run, quantity, [y for curve in curves for y in curve.y])
+    below = [c.drawable(run.sweep.get("scale") == "log", log) for c in published_curves(run, dataset, quantity)]
+    return Panel(quantity, log, below + curves, marks=_sweep_marks(run, dataset))
+
+
+def _log(run: Run, quantity: str, values: Sequence[float]) -> bool:
+    if not values or min(values) <= 0:
+        return False
+    return quantity in LOG_QUANTITIES or (
+        run.measures and (quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values))
     )
 
 
-def _name_points(names: Sequence[str]) -> float:
-    """Return the size of the names beside a matrix."""
-    return min(8.0, NAME_POINTS / max(1, len(names)))
+def _sweep_marks(run: Run, dataset: str) -> dict[str, float]:
+    """Return the marks of the axis, those that depend on the number of tasks with their value."""
+    marks = {}
+    for text, value in (run.sweep.get("marks") or {}).items():
+        if value != ROOT:
+            marks[str(text)] = float(value)
+        elif tasks := _tasks(run, dataset):
+            marks[str(text)] = tasks**-0.5
+    return marks
 
 
-def _names_height(panel: HeatMap) -> float:
-    """Return the inches that the names below a matrix take."""
-    names = panel.columns if len(panel.columns) <= MAX_NAMES else []
-    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+def _tasks(run: Run, dataset: str) -> int | None:
+    """Return the number of tasks of the first finished cell, else as the card says."""
+    for label, _ in sweep_settings(run)[dataset]:
+        counts = (r.counts.get("n_tasks") for m in run.methods for r in run.results_of(label, m))
+        found = next((n for n in counts if n), (run.datasets[label].get("statistics") or {}).get("tasks"))
+        if found:
+            return int(found)
+    return None
 
 
-def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
-    """Draw a matrix, its first row on top; as shapes, so that the file holds no picture made of dots."""
-    present = [v for row in panel.values for v in row if v is not None]
-    low, high = (min(present), max(present)) if present else (0.0, 1.0)
-    if panel.centre is not None:
-        reach = max(high - panel.centre, panel.centre - low) or 1.0
-        low, high = panel.centre - reach, panel.centre + reach
-    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(COLOURS_OF_MAP)
-    values = [[float("nan") if v is None else v for v in row] for row in panel.values]
-    mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
-    axes.invert_yaxis()
-    axes.set_box_aspect(len(panel.rows) / max(1, len(panel.columns)))
-    axes.grid(visible=False)
-    for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
-        few = len(names) <= MAX_NAMES
-        size = _name_points(names)
-        places = [i + 0.5 for i in range(len(names))]
-        axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
-    if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
-        for i, row in enumerate(values):
-            for j, value in enumerate(row):
-                dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
-                ink = "white" if dark else "black"
-                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=5, color=ink)
-    axes.set_title(panel.title, fontsize=9)
-    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))
+# ---------------------------------------------------------------- curves and matrices of measurements
+
+
+def trace_figures(run: Run) -> list[Figure]:
+    """Return one figure per data set whose records hold curves, a panel per name of a curve.
+
+    A method's curve is that of its first finished repeat; where all repeats have the same x, the band between their
+    smallest and largest values is drawn around it. Curves of the experiment's file of published ones lie underneath.
+    """
+    figures = []
+    for dataset in run.datasets:
+        stored = {m: [r.result.get("curves") or {} for r in run.results_of(dataset, m)] for m in run.methods}
+        names = dict.fromkeys(name for group in stored.values() for curves in group for name in curves)
+        panels = [_trace_panel(run, dataset, name, stored, titled=len(names) > 1) for name in names]
+        if panels:
+            title = run.title_of(dataset) if run.has_data(dataset) else str(run.info.get("title", ""))
+            figures.append(Figure(file_name(dataset), title, panels))
+    return figures
+
+
+def _trace_panel(
+    run: Run, dataset: str, name: str, stored: Mapping[str, Sequence[Mapping[str, Any]]], titled: bool
+) -> Panel:
+    """Return the panel of one name: labels and scales are those of the first curve that has it."""
+    groups = {m: [curves[name] for curves in group if name in curves] for m, group in stored.items()}
+    first = next(curve for group in groups.values() for curve in group)
+    log = str(first.get("log") or "")
+    curves = published_curves(run, dataset, name)
+    curves += [_trace_curve(method, place, groups[method]) for place, method in enumerate(run.methods)]
+    marks = [mark for group in groups.values() for c in group[:1] for mark in (c.get("marks") or {}).items()]
+    return Panel(
+        str(first.get("y_label") or name),
+        "y" in log,
+        [curve.drawable("x" in log, "y" in log) for curve in curves],
+        axis=str(first.get("x_label") or ""),
+        x_log="x" in log,
+        marks={str(text): float(x) for text, x in marks},
+        title=name if titled else "",
+    )
+
+
+def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Curve:
+    if not repeats:
+        return Curve(method, place=place)
+    curve = Curve(method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place)
+    if len(repeats) > 1 and all(as_list(r["x"]) == curve.x for r in repeats):
+        columns = [[v for v in values if v is not None] for values in zip(*(r["y"] for r in repeats), strict=True)]
+        curve.low = [min(column, default=float("nan")) for column in columns]
+        curve.high = [max(column, default=float("nan")) for column in columns]
+    return curve
+
+
+def published_curves(run: Run, dataset: str, name: str) -> list[Curve]:
+    """Return the curves of the paper for a data set (its label, its id, or its label in a sweep) and a quantity."""
+    ids = [str(f.get("id")) for label, f in run.datasets.items() if dataset in (label, run.axis_of(label))]
+    places = {method: place for place, method in enumerate(run.methods)}
+    found = []
+    for entry in run.published:
+        if str(entry.get("dataset")) in (dataset, *ids) and str(entry.get("name")) == name:
+            method = str(entry["method"])
+            place = places.setdefault(method, len(places))
+            label = f"{method} (published)"
+            found.append(Curve(label, list(entry["x"]), list(entry["y"]), place=place, published=True))
+    return found
+
+
+def published_line(run: Run) -> str | None:
+    """Say where the published curves come from; None without any."""
+    sources = dict.fromkeys(str(entry["source"]) for entry in run.published if entry.get("source"))
+    if not run.published:
+        return None
+    return f"Pale dashed curves are published ones{': ' if sources else ''}{'; '.join(sources)}."
+
+
+def matrix_figures(run: Run) -> list[Figure]:
+    """Return one figure per data set and method whose first finished repeat has matrices, a heat map for each."""
+    figures = []
+    for dataset in run.datasets:
+        for method in run.methods:
+            found = (r.result["matrices"] for r in run.results_of(dataset, method) if r.result.get("matrices"))
+            stored: dict[str, Any] = next(found, {})
+            maps = [
+                HeatMap(name, m["values"], list(map(str, m["rows"])), list(map(str, m["columns"])), m.get("centre"))
+                for name, m in stored.items()
+            ]
+            if maps:
+                title = f"{run.title_of(dataset)}: {method}"
+                figures.append(Figure(file_name(dataset, method, "matrices"), title, maps))
+    return figures
+
+
+# ---------------------------------------------------------------- parameter searches and ranks
+
+
+def path_figures(run: Run, parameter: str | None = None) -> list[Figure]:
+    """Return one figure per data set with parameter searches, a panel per parameter of their grids.
+
+    Parameters
+    ----------
+    run : Run
+    parameter : str, optional
+        Only this one.
+
+    Notes
+    -----
+    The score at a value is that of the best candidate with it, averaged over the splits, with their standard deviation.
+    """
+    figures = []
+    for dataset in run.datasets:
+        searches = {m: _searches(run, dataset, m) for m in run.methods}
+        names = dict.fromkeys(
+            name for group in searches.values() for record in group for name in record.selection.get("grid") or {}
+        )
+        panels = [_path_panel(run, name, searches) for name in names if parameter in (None, name)]
+        panels = [panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)]
+        if panels:
+            figures.append(Figure(file_name(dataset, "path"), run.title_of(dataset), panels))
+    return figures
+
+
+def _searches(run: Run, dataset: str, method: str) -> list[Record]:
+    keys = [str(r.selection.get("key")) for r in run.results_of(dataset, method)]
+    return [run.selections[key] for key in keys if key in run.selections]
+
+
+def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -> Panel:
+    metric = next((str(r.selection["metric"]) for group in searches.values() for r in group), "score")
+    better = max if greater_is_better(metric, run) else min
+    curves = []
+    for place, method in enumerate(run.methods):
+        scores: dict[float, list[float]] = {}
+        for record in searches[method]:
+            found: dict[float, list[float]] = {}
+            for params, score in zip(candidates(record.selection["grid"]), record.selection["means"], strict=True):
+                value: Any = params.get(name)
+                if score is not None and are_numbers([value]):
+                    found.setdefault(value, []).append(score)
+            for value, known in found.items():
+                scores.setdefault(value, []).append(better(known))
+        x = sorted(scores)
+        spread = [std(scores[value]) or 0.0 for value in x]
+        curves.append(Curve(method, list(x), [mean(scores[value]) for value in x], spread, place=place))
+    values = [x for curve in curves for x in curve.x]
+    log = bool(values) and min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
+    return Panel(f"{metric} (validation)", False, curves, axis=name, x_log=log)
+
+
+def rank_diagrams(run: Run, rows: list[Row]) -> list[RankDiagram]:
+    """Return the average ranks of every group of data sets, or of the comparison of an experiment without groups."""
+    rankings = [group for group in rank_groups(run, rows) if len(group.methods) > 2]
+    alone = None if rankings else rank_methods(run, rows)
+    if alone is not None and alone.friedman is not None:
+        rankings.append(alone)
+    return [RankDiagram(file_name(ranking.label), ranking) for ranking in rankings]

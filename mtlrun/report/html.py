@@ -11,23 +11,23 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
-from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, PARTLY
-from mtlrun.report.curves import published_line
-from mtlrun.report.details import cell_groups
-from mtlrun.report.panels import Figure, Ranks
-from mtlrun.report.paths import path_figures
-from mtlrun.report.plots import rank_diagrams
-from mtlrun.report.reading import reading_grid, result_notes
-from mtlrun.report.reference import OUTSIDE, TOLERANCE_RULE, WITHIN, reference_grid
-from mtlrun.report.text import Column, Grid, Section, show
+from mtlrun.report.checks import Verdict
+from mtlrun.report.claims import TOLERANCE_RULE, reference_grid
+from mtlrun.report.figures import Figure, RankDiagram, path_figures, published_line, rank_diagrams
+from mtlrun.report.grid import Column, Grid, Link, Section, show
+from mtlrun.report.run import PARTIAL
+from mtlrun.report.sections import cell_groups
+from mtlrun.report.tables import reading_grid, result_notes
 
 TEMPLATES = Path(__file__).parent / "templates"
-#: Classes of the words of verdicts and statuses.
+#: Classes of verdicts and statuses.
 TONES = {
-    **dict.fromkeys((CONFIRMED, WITHIN, "ok"), "good"),
-    **dict.fromkeys((PARTLY, "not_converged", "partial"), "part"),
-    **dict.fromkeys((NOT_CONFIRMED, OUTSIDE, "failed", "diverged", "timeout"), "bad"),
+    **{str(verdict): verdict.tone for verdict in Verdict},
+    OK: "good",
+    **dict.fromkeys((NOT_CONVERGED, PARTIAL), "part"),
+    **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
 }
 #: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
 LONG = 40
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 def html_report(report: Report) -> str:
     """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
-    from mtlrun.report.figures import svg
+    from mtlrun.report.drawing import svg
 
     run = report.run
     paper = run.info.get("paper") or {}
@@ -91,33 +91,14 @@ def html_page(
     """
     shown = []
     for place, (canvas, caption) in enumerate(drawings):
-        from mtlrun.report.figures import canvas_svg  # matplotlib only where there is something to draw
+        from mtlrun.report.drawing import canvas_svg  # matplotlib only where there is something to draw
 
         shown.append(_inline(place, canvas_svg(canvas), caption))
     parts = [_section(section) for section in sections]
     return _render("page.html", title=title, summary=summary, figures=shown, sections=parts)
 
 
-def html_index(title: str, summary: Sequence[str], sections: Sequence[Section], links: Sequence[Sequence[str]]) -> str:
-    """Return a page of tables whose first column may link to other pages.
-
-    Parameters
-    ----------
-    title : str
-    summary : sequence of str
-    sections : sequence of Section
-        With one table each.
-    links : sequence of sequences of str
-        Of every section one relative address per row of its first table, or none at all.
-    """
-    parts = [_section(section) for section in sections]
-    for part, addresses in zip(parts, links, strict=True):
-        for entries, address in zip(part["tables"][0]["rows"] if addresses else [], addresses, strict=True):
-            entries[0]["link"] = address
-    return _render("page.html", title=title, summary=summary, figures=[], sections=parts)
-
-
-def _figures(report: Report) -> list[Figure | Ranks]:
+def _figures(report: Report) -> list[Figure | RankDiagram]:
     paths = [] if report.run.config.get("sweep") else path_figures(report.run)  # there is one per value of an axis
     return [*report.figures, *paths, *rank_diagrams(report.run, report.rows)]
 
@@ -131,12 +112,9 @@ def _inline(place: int, text: str, caption: str) -> dict[str, Any]:
 
 
 def _section(section: Section) -> dict[str, Any]:
-    return _part(section.title, section.lines, [_table(grid) for grid in section.grids if grid.rows])
-
-
-def _part(title: str, lines: Sequence[str], tables: list[dict[str, Any]]) -> dict[str, Any]:
-    anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-    return {"title": title, "anchor": f"s-{anchor}", "lines": list(lines), "tables": tables}
+    anchor = re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-")
+    tables = [_table(grid) for grid in section.grids if grid.rows]
+    return {"title": section.title, "anchor": f"s-{anchor}", "lines": section.lines, "tables": tables}
 
 
 def _table(grid: Grid) -> dict[str, Any]:
@@ -153,7 +131,8 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
         number = found[0]  # the mean in "mean ± deviation"
     css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE) + ["long"] * (len(text) > LONG)
     css += [tone(text), "badge"] * (column.name in JUDGED)
-    return {"name": column.name, "text": text, "value": number, "css": " ".join(css), "link": None}
+    link = value.address if isinstance(value, Link) else None
+    return {"name": column.name, "text": text, "value": number, "css": " ".join(css), "link": link}
 
 
 def tone(word: str) -> str:

@@ -10,26 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from mtlrun.report.axis import axis_section
+from mtlrun.record import OK
 from mtlrun.report.build import Report
-from mtlrun.report.checks import CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE, PARTLY
-from mtlrun.report.folder import PlannedCell
-from mtlrun.report.protocol import edge_hits
-from mtlrun.report.reading import reading_grid, task_note
-from mtlrun.report.reference import NOT_RUN, OUTSIDE, WITHIN, ReferenceVerdict
-from mtlrun.report.table import Row
-from mtlrun.report.text import Column, Grid
+from mtlrun.report.checks import STYLES, Verdict
+from mtlrun.report.claims import ReferenceVerdict
+from mtlrun.report.grid import Column, Grid
+from mtlrun.report.run import PlannedCell, Row
+from mtlrun.report.sections import edge_hits
+from mtlrun.report.tables import axis_section, reading_grid, task_note
 
-STYLES = {
-    CONFIRMED: "green",
-    PARTLY: "yellow",
-    NOT_CONFIRMED: "red",
-    NOT_TESTABLE: "dim",
-    WITHIN: "green",
-    OUTSIDE: "red",
-    NOT_RUN: "dim",
-    "ok": "green",
-}
 MAX_FAILURES = 10
 MAX_EDGES = 5
 MAX_NAMES = 4
@@ -69,7 +58,7 @@ def print_references(console: Console, report: Report) -> None:
         names = list(dict.fromkeys(r.dataset for r in group))
         places = ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} data sets"
         name = _name(group[0]) if len(group) == 1 else f"{len(group)} reference numbers of {places}"
-        print_verdict(console, NOT_RUN, f"{name}: {why}")
+        print_verdict(console, Verdict.NOT_RUN, f"{name}: {why}")
 
 
 def _name(reference: ReferenceVerdict) -> str:
@@ -104,9 +93,8 @@ def _print_axis(console: Console, report: Report) -> None:
     """Print one table per data set and quantity: a line per value of the axis, a column per method."""
     for grid in axis_section(report.run, report.rows).grids:
         dataset, quantity = grid.rows[0][:2]
-        short = _without(_without(grid, "dataset"), "quantity")
         console.print(Text(f"{dataset}: {quantity}", style="bold"))  # a table breaks a title that is wider than itself
-        _print_in_parts(console, short)
+        _print_in_parts(console, grid.without("dataset", "quantity"))
 
 
 def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -> None:
@@ -129,13 +117,10 @@ def _print_in_parts(console: Console, grid: Grid) -> None:
     """Print a table whose heads are not wrapped: as many columns as fit beside the first one, then the next ones."""
     start, end = 1, len(grid.columns)
     while start < end:
-        stop = end
-        while True:
-            part = [0, *range(start, stop)]
-            table = _table("", Grid([grid.columns[i] for i in part], [[row[i] for i in part] for row in grid.rows]), [])
-            if stop == start + 1 or _fits(console, table):
+        for stop in range(end, start, -1):
+            table = _table("", grid.part([0, *range(start, stop)]), [])
+            if _fits(console, table):
                 break
-            stop -= 1
         console.print(table)
         start = stop
 
@@ -166,13 +151,14 @@ def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table
     for name in DROP_FIRST:
         if _fits(console, table):
             break
-        grid = _without(grid, name)
+        grid = grid.without(name)
         table = _table(title, grid, rows)
     return table
 
 
-def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
-    table = Table(
+def plain_table(title: str = "") -> Table:
+    """Return an empty table with a line below its head, and no other."""
+    return Table(
         title=title or None,
         title_justify="left",
         title_style="bold",
@@ -181,6 +167,10 @@ def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
         pad_edge=False,
         collapse_padding=True,
     )
+
+
+def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
+    table = plain_table(title)
     texts = grid.texts()
     for column in grid.columns:
         # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.
@@ -190,19 +180,14 @@ def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
     table.columns[0].min_width = max(len(cells[0]) for cells in texts)
     judged = grid.columns[-1].name == "status"
     for place, cells in enumerate(texts):
-        style = STYLES.get(rows[place].status, "red") if judged else ""
+        style = ("green" if rows[place].status == OK else "red") if judged else ""
         table.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=style))
     return table
 
 
-def _without(grid: Grid, name: str) -> Grid:
-    keep = [i for i, column in enumerate(grid.columns) if column.name != name]
-    return Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
-
-
 def print_verdict(console: Console, word: str, text: str, more: str = "", style: str | None = None) -> None:
     """Print a word and what it is about; on a terminal what follows is set below it."""
-    line = Text(f"{word}: ", style=style or STYLES.get(word, ""))
+    line = Text(f"{word}: ", style=style or (STYLES[word.tone] if isinstance(word, Verdict) else ""))
     line.append(text, style="default")
     if console.is_terminal:
         _block(console, line, [more] * bool(more))

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
-from mtlrun.report.curves import published_line
-from mtlrun.report.reading import reading_grid, result_notes
-from mtlrun.report.reference import TOLERANCE_RULE, reference_grid
-from mtlrun.report.table import result_grid
-from mtlrun.report.text import (
+from mtlrun.report.checks import Verdict
+from mtlrun.report.claims import TOLERANCE_RULE, reference_grid
+from mtlrun.report.figures import published_line
+from mtlrun.report.grid import (
     Column,
     Grid,
     Section,
     csv_grid,
     escape_tex,
-    exact,
     harmless,
+    json_text,
     markdown_grid,
     markdown_section,
-    tex_grid,
+    tex_table,
 )
+from mtlrun.report.tables import reading_grid, result_grid, result_notes
 from mtlrun.utils.io import write_atomic
 
 SCHEMA = 1
@@ -54,7 +53,8 @@ def markdown(report: Report) -> str:
     blocks = ["\n".join(lines), markdown_section(Section("Verdict", [f"* {line}" for line in report.summary]))]
     if report.claims:
         blocks.append(markdown_section(Section("Claims", _claim_lines(report))))
-    blocks.append(markdown_section(_results(report)))
+    results = reading_grid(report.run, report.rows)
+    blocks.append(markdown_section(Section("Results", result_notes(report.run, report.rows), [results])))
     if report.figures:
         blocks.append(markdown_section(Section("Figures", _figure_lines(report))))
     if report.references:
@@ -80,42 +80,35 @@ def json_report(report: Report) -> str:
     header: dict[str, Any] = {
         k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info
     }
-    table = result_grid(report.run, report.rows)
     content: dict[str, Any] = {
         "schema": SCHEMA,
         **header,
         "profile": report.run.profile,
         "partial": report.partial,
-        "cells": {
-            "planned": report.planned,
-            "done": report.done,
-            "failed": len(report.run.failed),
-            "missing": len(report.run.missing),
-            **({"stopped": len(report.run.stopped)} if report.run.stopped else {}),
-        },
+        "cells": {name: count for name, count in report.cells.items() if count or name != "stopped"},
         "summary": report.summary,
         "claims": [{**dataclasses.asdict(c), "accepted": c.accepted} for c in report.claims],
-        "table": _records(table),
+        "table": result_grid(report.run, report.rows).records(),
         "trials": [{"dataset": r.dataset, "method": r.method, "values": r.samples} for r in report.rows if r.samples],
         "reference": [dataclasses.asdict(r) for r in report.references],
         "sections": [
-            {"title": s.title, "lines": s.lines, "tables": [_records(grid) for grid in s.grids]}
+            {"title": s.title, "lines": s.lines, "tables": [grid.records() for grid in s.grids if grid.rows]}
             for s in report.sections
         ],
     }
-    return json.dumps(exact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(content)
 
 
 def latex(report: Report) -> str:
     """Return report.tex: the table and the reference numbers as booktabs tables, to be input in a document."""
     name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
-    blocks = [TEX_HEAD, _tex_table(name, reading_grid(report.run, report.rows))]
+    blocks = [TEX_HEAD, tex_table(name, reading_grid(report.run, report.rows))]
     if report.claims:
         grid = Grid([Column("claim"), Column("text"), Column("verdict")])
         grid.rows = [[c.id, c.text, c.verdict] for c in report.claims]
-        blocks.append(_tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
+        blocks.append(tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
     if report.references:
-        blocks.append(_tex_table("Reference numbers", reference_grid(report.references, why=False)))
+        blocks.append(tex_table("Reference numbers", reference_grid(report.references, why=False)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -163,40 +156,22 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         write_atomic(path, writer(report))
         paths.append(path)
     if report.figures:  # matplotlib is loaded only where there is something to draw
-        from mtlrun.report.figures import write_figures
+        from mtlrun.report.drawing import write_figures
 
         paths += write_figures(report.figures, folder)
     return paths
 
 
-def _results(report: Report) -> Section:
-    grid = reading_grid(report.run, report.rows)
-    return Section("Results", result_notes(report.run, report.rows), [grid])
-
-
 def _figure_lines(report: Report) -> list[str]:
-    lines = []
-    for figure in report.figures:
-        lines.append(f"![{figure.caption}](figures/{figure.name}.svg)")
+    lines = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
     source = published_line(report.run)
-    lines += [source] if source else []
-    return lines
+    return [*lines, source] if source else lines
 
 
 def _claim_lines(report: Report) -> list[str]:
     lines = []
     for claim in report.claims:
         where = f" ({claim.where})" if claim.where else ""
-        expected = f" (expected: {claim.expect})" if claim.expect != "confirmed" else ""
+        expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         lines.append(f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}. {claim.why}")
     return lines
-
-
-def _records(grid: Grid) -> list[dict[str, Any]]:
-    return [dict(zip([c.name for c in grid.columns], row, strict=True)) for row in grid.rows]
-
-
-def _tex_table(caption: str, grid: Grid, align: str | None = None) -> str:
-    return "\n".join(
-        [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", tex_grid(grid, align), r"\end{table}"]
-    )

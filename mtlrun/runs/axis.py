@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mtlrun.report.text import show
+from mtlrun.report.grid import show
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import complete, has_parameter, measure_parameters
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, Method, Spec, Split, Sweep

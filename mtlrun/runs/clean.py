@@ -10,10 +10,9 @@ from pathlib import Path
 from mtlrun.errors import DataError, UserError
 from mtlrun.models import FACTS
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
-from mtlrun.report.folder import read_json
-from mtlrun.report.overview import COMPARE, COMPARED, run_folders
-from mtlrun.report.panels import FIGURES
-from mtlrun.report.site import PAGE
+from mtlrun.report.figures import FIGURES
+from mtlrun.report.run import read_json
+from mtlrun.report.summary import COMPARE, COMPARED, PAGE, run_folders
 from mtlrun.report.writers import FILES
 from mtlrun.runs.locks import SUFFIX, Locks
 from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA

@@ -23,7 +23,7 @@ from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, counted, suggest
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
-from mtlrun.report.board import MULTITASK, Board, Entry
+from mtlrun.report.leaderboard import MULTITASK, Board, Entry
 from mtlrun.runs.candidates import (
     Candidate,
     calibrated,

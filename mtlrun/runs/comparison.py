@@ -20,17 +20,18 @@ from mtlrun.errors import DataError, counted, shorten
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.models import Model
 from mtlrun.predictions import to_csv
-from mtlrun.report.board import MULTITASK, Board
+from mtlrun.report.grid import Grid, csv_grid
 from mtlrun.report.leaderboard import (
-    json_text,
+    MULTITASK,
+    Board,
     leaderboard_grid,
+    leaderboard_json,
     markdown,
     sections,
     task_grid,
     verdict,
 )
-from mtlrun.report.overview import COMPARED
-from mtlrun.report.text import Grid, csv_grid
+from mtlrun.report.summary import COMPARED
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
@@ -172,7 +173,7 @@ class Comparison:
         """Write all files into a folder; in `home` they will lie."""
         write_atomic(folder / "leaderboard.md", markdown(self.board))
         write_atomic(folder / "leaderboard.html", self.page())
-        write_atomic(folder / "leaderboard.json", json_text(self.board))
+        write_atomic(folder / "leaderboard.json", leaderboard_json(self.board))
         write_atomic(folder / "leaderboard.csv", csv_grid(leaderboard_grid(self.board)))
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
         if self.coefficients is not None:
@@ -310,7 +311,7 @@ def save_unfinished(folder: Path, board: Board) -> Path:
     OSError
         If the folder cannot be written.
     """
-    for name, text in zip(UNFINISHED, (markdown(board), json_text(board)), strict=True):
+    for name, text in zip(UNFINISHED, (markdown(board), leaderboard_json(board)), strict=True):
         write_atomic(folder / name, text, durable=False)
     return folder / UNFINISHED[0]
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
-from mtlrun.report.folder import Run, checked, read_json, read_run
-from mtlrun.report.predictions import read_scores
-from mtlrun.report.text import show
+from mtlrun.report.grid import show
+from mtlrun.report.run import Run, checked, read_json, read_run
 from mtlrun.runs.cell import explain
 from mtlrun.runs.store import PROVENANCE, Store
 from mtlrun.utils.io import write_atomic
@@ -91,7 +90,7 @@ def merge(folder: Path, other: Path) -> Merged:
             merged.conflicts += _other_numbers(_name(run, key), here[key], record)
         else:
             if "predictions" in record.result:
-                store.save_scores(key, read_scores(stored, key))
+                store.save_scores(key, stored.read_scores(key))
             store.save(record)
             merged.copied += 1
     merged.conflicts += _other_ways(run, Path(other), theirs)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
-from mtlrun.report.predictions import read_scores
 from mtlrun.runs.locks import Locks
 from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
 from mtlrun.utils.processes import tidy
@@ -113,7 +112,7 @@ class Store(Records):
             if record is not None:
                 lines[key] = record.line()
                 if "predictions" in record.result:
-                    kept[key] = read_scores(self, key)
+                    kept[key] = self.read_scores(key)
         if lines:
             _write_new(self.run_folder / PACKED, pack(lines.items()))
         if kept:

@@ -18,7 +18,7 @@ from mtlrun.errors import ConfigError, DataError, counted, one_line
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.record import NOT_CONVERGED, Record
-from mtlrun.report.board import Entry
+from mtlrun.report.leaderboard import Entry
 from mtlrun.runs.candidates import INDEPENDENT, MULTITASK, TRIVIAL, Candidate
 from mtlrun.runs.cell import Cell, Features
 from mtlrun.runs.fit import with_features

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from mtlrun.report.build import build_report
-from mtlrun.report.figures import COLOURS, draw, svg, write_figures
-from mtlrun.report.panels import Curve, Figure, Panel
+from mtlrun.report.drawing import COLOURS, draw, svg, write_figures
+from mtlrun.report.figures import Curve, Figure, Panel
 from mtlrun.report.writers import markdown, write_report
 
 
@@ -94,9 +94,8 @@ def test_no_figures_without_an_axis(maker, tmp_path):
 
 def made(values, n_curves=3, **panel):
     curves = [Curve(f"m{i}", list(values), [10.0**k for k in range(len(values))], [0.0] * 2) for i in range(n_curves)]
-    return Figure(
-        "made", "Made", "axis", list(values), panel.pop("x_log", False), [Panel("auc", curves=curves, **panel)]
-    )
+    log = panel.pop("x_log", False)
+    return Figure("made", "Made", [Panel("auc", curves=curves, **panel)], "axis", list(values), log)
 
 
 def test_axes_are_logarithmic_where_asked():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mtlrun.report.comparison import comparison_section, paired, rank_methods
-from mtlrun.report.folder import read_run
-from mtlrun.report.table import build_rows
+from mtlrun.report.run import build_rows, read_run
+from mtlrun.report.statistics import comparison_section, paired, rank_methods
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -19,9 +18,9 @@ def ranking_of(maker):
 
 def test_ranks_over_data_sets(maker):
     ranking, _ = ranking_of(maker.fill(("alpha", "beta", "gamma")))
-    assert dict(zip(ranking.methods, ranking.ranks, strict=True)) == {"One Norm": 3, "APG-RMTL": 2, DC: 1}
-    assert ranking.blocks == "3 data sets"
-    assert ranking.test.chi2 == pytest.approx(6.0)  # n (k - 1) when all rankings agree
+    assert ranking.average == {"One Norm": 3, "APG-RMTL": 2, DC: 1}
+    assert ranking.label == "3 data sets"
+    assert ranking.friedman.chi2 == pytest.approx(6.0)  # n (k - 1) when all rankings agree
 
 
 def test_lower_is_better_for_errors(maker):
@@ -30,20 +29,20 @@ def test_lower_is_better_for_errors(maker):
     for record in maker.records.values():
         record.metrics = {"mse": record.metrics["auc"]}
     ranking, _ = ranking_of(maker)
-    assert dict(zip(ranking.methods, ranking.ranks, strict=True))["One Norm"] == 1
+    assert ranking.average["One Norm"] == 1
 
 
 def test_one_data_set_is_ranked_over_its_splits(maker):
     ranking, section = ranking_of(maker.fill())
-    assert ranking.blocks == "2 splits of alpha"
+    assert ranking.label == "2 splits of alpha"
     assert "tests over them are optimistic" in section.lines[0]
 
 
 def test_one_split_gives_ranks_but_no_test(maker):
     maker.trials = 1
     ranking, section = ranking_of(maker.fill())
-    assert ranking.ranks == [3, 2, 1]
-    assert ranking.test is None
+    assert list(ranking.average.values()) == [3, 2, 1]
+    assert ranking.friedman is None
     assert len(section.grids) == 1
 
 

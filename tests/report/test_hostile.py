@@ -7,10 +7,9 @@ import pytest
 
 from mtlrun.errors import DataError
 from mtlrun.report.build import build_report
+from mtlrun.report.grid import Column, Grid, csv_grid
 from mtlrun.report.html import html_report
-from mtlrun.report.overview import read_overview
-from mtlrun.report.site import write_overview, write_page
-from mtlrun.report.text import Column, Grid, csv_grid
+from mtlrun.report.summary import read_overview, write_overview, write_page
 from mtlrun.report.writers import FORMATS, render, write_report
 from mtlrun.runs.merge import merge
 

@@ -13,11 +13,10 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.report.build import build_report
+from mtlrun.report.figures import Figure, Panel
+from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.html import html_page, html_report, tone
-from mtlrun.report.overview import read_overview
-from mtlrun.report.panels import Figure, Panel
-from mtlrun.report.site import render_overview, write_overview
-from mtlrun.report.text import Column, Grid, Section
+from mtlrun.report.summary import read_overview, render_overview, write_overview
 from mtlrun.report.writers import render
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -220,4 +219,4 @@ def test_in_a_browser(made, tmp_path, width):
 
 def test_figures_without_a_common_axis_have_a_caption():
     panel = Panel("gap", True, [], axis="seconds")
-    assert Figure("a", "Alpha", "", [], False, [panel, panel]).caption == "Alpha: gap against seconds"
+    assert Figure("a", "Alpha", [panel, panel]).caption == "Alpha: gap against seconds"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.text import Column, Grid, escape_tex, tex_grid
+from mtlrun.report.grid import Column, Grid, escape_tex, tex_grid
 from mtlrun.report.writers import latex
 
 RESULTS = Path(__file__).parents[2] / "results"

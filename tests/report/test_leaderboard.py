@@ -6,10 +6,14 @@ import math
 
 import pytest
 
-from mtlrun.report.board import INDEPENDENT, MULTITASK, TRIVIAL, Board, Entry
 from mtlrun.report.leaderboard import (
-    json_text,
+    INDEPENDENT,
+    MULTITASK,
+    TRIVIAL,
+    Board,
+    Entry,
     leaderboard_grid,
+    leaderboard_json,
     markdown,
     verdict,
 )
@@ -99,7 +103,7 @@ def test_a_reduced_search_is_marked_and_takes_no_part_in_the_verdict():
     assert verdict(made).endswith("Best, Dear.")
     alone = verdict(board(ALONE, moved("Joint", 0.5)))
     assert verdict(made).startswith(alone), "the methods with a reduced search change the verdict"
-    content = json.loads(json_text(made))
+    content = json.loads(leaderboard_json(made))
     assert {m["method"]: m["searched"] for m in content["methods"]} == marks
     assert "1 of 5 combinations" in markdown(made)
 
@@ -116,7 +120,7 @@ def test_no_verdict_where_a_side_has_reduced_searches_alone(made):
     assert text.startswith("No verdict on multi-task learning")
     assert made.reduced()[0].label in text
     assert "reference" not in [row[7] for row in leaderboard_grid(made).rows if row[1] == made.reduced()[0].label]
-    assert json.loads(json_text(made))["verdict"] == text
+    assert json.loads(leaderboard_json(made))["verdict"] == text
 
 
 def test_methods_that_failed_come_last_without_a_rank():

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from mtlrun.report.build import build_report
-from mtlrun.report.figures import draw, svg
-from mtlrun.report.panels import HeatMap
+from mtlrun.report.drawing import draw, svg
+from mtlrun.report.figures import HeatMap
 from mtlrun.report.terminal import print_report
 from mtlrun.report.writers import FORMATS, csv_table, markdown, markdown_table, render
 

@@ -13,7 +13,7 @@ from mtlrun.cli.app import app
 from mtlrun.errors import DataError
 from mtlrun.record import PACKED, PREDICTIONS, Record, Records, pack
 from mtlrun.report.build import build_report
-from mtlrun.report.folder import read_run
+from mtlrun.report.run import read_run
 from mtlrun.report.writers import FILES
 from mtlrun.runs.merge import Merged, merge
 

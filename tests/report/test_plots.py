@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.report.build import build_report
-from mtlrun.report.folder import read_run
-from mtlrun.report.paths import path_figures
-from mtlrun.report.plots import plot
+from mtlrun.report.drawing import alike, plot
+from mtlrun.report.figures import path_figures
+from mtlrun.report.run import read_run
 from mtlrun.report.writers import markdown
 
 
@@ -57,6 +57,12 @@ def test_critical_differences(maker, tmp_path):
     text = first.read_text()
     assert all(method in text for method in maker.info["methods"])
     assert "Average ranks by auc, 4 splits of alpha" in text
+
+
+def test_methods_that_differ_by_less_than_the_critical_difference_share_a_bar():
+    assert alike([1.0, 1.4, 2.0, 3.5], 1.0) == [(0, 1), (1, 2)]
+    assert alike([1.0, 1.5, 1.9], 1.0) == [(0, 2)]
+    assert alike([1.0, 2.0], 1.0) == []
 
 
 def test_several_data_sets_are_several_files(searched, tmp_path):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.folder import read_run
-from mtlrun.report.ranking import rank_groups
-from mtlrun.report.table import build_rows
+from mtlrun.report.run import build_rows, read_run
+from mtlrun.report.statistics import rank_groups
 
 DATA = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 DC = "LADM-DC-RMTL-10%"
@@ -36,8 +35,8 @@ def test_groups_and_their_tests(ranked):
     run = read_run(ranked.write())
     (group,) = rank_groups(run, build_rows(run))
     assert group.average == {"One Norm": pytest.approx(17 / 6), "APG-RMTL": pytest.approx(13 / 6), DC: 1.0}
-    assert group.tests[0].z == pytest.approx((17 / 6 - 1) / np.sqrt(3 * 4 / 36))
-    assert [(t.method, t.rejected, t.alpha) for t in group.tests] == [
+    assert group.tests[0][1].z == pytest.approx((17 / 6 - 1) / np.sqrt(3 * 4 / 36))
+    assert [(method, t.rejected, t.alpha) for method, t in group.tests] == [
         ("One Norm", True, 0.025),
         ("APG-RMTL", True, 0.05),
     ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtlrun.errors import DataError
-from mtlrun.report.folder import read_run
-from mtlrun.report.reading import mean_std, reading_grid, task_note
-from mtlrun.report.table import Row, build_rows, count_text, result_grid, std
+from mtlrun.report.run import Row, build_rows, read_run, std
+from mtlrun.report.tables import mean_std, range_text, reading_grid, result_grid, task_note
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -48,8 +47,8 @@ def test_undefined_metric_is_left_out_and_counted(maker):
     row = rows_of(maker)["alpha", "APG-RMTL"]
     assert row.value("auc") == 0.9
     assert row.n == 2
-    assert count_text(row, "one_class_train") == "1-2"
-    assert count_text(row, "undefined_auc") == "1"
+    assert range_text(row.counts["one_class_train"]) == "1-2"
+    assert range_text(row.counts["undefined_auc"]) == "1"
 
 
 def test_tasks_of_one_class_are_told(maker):

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mtlrun.record import FIT, MEASURE, Record
 from mtlrun.report import build
-from mtlrun.report.folder import PlannedCell, Run
+from mtlrun.report.run import PlannedCell, Run
 from mtlrun.report.terminal import print_report
 from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.axis import settings

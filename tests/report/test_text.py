@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.report.text import Column, Grid, escape_tex, exact, markdown_grid, show, significant
+from mtlrun.report.grid import Column, Grid, escape_tex, exact, markdown_grid, show, significant
 
 
 @pytest.mark.parametrize(

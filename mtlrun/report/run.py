@@ -1,21 +1,25 @@
-"""Read a run folder: the plan, the finished cells, where they were computed."""
+"""A run as the report sees it: its plan, the records of its cells, and one row per data set and method."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import math
+import statistics
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import DataError
-from mtlrun.record import MEASURE, PACKED, TIMEOUT, Record, Records
-from mtlrun.report.checks import as_list
+from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
+from mtlrun.report.checks import MEDIAN_QUANTITIES, as_list
 from mtlrun.utils.text import cleaned
 
 RUN_FILE = "run.json"
 PROVENANCE = "provenance.json"
+#: Fields of run.json and their types.
+_PLAN = {"cells": list, "methods": list, "datasets": dict, "config": dict, "paper": dict, "quantities": dict}
 #: Fields of a record that must be mappings, and those that must be texts.
 _MAPPINGS = (
     *("inputs", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
@@ -23,10 +27,16 @@ _MAPPINGS = (
 _TEXTS = ("key", "family", "status")
 #: Fields of the search of a fit.
 _SELECTION: dict[str, type] = {"key": str, "metric": str, "means": list, "scores": list, "grid": dict}
-#: Numbers of a record; squares of larger ones would overflow.
+#: Largest number of a record; squares of larger ones would overflow.
 LARGEST = 1e150
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
+#: Statuses of rows whose cells are not all computed.
+MISSING = "missing"
+PARTIAL = "partial"
+#: A row takes the worst status of its cells.
+WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
+_AGAIN = "Delete the file and run the experiment again."
 
 
 @dataclass(frozen=True)
@@ -103,17 +113,30 @@ class Run:
         return (self.config.get("timing") or {}).get("baseline")
 
     @property
+    def sweep(self) -> dict[str, Any]:
+        """Section `sweep` of the experiment, {} without one."""
+        return dict(self.config.get("sweep") or {})
+
+    @property
     def datasets(self) -> dict[str, dict[str, Any]]:
         """Facts about the data sets by label, in the order of the experiment."""
         facts = self.info.get("datasets") or {}
         labels = dict.fromkeys([*facts, *(c.dataset for c in self.planned)])
         return {label: dict(facts.get(label) or {}) for label in labels}
 
+    def axis_of(self, label: str) -> str:
+        """Label of a data set without the value of the axis of a sweep."""
+        return str((self.datasets.get(label, {}).get("axis") or {}).get("of", label))
+
     @property
     def names_of_data(self) -> str:
         """Labels of the data sets in one line, each once whatever the values of an axis."""
-        labels = [str((facts.get("axis") or {}).get("of", label)) for label, facts in self.datasets.items()]
-        return ", ".join(dict.fromkeys(labels)) or "nothing"
+        return ", ".join(dict.fromkeys(map(self.axis_of, self.datasets))) or "nothing"
+
+    def label_of(self, name: str) -> str | None:
+        """Return the label of a data set named by label or id, None when the run does not have it."""
+        ids = {str(facts.get("id", label)): label for label, facts in reversed(self.datasets.items())}
+        return name if name in self.datasets else ids.get(name)
 
     def has_data(self, label: str) -> bool:
         """Whether a label is that of a data set, and not of the one place of measures of published numbers."""
@@ -164,15 +187,183 @@ class Run:
         """Return the record of a planned cell, None when it was not computed."""
         return self.cells.get(cell.key)
 
+    def cells_of(self, dataset: str, method: str) -> list[PlannedCell]:
+        """Return the planned cells of a method on a data set, in the order of the trials."""
+        return [c for c in self.planned if (c.dataset, c.method) == (dataset, method)]
+
     def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""
-        cells = [c for c in self.planned if (c.dataset, c.method) == (dataset, method)]
-        return [r for c in cells if (r := self.record(c)) is not None and r.done]
+        return [r for c in self.cells_of(dataset, method) if (r := self.record(c)) is not None and r.done]
 
 
 def mark_simulated(name: str, facts: dict[str, Any]) -> str:
     """Add "(simulated)" to the name or title of a simulated data set that does not say so itself."""
     return f"{name} (simulated)" if facts.get("simulated") and "simulated" not in name.lower() else name
+
+
+# ---------------------------------------------------------------- rows
+
+
+@dataclass
+class Row:
+    """One method on one data set.
+
+    Attributes
+    ----------
+    dataset, method : str
+    status : str
+        Worst status of the planned cells; ``partial`` when some and ``missing`` when all still have to be computed.
+    n, planned : int
+        Cells that gave a number, cells of the plan.
+    affected : int
+        Cells that have the status.
+    samples : dict of str to dict of int to float
+        Quantity -> trial -> value, defined values only.
+    tasks : dict of str to dict of int to list
+        Metric -> trial -> values per task (None where undefined).
+    counts : dict of str to list of int
+        Name -> one count per finished cell.
+    speedup : float or None
+        Against the baseline, on the splits that both finished.
+    timeouts : int
+        Cells that ran into the limit of seconds.
+    task_names : list of str
+        Of the tasks in `tasks`, empty when unknown.
+    medians : tuple of str
+        Quantities whose number is the median and not the mean.
+    """
+
+    dataset: str
+    method: str
+    status: str
+    n: int
+    planned: int
+    affected: int
+    samples: dict[str, dict[int, float]] = field(default_factory=dict)
+    tasks: dict[str, dict[int, list[float | None]]] = field(default_factory=dict)
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    speedup: float | None = None
+    timeouts: int = 0
+    task_names: list[str] = field(default_factory=list)
+    medians: tuple[str, ...] = MEDIAN_QUANTITIES
+
+    def value(self, quantity: str) -> float | None:
+        """Return the number of the table: median for `medians`, mean for all else, None when unknown."""
+        if quantity == "speedup":
+            return self.speedup
+        values = list(self.samples.get(quantity, {}).values())
+        if not values:
+            return None
+        return statistics.median(values) if quantity in self.medians else mean(values)
+
+    def std(self, quantity: str) -> float | None:
+        """Return the standard deviation over the splits (n - 1), None below two splits."""
+        return std(self.samples.get(quantity, {}).values())
+
+    def of_task(self, task: str) -> Row | None:
+        """Return the row of a single task: its values in place of the means over the tasks; None if it is not known."""
+        if task not in self.task_names:
+            return None
+        at = self.task_names.index(task)
+        samples = {
+            name: {t: v for t, values in trials.items() if at < len(values) and (v := values[at]) is not None}
+            for name, trials in self.tasks.items()
+        }
+        name = f"{self.dataset}, {task}"
+        return dataclasses.replace(self, dataset=name, samples=samples, tasks={}, speedup=None)
+
+    @property
+    def status_text(self) -> str:
+        """Status with the share of the cells that it concerns: ``failed 1/5``."""
+        if self.status == OK or self.affected == self.planned:
+            return self.status
+        return f"{self.status} {self.affected}/{self.planned}"
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the exactly rounded mean, the same whatever the order."""
+    values = list(values)
+    return math.fsum(values) / len(values)
+
+
+def std(values: Iterable[float]) -> float | None:
+    """Return the sample standard deviation, None below two values."""
+    values = list(values)
+    if len(values) < 2:
+        return None
+    centre = mean(values)
+    return math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
+
+
+def build_rows(run: Run) -> list[Row]:
+    """Return the rows in the order of the experiment, failed and missing ones included."""
+    rows = []
+    for dataset in run.datasets:
+        group = [_row(run, dataset, m, cells) for m in run.methods if (cells := run.cells_of(dataset, m))]
+        base = next((row for row in group if row.method == run.baseline), None)
+        for row in group:
+            row.speedup = _speedup(base, row)
+        rows += group
+    return rows
+
+
+def _row(run: Run, dataset: str, method: str, planned: list[PlannedCell]) -> Row:
+    records = {c.trial: run.record(c) for c in planned}
+    statuses = [MISSING if r is None else r.status for r in records.values()]
+    worst = next((s for s in WORST_FIRST if s in statuses), FAILED)
+    affected = statuses.count(worst)
+    if worst == MISSING and affected < len(statuses):
+        worst = PARTIAL
+    done = {trial: r for trial, r in records.items() if r is not None and r.done}
+    row = Row(dataset, method, worst, len(done), len(planned), affected, timeouts=statuses.count(TIMEOUT))
+    row.medians = () if run.measures else MEDIAN_QUANTITIES
+    row.task_names = [str(name) for name in run.datasets[dataset].get("tasks") or ()]
+    for trial, record in done.items():
+        _collect(row, trial, record)
+    return row
+
+
+def _collect(row: Row, trial: int, record: Record) -> None:
+    """Add the numbers of one finished cell to its row."""
+    facts = {
+        "seconds": record.seconds.get("fit"),
+        "seconds_parallel": _parallel_seconds(record.seconds),
+        "seconds_predict": record.seconds.get("predict"),
+        **{name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")},
+    }
+    # A measure may have a quantity of one of these names: it is what the table is about.
+    numbers: dict[str, Any] = {**record.metrics, **{k: v for k, v in facts.items() if k not in record.metrics}}
+    row.task_names = [str(name) for name in record.result.get("tasks") or row.task_names]
+    for name, value in numbers.items():
+        if isinstance(value, int | float) and math.isfinite(value):
+            row.samples.setdefault(name, {})[trial] = float(value)
+    for name, per_task in record.per_task.items():
+        row.tasks.setdefault(name, {})[trial] = list(per_task)
+    for name, count in record.counts.items():
+        row.counts.setdefault(name, []).append(count)
+
+
+def _speedup(base: Row | None, row: Row) -> float | None:
+    ours, theirs = row.samples.get("seconds", {}), base.samples.get("seconds", {}) if base else {}
+    common = [trial for trial in ours if trial in theirs]
+    if not common:
+        return None
+    own = statistics.median(ours[t] for t in common)
+    return statistics.median(theirs[t] for t in common) / own if own > 0 else None
+
+
+def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
+    """Return the seconds with one worker per block: what is not done in blocks, and the slowest block.
+
+    None for methods without blocks.
+    """
+    total, blocks, slowest = (seconds.get(name) for name in ("fit", "blocks_sum", "blocks_max"))
+    if total is None or blocks is None or slowest is None:
+        return None
+    return float(slowest + max(0.0, total - blocks))
+
+
+# ---------------------------------------------------------------- reading
 
 
 def read_run(folder: Path) -> Run:
@@ -195,15 +386,14 @@ def read_run(folder: Path) -> Run:
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
-    planned = _planned(folder, info)
-    run = Run(folder, info, planned)
+    run = Run(folder, info, _planned(folder, info))
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     stored = Records.of_run(folder)
     try:
         stored.packed  # noqa: B018 (read once, before the cells are asked for)
     except ValueError as error:
-        raise DataError(f"{folder / PACKED}: {error}", "Delete the file and run the experiment again.") from None
-    for cell in planned:
+        raise DataError(f"{folder / PACKED}: {error}", _AGAIN) from None
+    for cell in run.planned:
         if cell.key in run.cells:
             continue
         try:
@@ -220,32 +410,24 @@ def read_run(folder: Path) -> Run:
 
 def _planned(folder: Path, info: dict[str, Any]) -> list[PlannedCell]:
     """Return the plan; what cannot be one is refused before anything is made of it."""
-    shapes = {"cells": list, "methods": list, "datasets": dict, "config": dict, "paper": dict, "quantities": dict}
-    for name, kind in shapes.items():
+
+    def refuse(what: str) -> DataError:
+        return DataError(f"{folder / RUN_FILE}: not the plan of a run: {what}", _AGAIN)
+
+    for name, kind in _PLAN.items():
         if info.get(name) is not None and not isinstance(info[name], kind):
-            raise _no_run(folder, f"{name!r} is no {kind.__name__}")
+            raise refuse(f"{name!r} is no {kind.__name__}")
     planned = []
     for place, cell in enumerate(info.get("cells") or []):
         facts: dict[str, Any] = {"trial": 0, **cell} if isinstance(cell, dict) else {}
         texts = [text for name in ("key", "dataset", "method") if isinstance(text := facts.get(name), str)]
         if len(texts) < 3 or type(facts["trial"]) is not int:
-            raise _no_run(folder, f"cell {place} lacks its key, dataset, method or trial")
+            raise refuse(f"cell {place} lacks its key, dataset, method or trial")
         key, dataset, method = texts
-        planned.append(PlannedCell(_file_name(folder, key), dataset, method, facts["trial"]))
+        if not key or key.startswith(".") or set(key) & set("/\\:\0"):  # it would name a file elsewhere
+            raise refuse(f"{key!r} is no key of a cell")
+        planned.append(PlannedCell(key, dataset, method, facts["trial"]))
     return planned
-
-
-def _file_name(folder: Path, key: str) -> str:
-    """Return the key of a cell; one that names a file elsewhere is refused."""
-    if not key or key.startswith(".") or set(key) & set("/\\:\0"):
-        raise _no_run(folder, f"{key!r} is no key of a cell")
-    return key
-
-
-def _no_run(folder: Path, what: str) -> DataError:
-    return DataError(
-        f"{folder / RUN_FILE}: not the plan of a run: {what}", "Delete the file and run the experiment again."
-    )
 
 
 def checked(record: Record) -> Record:
@@ -292,18 +474,18 @@ def _numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object, None where there is no file; raises DataError when it is damaged."""
+
+    def refuse(name: str) -> float:
+        raise ValueError(f"{name} is no number of JSON")
+
     try:
-        value = cleaned(json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant))
+        value = cleaned(json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: cannot be read ({error})", "Delete the file and run the experiment again.") from None
+        raise DataError(f"{path}: cannot be read ({error})", _AGAIN) from None
     if not isinstance(value, dict):
-        raise DataError(f"{path}: a JSON object is expected", "Delete the file and run the experiment again.")
+        raise DataError(f"{path}: a JSON object is expected", _AGAIN)
     return value

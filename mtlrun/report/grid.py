@@ -1,9 +1,10 @@
-"""Numbers and grids as text, the same on every machine. Standard library only."""
+"""Grids of raw values and their text in Markdown, CSV, JSON and LaTeX: the same bytes on every machine."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -52,6 +53,19 @@ class Grid:
     def texts(self) -> list[list[str]]:
         """Return the rows as formatted text."""
         return [[show(value, c.kind) for value, c in zip(row, self.columns, strict=True)] for row in self.rows]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows as raw values by the names of the columns."""
+        return [dict(zip([c.name for c in self.columns], row, strict=True)) for row in self.rows]
+
+    def without(self, *names: str) -> Grid:
+        """Return the grid without some columns."""
+        keep = [i for i, column in enumerate(self.columns) if column.name not in names]
+        return self.part(keep)
+
+    def part(self, places: Sequence[int]) -> Grid:
+        """Return the grid of some columns, by their places."""
+        return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])
 
 
 @dataclass
@@ -134,6 +148,11 @@ def exact(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}") if math.isfinite(value) else None
     return value
+
+
+def json_text(content: Any) -> str:
+    """Return plain data as JSON, numbers rounded by `exact`."""
+    return json.dumps(exact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def markdown_grid(grid: Grid) -> str:
@@ -225,4 +244,11 @@ def tex_grid(grid: Grid, align: str | None = None) -> str:
     head = " & ".join(escape_tex(c.name) for c in grid.columns) + r" \\"
     return "\n".join(
         [rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    )
+
+
+def tex_table(caption: str, grid: Grid, align: str | None = None) -> str:
+    """Return a floating table with a caption, which is LaTeX already; `align` as of `tex_grid`."""
+    return "\n".join(
+        [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", tex_grid(grid, align), r"\end{table}"]
     )

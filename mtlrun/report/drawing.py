@@ -1,0 +1,384 @@
+"""Draws figures, as the same SVG on every machine with the same matplotlib; no other module of the report loads it."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, to_rgb
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.report.figures import (
+    FIGURES,
+    Curve,
+    Figure,
+    HeatMap,
+    Panel,
+    RankDiagram,
+    are_numbers,
+    file_name,
+    matrix_figures,
+    path_figures,
+    rank_diagrams,
+    sweep_figures,
+    trace_figures,
+)
+from mtlrun.report.grid import number, show
+from mtlrun.report.run import Run, build_rows, read_run
+from mtlrun.stats import critical_difference
+from mtlrun.utils.io import write_atomic
+
+#: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+LINES = ("-", "--", ":", "-.")
+#: Text stays text, and ids do not depend on the clock or on chance.
+STYLE: Any = {
+    "svg.hashsalt": "mtlrun",
+    "svg.fonttype": "none",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+}
+PANEL_SIZE = (3.6, 3.0)
+#: Width of a column of the legend in inches: so much, and so much per letter.
+LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
+#: With at most this many values every one is a tick.
+MAX_TICKS = 9
+#: More panels than this are set in rows of `PER_ROW`.
+ONE_ROW, PER_ROW = 4, 3
+#: Logarithmic axes that span less than this have ticks between the powers of ten.
+SHORT_LOG = 30
+#: Published curves: their colour is mixed with this grey.
+PALE, PALE_SHARE = (0.62, 0.62, 0.62), 0.5
+#: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
+COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
+#: Names of many rows are set smaller: this over their number, in points.
+NAME_POINTS = 120
+#: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
+SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
+#: What can be drawn of a run, and what it needs for it.
+KINDS = {
+    "trace": "curves of measurements (kind: trace)",
+    "scaling": "the axis of a sweep (section: sweep)",
+    "heatmap": "matrices of measurements",
+    "cd-diagram": "three methods with a number on each of at least two data sets or splits",
+    "path": "a parameter search over at least two values of a parameter",
+}
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def draw(figure: Figure) -> Canvas:
+    """Draw a figure: its panels side by side, one legend below them."""
+    with mpl.rc_context(STYLE):
+        count = len(figure.panels)
+        columns = count if count <= ONE_ROW else PER_ROW
+        lines = -(-count // columns)
+        labels = {c.label: None for p in figure.panels if isinstance(p, Panel) for c in p.curves}
+        width, height = PANEL_SIZE
+        widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
+        legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
+        legend_height = 0.22 * -(-len(labels) // legend_columns)
+        height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
+        canvas = Canvas(figsize=(width * columns, height * lines + 0.3 + legend_height), layout="constrained")
+        grid = canvas.subplots(lines, columns, squeeze=False).ravel()
+        for axes, panel in zip(grid[:count], figure.panels, strict=True):
+            if isinstance(panel, HeatMap):
+                _draw_map(canvas, axes, panel)
+            else:
+                _draw_panel(axes, figure, panel)
+        for axes in grid[count:]:
+            axes.remove()
+        canvas.suptitle(figure.title, fontsize=10)
+        handles = {t: h for axes in grid[:count] for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
+        order = sorted(handles, key=lambda text: text.endswith("(published)"))
+        if order:
+            shown = [handles[text] for text in order]
+            canvas.legend(shown, order, loc="outside lower center", ncols=legend_columns, frameon=False)
+        _no_formulas(canvas)
+    return canvas
+
+
+def _no_formulas(canvas: Canvas) -> None:
+    """Show dollar signs of names as they are: only the numbers at the ticks are set as formulas."""
+    texts = [text for legend in canvas.legends for text in legend.get_texts()]
+    for axes in canvas.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    for text in [*texts, *canvas.texts]:
+        text.set_parse_math(False)
+
+
+def svg(figure: Figure | RankDiagram) -> str:
+    """Return a figure as SVG, without a date."""
+    return canvas_svg(_canvas(figure))
+
+
+def canvas_svg(canvas: Canvas) -> str:
+    """Return a figure of matplotlib as SVG, without a date."""
+    text = _saved(canvas, "svg", {"Date": None, "Creator": None}).decode()
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def write_drawing(figure: Figure | RankDiagram, path: Path) -> None:
+    """Write a figure into a file whose ending (svg, png or pdf) says the format.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    form = path.suffix.lower().removeprefix(".")
+    if form == "svg":
+        write_atomic(path, svg(figure))
+    else:
+        write_atomic(path, _saved(_canvas(figure), form, {"CreationDate": None} if form == "pdf" else {}))
+
+
+def _canvas(figure: Figure | RankDiagram) -> Canvas:
+    return draw_ranks(figure) if isinstance(figure, RankDiagram) else draw(figure)
+
+
+def _saved(canvas: Canvas, form: str, metadata: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        canvas.savefig(stream, format=form, metadata=metadata, dpi=200)
+    return stream.getvalue()
+
+
+def draw_ranks(figure: RankDiagram) -> Canvas:
+    """Draw a critical-difference diagram: a line per method, the better half to the left, and a bar per group."""
+    ranking = figure.ranking
+    order = sorted(ranking.average.items(), key=lambda pair: pair[1])
+    ranks, better = [rank for _, rank in order], (len(order) + 1) // 2
+    groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
+    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
+    left, right = (f"{m} ({r:.2f}) " for m, r in order[:better]), (f" ({r:.2f}) {m}" for m, r in order[better:])
+    labels = [*left, *right]
+    margins = [LABEL_LETTER * max(map(len, part)) for part in (labels[:better], labels[better:])]
+    bottom = 0.5 * len(groups) + better + 0.5
+    inch = (high - low) / RANK_INCHES
+    with mpl.rc_context(STYLE):
+        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), 0.6 + 0.22 * bottom))
+        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0 - 0.35 / canvas.get_figheight()))
+        axes.set_axis_off()
+        axes.set(xlim=(low - margins[0] * inch, high + margins[1] * inch), ylim=(bottom, -1.5))
+        ticks = range(low, high + 1)
+        axes.plot(ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6)
+        for tick in ticks:
+            axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
+        for place, (first, last) in enumerate(groups):
+            axes.plot([ranks[first], ranks[last]], [0.5 * (place + 1)] * 2, color="black", linewidth=3.0)
+        for i, ((method, rank), label) in enumerate(zip(order, labels, strict=True)):
+            edge, align = (low, "right") if i < better else (high, "left")
+            level = 0.5 * len(groups) + 1 + (i if i < better else len(order) - 1 - i)
+            colour = COLOURS[ranking.methods.index(method) % len(COLOURS)]
+            axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
+            axes.text(edge, level, label, ha=align, va="center", color=colour)
+        canvas.suptitle(f"Average ranks by {figure.title} (1 is best; bars: Nemenyi, {SIGNIFICANCE:g})", fontsize=10)
+        _no_formulas(canvas)
+    return canvas
+
+
+def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """Return the largest groups of sorted ranks that differ by less than `difference`: first and last place."""
+    groups: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        last = max(i for i, other in enumerate(ranks) if other - rank < difference)
+        if last > first and (not groups or last > groups[-1][1]):
+            groups.append((first, last))
+    return groups
+
+
+def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
+    """Write figures into ``figures/`` of a run folder and return their paths.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    paths = []
+    for figure in figures:
+        path = Path(folder) / FIGURES / f"{figure.name}.svg"
+        write_atomic(path, svg(figure))
+        paths.append(path)
+    return paths
+
+
+def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, parameter: str | None = None) -> list[Path]:
+    """Draw figures of a run into files.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    kind : str
+        One of `KINDS`.
+    out : Path
+        Its ending says the format; with several figures their names are put before it.
+    dataset : str, optional
+        Label of a data set (in a sweep also without the value of the axis) or of a group of them.
+    parameter : str, optional
+        For ``path``: the parameter along which to go.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such kind.
+    UserError
+        If the run has nothing of the kind, or the format is unknown.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError("kind of figure", kind, KINDS)
+    if out.suffix.lower() not in FORMATS:
+        raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
+    run = read_run(folder)
+    rows = build_rows(run)
+    makers: dict[str, Callable[[], Sequence[Figure | RankDiagram]]] = {
+        "trace": lambda: trace_figures(run),
+        "scaling": lambda: sweep_figures(run, rows),
+        "heatmap": lambda: matrix_figures(run),
+        "cd-diagram": lambda: rank_diagrams(run, rows),
+        "path": lambda: path_figures(run, parameter),
+    }
+    figures = makers[kind]()
+    if not figures:
+        raise _nothing(folder, kind, parameter, [name for name, make in makers.items() if make()], run)
+    if dataset is not None:
+        chosen = [f for f in figures if f.name == file_name(dataset) or f.name.startswith(f"{file_name(dataset)}-")]
+        if not chosen:
+            raise UnknownNameError("figure", file_name(dataset), [f.name for f in figures])
+        figures = chosen
+    paths = []
+    for figure in figures:
+        path = out if len(figures) == 1 else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
+        write_drawing(figure, path)
+        paths.append(path)
+    return paths
+
+
+def _nothing(folder: Path, kind: str, parameter: str | None, fitting: Sequence[str], run: Run) -> UserError:
+    """Say why there is nothing to draw, and what there is."""
+    if kind == "path" and parameter is not None and (figures := path_figures(run)):
+        names = {panel.axis or "" for figure in figures for panel in figure.panels if isinstance(panel, Panel)}
+        return UnknownNameError("parameter of the searches", parameter, names)
+    others = f" This run has something for --kind {', '.join(fitting)}." if fitting else ""
+    return UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind]}.{others}")
+
+
+def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
+    numbers = are_numbers(figure.values)
+    for place, curve in enumerate(panel.curves):
+        _draw_curve(axes, curve, place, curve.x if numbers else [figure.values.index(x) for x in curve.x])
+    for name, log in (("x", figure.log if panel.x_log is None else panel.x_log), ("y", panel.log)):
+        if log:
+            _set_log(axes, name)
+    if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
+        theirs = [x for curve in panel.curves if curve.published for x in curve.x]
+        ticks = sorted({*figure.values, min(theirs), max(theirs)}) if theirs and numbers else figure.values
+        axes.set_xticks(
+            ticks if numbers else range(len(ticks)),
+            [show(v) if v in figure.values else show(v, "seconds") for v in ticks],
+        )
+        axes.xaxis.set_minor_locator(NullLocator())
+    for text, at in panel.marks.items():
+        axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
+        place_of_text: dict[str, Any] = {"rotation": 90, "fontsize": 7, "color": "#555555", "ha": "right", "va": "top"}
+        axes.text(at, 0.98, f"{text} ", transform=axes.get_xaxis_transform(), **place_of_text)
+    axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
+    axes.set_ylabel(panel.quantity)
+    axes.set_title(panel.title, fontsize=9)
+
+
+def _set_log(axes: Axes, name: str) -> None:
+    """Make an axis logarithmic; a short one has ticks at 1, 2 and 5, none has numbers between its ticks."""
+    axes.set(**{f"{name}scale": "log"})
+    axis, limits = (axes.xaxis, axes.dataLim.intervalx) if name == "x" else (axes.yaxis, axes.dataLim.intervaly)
+    low, high = sorted(limits)
+    if 0 < low < high < SHORT_LOG * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(lambda value, _: number(value, 2))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
+    """Draw one method; a method without a number here keeps its place in the legend."""
+    place = place if curve.place is None else curve.place
+    colour = COLOURS[place % len(COLOURS)]
+    line = LINES[place // len(COLOURS) % len(LINES)]
+    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
+    if len(x) > MAX_TICKS * 3:
+        marker["markevery"] = max(1, len(x) // MAX_TICKS)
+    if curve.published:
+        pale = tuple((1 - PALE_SHARE) * c + PALE_SHARE * p for c, p in zip(to_rgb(colour), PALE, strict=True))
+        style = {"color": pale, "linestyle": (0, (4, 2)), "linewidth": 0.8, "markerfacecolor": "none", "zorder": 1.5}
+        axes.plot(x, curve.y, label=curve.label, **(marker | {"markersize": 3} | style))
+        return
+    if curve.low:
+        axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+    axes.errorbar(
+        x,
+        curve.y,
+        yerr=curve.spread if any(curve.spread) else None,
+        label=curve.label,
+        color=colour,
+        linestyle=line,
+        linewidth=1.2,
+        elinewidth=0.7,
+        capsize=2,
+        **marker,
+    )
+
+
+def _name_points(names: Sequence[str]) -> float:
+    """Return the size of the names beside a matrix."""
+    return min(8.0, NAME_POINTS / max(1, len(names)))
+
+
+def _names_height(panel: HeatMap) -> float:
+    """Return the inches that the names below a matrix take."""
+    names = panel.columns if len(panel.columns) <= MAX_NAMES else []
+    return 0.6 * _name_points(names) / 72 * max(map(len, names), default=0)
+
+
+def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
+    """Draw a matrix, its first row on top; as shapes, so that the file holds no picture made of dots."""
+    present = [v for row in panel.values for v in row if v is not None]
+    low, high = (min(present), max(present)) if present else (0.0, 1.0)
+    if panel.centre is not None:
+        reach = max(high - panel.centre, panel.centre - low) or 1.0
+        low, high = panel.centre - reach, panel.centre + reach
+    colours = mpl.colormaps["viridis" if panel.centre is None else "RdBu_r"].resampled(COLOURS_OF_MAP)
+    values = [[float("nan") if v is None else v for v in row] for row in panel.values]
+    mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
+    axes.invert_yaxis()
+    axes.set_box_aspect(len(panel.rows) / max(1, len(panel.columns)))
+    axes.grid(visible=False)
+    for names, axis, turn in ((panel.columns, axes.xaxis, 90), (panel.rows, axes.yaxis, 0)):
+        few = len(names) <= MAX_NAMES
+        size = _name_points(names)
+        places = [i + 0.5 for i in range(len(names))]
+        axis.set_ticks(places if few else [], names if few else [], rotation=turn, fontsize=size, parse_math=False)
+    if max(len(panel.rows), len(panel.columns)) <= MAX_NUMBERS:
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
+                ink = "white" if dark else "black"
+                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=5, color=ink)
+    axes.set_title(panel.title, fontsize=9)
+    canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))

@@ -1,0 +1,476 @@
+"""The sections on how the numbers came about: protocol, searches, data, solvers, timing, machines, failures, cost."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mtlrun.errors import counted
+from mtlrun.record import CELLS, Record
+from mtlrun.report.checks import as_list
+from mtlrun.report.grid import Column, Grid, Section, plain, show, significant
+from mtlrun.report.run import MISSING, Row, Run, mark_simulated
+
+#: Sections of an experiment file that the protocol quotes, with the word before each.
+SECTIONS = {
+    "features": "Features",
+    "selection": "Parameter search",
+    "timing": "Timing",
+    "limits": "Limits",
+    "sweep": "Axis",
+    "statistics": "Tests",
+}
+#: What a data set may have instead of the experiment.
+OWN = ("split", "metrics", "features")
+EDGE_NOTE = {"low": "lowest", "high": "highest"}
+#: Characters that are shown of an error, of a log (from its end), and of the name of a file: enough to find it.
+ERROR_LENGTH, LOG_LENGTH, KEY_LENGTH = 200, 4000, 16
+
+
+def run_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Return all sections of this module, in the order of the report."""
+    return [
+        protocol_section(run),
+        search_section(run),
+        data_section(run),
+        solver_section(run, rows),
+        timing_section(run),
+        environment_section(run),
+        Section("Deviations", [str(line) for line in as_list(run.config.get("deviations"))]),
+        failures_section(run),
+        cost_section(run),
+        rerun_section(run),
+    ]
+
+
+# ---------------------------------------------------------------- protocol
+
+
+def protocol_section(run: Run) -> Section:
+    """Return splits, metrics, seeds and the methods with their parameters and grids."""
+    config = run.config
+    section = Section("Protocol")
+    seed = f"base seed {config.get('seed', run.info.get('seed', 0))}"
+    if run.measures:
+        section.lines.append(f"Repeats: {config.get('repeats', 1)}, each with its own seed; {seed}.")
+        section.lines += [f"{name}: {run.quantities.get(name, {}).get('text', 'quantity')}." for name in run.metrics]
+    else:
+        section.lines.append(f"Split: {facts(config.get('split'))}; {seed}.")
+    if run.metrics and not run.measures:
+        over = "rows" if config.get("average") == "sample" else "tasks"
+        section.lines.append(
+            f"Metrics: {', '.join(run.metrics)}; averaged over the {over} of the test part (tasks where a metric is "
+            "undefined are left out and counted), then mean ± standard deviation over the splits."
+        )
+    section.lines += [f"{title}: {facts(config[name])}." for name, title in SECTIONS.items() if config.get(name)]
+    for entry in as_list(config.get("datasets")):
+        own = {k: entry[k] for k in OWN if isinstance(entry, Mapping) and entry.get(k) is not None}
+        if own:
+            section.lines.append(f"Of {entry.get('label') or entry['id']} instead: {facts(own)}.")
+    if run.info.get("overrides"):
+        section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
+    methods = as_list(config.get("methods"))
+    if run.measures:
+        grid = Grid([Column(c) for c in ("method", "measure", "parameters")])
+        grid.rows = [[m["label"], m["measure"], facts(m.get("params"))] for m in methods]
+    else:
+        grid = Grid([Column(c) for c in ("method", "estimator", "parameters", "grid", "searched with")])
+        for m in methods:
+            row = [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid"))]
+            grid.rows.append([*row, facts(m.get("select_with"))])
+    section.grids.append(grid)
+    return section
+
+
+def rerun_section(run: Run) -> Section:
+    """Return one command for everything and one per method."""
+    command = run.info.get("command")
+    section = Section("How to rerun")
+    if not command:
+        return section
+    section.lines.append(f"All: `{command}` (finished cells are kept; --force computes them again).")
+    grid = Grid([Column("method"), Column("command")])
+    for method in run.methods:
+        pattern = re.sub(r"[,*?\[]", "?", method)  # what means something in patterns becomes any character
+        grid.rows.append([method, f"{command} --only {shlex.quote(f'method={pattern}')}"])
+    section.grids.append(grid)
+    return section
+
+
+# ---------------------------------------------------------------- parameter searches
+
+
+def search_section(run: Run) -> Section:
+    """Return what the parameter search chose, what it cost, and where it ended at the edge of a grid."""
+    section = Section("Parameter search")
+    columns = [Column("dataset"), Column("method"), Column("candidates", "count"), Column("fits", "count")]
+    grid = Grid([*columns, Column("chosen (times)"), Column("at the edge")])
+    for (dataset, method), records in _searched(run).items():
+        searches = [run.selections[k] for r in records if (k := str(r.selection["key"])) in run.selections]
+        chosen = _by_count(Counter(facts(r.selection.get("chosen")) for r in records))
+        fits = sum(max(1, len(scores)) for s in searches for scores in as_list(s.selection.get("scores")))
+        texts = [text if count == len(records) else f"{text} ({count})" for text, count in chosen]
+        sizes = [len(as_list(s.selection.get("means"))) for s in searches]
+        grid.rows.append(
+            [dataset, method, max(sizes, default=None), fits or None, "; ".join(texts), _edge_text(records)]
+        )
+    if not grid.rows:
+        return section
+    validated = (run.config.get("selection") or {}).get("on") == "validation"
+    how = "on the validation part" if validated else "by cross-validation inside the training part"
+    section.lines.append(f"Chosen {how} of every split; methods with the same objective share a search.")
+    edges_seen = sum(row[-1] is not None for row in grid.rows)
+    if edges_seen:
+        section.lines.append(
+            f"{edges_seen} of {len(grid.rows)} rows ended at an edge of their grid at least once: "
+            "the best value may lie outside."
+        )
+    section.grids.append(grid)
+    return section
+
+
+def edge_hits(run: Run) -> list[str]:
+    """Return the rows whose parameter search ended at an edge of its grid, with the edges and how often."""
+    found = {key: _edge_text(records) for key, records in _searched(run).items()}
+    return [f"{dataset} / {method}: {edges}" for (dataset, method), edges in found.items() if edges]
+
+
+def _searched(run: Run) -> dict[tuple[str, str], list[Record]]:
+    """Return the records with parameters chosen by a search, failed ones included, by data set and method."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for cell in run.planned:
+        record = run.record(cell)
+        if record is not None and record.selection.get("key"):
+            found.setdefault((cell.dataset, cell.method), []).append(record)
+    return found
+
+
+def _edge_text(records: Sequence[Record]) -> str | None:
+    found = (pair for r in records for pair in (r.selection.get("edges") or {}).items())
+    edges = Counter(f"{parameter} {EDGE_NOTE.get(end, end)}" for parameter, end in found)
+    return "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None
+
+
+def _by_count(counter: Counter[str]) -> Sequence[tuple[str, int]]:
+    return sorted(counter.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+# ---------------------------------------------------------------- data
+
+
+def data_section(run: Run) -> Section:
+    """Return origin, size and hashes of the data."""
+    section = Section("Data")
+    columns = ["dataset", "title", "options", "statistics", "used", "licence", "fingerprint"]
+    sizes = Grid([Column(c) for c in columns])
+    files = Grid([Column("dataset"), Column("file"), Column("sha256 of the content")])
+    told: set[tuple[str, str]] = set()
+    for label, info in run.datasets.items():
+        here = (run.axis_of(label), str(info.get("fingerprint")))
+        if not info or here in told:  # the same data at another value of the axis of a sweep
+            continue
+        told.add(here)
+        options = info.get("options") or {}
+        # The statistics on a card hold for the data set as it is, not for a sample or another size.
+        about = facts(info.get("statistics")) if set(options) <= {"variant"} else None
+        fingerprint = str(info.get("fingerprint") or "")[:16] or None
+        title = mark_simulated(str(info.get("title", label)), info)
+        row = [label, title, facts(options) or None, about, _used(run, label), info.get("licence"), fingerprint]
+        sizes.rows.append(row)
+        files.rows += [[label, name, digest] for name, digest in sorted((info.get("files") or {}).items())]
+        for name in ("notes", "citation"):
+            line = f"{run.axis_of(label)}: {' '.join(str(info.get(name) or '').split())}"
+            if info.get(name) and line not in section.lines:
+                section.lines.append(line)
+    section.grids += [g for g in (sizes, files) if g.rows]
+    return section
+
+
+def _used(run: Run, label: str) -> str | None:
+    """Say how many rows and tasks the first finished cell of a data set had."""
+    for cell in run.planned:
+        record = run.record(cell)
+        if cell.dataset == label and record is not None and {"n_train", "n_test", "n_tasks"} <= set(record.counts):
+            counts = record.counts
+            return f"{counts['n_train']} + {counted(counts['n_test'], 'row')}, {counted(counts['n_tasks'], 'task')}"
+    return None
+
+
+# ---------------------------------------------------------------- solvers and seconds
+
+
+def solver_section(run: Run, rows: Sequence[Row]) -> Section:
+    """Return iterations, convergence and certificates, row by row."""
+    columns = [Column("dataset"), Column("method"), Column("iterations", "count"), Column("converged")]
+    columns += [Column("largest gap", "small"), Column("objective", "score"), Column("stopped by")]
+    section = Section("Solvers", grids=[Grid(columns)])
+    for row in rows:
+        records = run.results_of(row.dataset, row.method)
+        flags = [r.solver["converged"] for r in records if r.solver.get("converged") is not None]
+        steps, gaps = (list(row.samples.get(name, {}).values()) for name in ("n_iter", "gap"))
+        if not (flags or steps or gaps):
+            continue
+        messages = Counter(str(r.solver["message"]) for r in records if r.solver.get("message"))
+        section.grids[0].rows.append(
+            [
+                row.dataset,
+                row.method,
+                statistics.median(steps) if steps else None,
+                f"{sum(map(bool, flags))}/{len(flags)}" if flags else None,
+                max(gaps, default=None),
+                row.value("objective"),
+                max(messages, key=lambda m: (messages[m], m), default=None),
+            ]
+        )
+    bad = [f"{row.method} on {row.dataset}" for row in rows if row.status == "not_converged"]
+    if bad:
+        section.lines.append(f"Not converged within the iterations allowed (the numbers are kept): {', '.join(bad)}.")
+    return section
+
+
+def timing_section(run: Run) -> Section:
+    """Return the conditions under which seconds were measured."""
+    section = Section("Timing")
+    records = [run.cells[key] for key in sorted(run.cells) if run.cells[key].seconds.get("fit") is not None]
+    if not records:
+        return section
+    section.lines.append(
+        "Seconds are the median over the splits of the median over the repeats of one fit at the chosen parameters; "
+        "speed-ups compare medians over the splits that both methods finished. "
+        "Compare ratios, not seconds, with other machines."
+    )
+    section.lines.append(_accuracy_line(run))
+    columns = ["threads", "repeats", "warmup", "serial", "cpu", "blas"]
+    kinds = Counter(tuple(_listed(r.environment.get(c)) for c in columns) for r in records)
+    grid = Grid([*map(Column, columns), Column("cells", "count")])
+    grid.rows = [[*kind, count] for kind, count in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))]
+    section.grids.append(grid)
+    if len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records}) > 1:
+        section.lines.append("Warning: cells were timed under different conditions; their seconds do not compare.")
+    return section
+
+
+def _accuracy_line(run: Run) -> str:
+    """Say how accurate the fits were whose seconds are compared: the largest certified gap of every method."""
+    known, blocks, none = [], [], []
+    for method in run.methods:
+        records = [r for dataset in run.datasets for r in run.results_of(dataset, method)]
+        gaps = [r.solver["gap"] for r in records if r.solver.get("gap") is not None]
+        if any(r.seconds.get("blocks_sum") is not None for r in records):
+            blocks.append(method)
+        elif gaps:
+            known.append(f"{method} {show(max(gaps), 'small')}")
+        elif records:
+            none.append(method)
+    text = (
+        "Every method stops by its own rule, the papers' where the protocol says so: seconds are not at equal accuracy."
+    )
+    parts = [f"Largest certified relative duality gap: {', '.join(known)}."] * bool(known)
+    parts += [f"No gap: {', '.join(blocks)} (divide and conquer solves other problems than the whole)."] * bool(blocks)
+    parts += [f"No certificate: {', '.join(none)}."] * bool(none)
+    return " ".join([text, *parts])
+
+
+def environment_section(run: Run) -> Section:
+    """Return versions and machines, one line per invocation that computed something."""
+    section = Section("Environment")
+    columns = ["mtlrun", "commit", "python", "blas", "os", "cpu", "cores", "ram_gb", "jobs", "n_computed", "started"]
+    grid = Grid([Column(c) for c in columns])
+    for entry in run.provenance:
+        commit = entry.get("commit")
+        named = f"{str(commit)[:12]}{' (changed)' if entry.get('dirty') else ''}" if commit else None
+        grid.rows.append([_listed({**entry, "commit": named}.get(c)) for c in columns])
+    if grid.rows:
+        section.grids.append(grid)
+        packages = run.provenance[-1].get("packages")
+        if isinstance(packages, dict):
+            section.lines.append("Packages: " + ", ".join(f"{k} {v}" for k, v in sorted(packages.items()) if v) + ".")
+    return section
+
+
+# ---------------------------------------------------------------- failures and cost
+
+
+def failures_section(run: Run) -> Section:
+    """Return every failed, unreadable or missing cell."""
+    section = Section("Failures", grids=[Grid([Column("cell"), Column("status"), Column("error"), Column("file")])])
+    for cell in run.failed:
+        record = run.cells[cell.key]
+        error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
+        section.grids[0].rows.append([cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
+    section.lines += [
+        f"{name}: the file of the cell cannot be read; it is computed again next time." for name in run.unreadable
+    ]
+    missing = Counter((c.dataset, c.method) for c in run.missing)
+    section.lines += [
+        f"{dataset} / {method}: {counted(count, 'cell')} not computed yet."
+        for (dataset, method), count in missing.items()
+    ]
+    return section
+
+
+def cost_section(run: Run) -> Section:
+    """Return the seconds spent, as far as they were recorded."""
+    section = Section("Cost")
+    cells = [run.cells[key] for key in sorted(run.cells)]
+    fits = math.fsum(v for r in cells for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit")))
+    evaluation = math.fsum(map(_total_seconds, cells))
+    searches = math.fsum(_search_seconds(run.selections[key]) for key in sorted(run.selections))
+    if fits:
+        section.lines.append(
+            f"{counted(len(cells), 'cell')}: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
+        )
+    if searches:
+        n = counted(len(run.selections), "parameter search", "parameter searches")
+        section.lines.append(f"{n}: {significant(searches)} s.")
+    walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
+    if walls:
+        count = counted(len(walls), "invocation")
+        section.lines.append(f"Wall clock of {count}: {significant(math.fsum(walls))} s.")
+    return section
+
+
+def computing_seconds(*runs: Run) -> float:
+    """Return the seconds that cells and parameter searches took; what several methods or runs share counts once."""
+    spent: dict[str, float] = {}
+    for run in runs:
+        spent |= {key: _total_seconds(record) for key, record in run.cells.items()}
+        spent |= {f"search {key}": _search_seconds(record) for key, record in run.selections.items()}
+    return math.fsum(spent[key] for key in sorted(spent))
+
+
+def _search_seconds(record: Record) -> float:
+    return float(record.selection.get("seconds") or 0)
+
+
+def _total_seconds(record: Record) -> float:
+    return float(record.seconds.get("total", record.seconds.get("fit")) or 0)
+
+
+def _wall(entry: Mapping[str, Any]) -> float | None:
+    """Seconds from start to end of an invocation, None when it was cut off."""
+    try:
+        start, end = (datetime.fromisoformat(str(entry[name])) for name in ("started", "finished"))
+        return (end - start).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+# ---------------------------------------------------------------- every cell
+
+
+@dataclass
+class CellGroup:
+    """The cells of one row of the table.
+
+    Attributes
+    ----------
+    anchor : str
+        Name to link to.
+    dataset, method, status : str
+    grid : Grid
+        One line per trial.
+    logs : list of dict
+        ``trial`` and ``text`` of the cells that left a log or an error, equal ones once.
+    """
+
+    anchor: str
+    dataset: str
+    method: str
+    status: str
+    grid: Grid
+    logs: list[dict[str, Any]]
+
+
+def cell_groups(run: Run, rows: Sequence[Row]) -> list[CellGroup]:
+    """Return the cells of every row: what they were given, what came of them, how their solvers ended."""
+    return [_cell_group(run, row, f"cell-{place}") for place, row in enumerate(rows)]
+
+
+def _cell_group(run: Run, row: Row, anchor: str) -> CellGroup:
+    columns = [Column("trial", "count"), Column("status"), Column("seed")]
+    columns += [Column(name, "number") for name in run.metrics]
+    columns += [Column("seconds", "seconds"), Column("iterations", "count"), Column("converged")]
+    columns += [Column("gap", "small"), Column("objective", "number"), Column("stopped by")]
+    columns += [Column("parameters"), Column("chosen"), Column("file")]
+    grid = Grid(columns)
+    logs: dict[str, int] = {}
+    for cell in run.cells_of(row.dataset, row.method):
+        record = run.record(cell)
+        if record is None:
+            grid.rows.append([cell.trial, MISSING, *[None] * (len(columns) - 2)])
+            continue
+        file = f"{CELLS}/{cell.key[:KEY_LENGTH]}{'...' * (len(cell.key) > KEY_LENGTH)}"
+        grid.rows.append([cell.trial, record.status, *_cell_facts(run, record), file])
+        text = (record.log or record.error or "").strip()[-LOG_LENGTH:]
+        if text:
+            logs.setdefault(text, cell.trial)
+    told = [{"trial": trial, "text": text} for text, trial in logs.items()]
+    return CellGroup(anchor, run.title_of(row.dataset), row.method, row.status_text, grid, told)
+
+
+def _cell_facts(run: Run, record: Record) -> list[Any]:
+    """Return seed, numbers, how the solver ended, and the parameters with the edges of the grid that they lie at."""
+    seed, flag = (record.inputs.get("split") or {}).get("seed"), record.solver.get("converged")
+    chosen, edges = facts(record.selection.get("chosen")) or None, record.selection.get("edges") or {}
+    if chosen and edges:
+        chosen += f" (at the {', '.join(f'{end} end of {name}' for name, end in edges.items())})"
+    return [
+        None if seed is None else str(seed),
+        *(record.metrics.get(name) for name in run.metrics),
+        record.seconds.get("fit", record.seconds.get("total")),
+        record.solver.get("n_iter"),
+        None if flag is None else "yes" if flag else "no",
+        record.solver.get("gap"),
+        record.solver.get("objective"),
+        record.solver.get("message", show(record.solver.get("stop_crit"), "small")),
+        facts(record.params) or None,
+        chosen,
+    ]
+
+
+# ---------------------------------------------------------------- configurations as text
+
+
+def facts(mapping: Any) -> str:
+    """Write a mapping in one line: ``kind random, train 0.4, trials 5``; nested ones in parentheses."""
+    if not isinstance(mapping, Mapping):
+        return "" if mapping is None else value_text(mapping)
+    return ", ".join(f"{k} {value_text(v)}" for k, v in mapping.items() if v is not None)
+
+
+def value_text(value: Any) -> str:
+    """Write one value of a configuration."""
+    if isinstance(value, Mapping):
+        return f"({facts(value)})"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(value_text(v) for v in value) + "]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return plain(value) if isinstance(value, int | float) else str(value)
+
+
+def grid_text(grid: Mapping[str, Any] | None) -> str:
+    """Write a grid by its sizes and bounds: ``lam: 6 values 0.14..1``."""
+    parts = []
+    for name, values in (grid or {}).items():
+        items = as_list(values)
+        numbers = [v for v in items if isinstance(v, int | float) and not isinstance(v, bool)]
+        if len(numbers) == len(items) > 2:
+            parts.append(f"{name}: {counted(len(items), 'value')} {plain(min(numbers))}..{plain(max(numbers))}")
+        else:
+            parts.append(f"{name}: {value_text(items) if isinstance(values, list | tuple) else values}")
+    return "; ".join(parts)
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "; ".join(map(value_text, value)) or "-"
+    return "-" if value is None else value_text(value)

@@ -1,0 +1,360 @@
+"""Ranks and tests: average ranks, Friedman's and Holm's tests (Demsar 2006), paired tests over splits or tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mtlrun.errors import counted
+from mtlrun.metricfacts import METRIC_FACTS
+from mtlrun.record import Records
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, as_list
+from mtlrun.report.grid import Column, Grid, Section, show
+from mtlrun.report.run import Row, Run, mean
+from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
+
+#: Level of the tests of the section `statistics`, unless it says another.
+SIGNIFICANCE = 0.05
+#: A test of fewer pairs or data sets cannot give a p-value worth printing.
+MIN_BLOCKS = 2
+#: Fewer methods are not ranked, unless the experiment asks for it.
+MIN_METHODS = 3
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods that are ranked within blocks: data sets, data sets at one value of a sweep, or splits of one data set.
+
+    Attributes
+    ----------
+    label : str
+        ``all data sets``, ``<axis> <value>``, ``3 data sets`` or ``5 splits of enron``.
+    metric : str
+    blocks : list of str
+        Labels of the data sets that are ranked; numbers of the splits.
+    methods : list of str
+    values : list of list of float
+        A row per block, a column per method.
+    greater : bool
+        Whether greater values are better.
+    control : str or None
+        Method that the others are compared with.
+    significance : float
+    left_out : list of str
+        Why data sets or methods are not ranked.
+    own : dict of str to str
+        Data sets that do not have `metric` -> the first of their own metrics, by which they are ranked.
+    """
+
+    label: str
+    metric: str
+    blocks: list[str]
+    methods: list[str]
+    values: list[list[float]]
+    greater: bool
+    control: str | None = None
+    significance: float = SIGNIFICANCE
+    left_out: list[str] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def ranks(self) -> np.ndarray:
+        """Ranks of shape (blocks, methods): 1 is best, ties share the mean of their ranks."""
+        return rank_table(self.values, greater_is_better=self.greater)
+
+    @cached_property
+    def average(self) -> dict[str, float]:
+        """Average rank of every method."""
+        return dict(zip(self.methods, map(float, self.ranks.mean(axis=0)), strict=True))
+
+    @property
+    def friedman(self) -> FriedmanTest | None:
+        """Friedman's test, None for a single block."""
+        return friedman(self.values) if len(self.values) >= MIN_BLOCKS else None
+
+    @cached_property
+    def tests(self) -> list[tuple[str, ControlTest]]:
+        """Every method against the control, smallest p-value first; empty without a control."""
+        if self.control not in self.methods:
+            return []
+        at = self.methods.index(self.control)
+        found = control_tests(self.values, at, level=self.significance, greater_is_better=self.greater)
+        return [(self.methods[test.column], test) for test in found]
+
+    @property
+    def rejections(self) -> int:
+        """How many methods rank significantly worse than the control."""
+        return sum(test.rejected and test.z > 0 for _, test in self.tests)
+
+
+def greater_is_better(metric: str, run: Run | None = None) -> bool:
+    """Tell the direction of a metric, or of a quantity of the measures of a run; an unknown one is taken as a score."""
+    told = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
+    if told is not None:
+        return bool(told)
+    return metric not in METRIC_FACTS or METRIC_FACTS[metric].greater_is_better
+
+
+# ---------------------------------------------------------------- the section `statistics`
+
+
+def rank_groups(run: Run, rows: Sequence[Row]) -> list[Ranking]:
+    """Return the groups of data sets of an experiment with the section `statistics`, those that can be ranked."""
+    wanted = run.config.get("statistics") or {}
+    if not wanted:
+        return []
+    groups = [_group(run, rows, wanted, label, names) for label, names in group_labels(run).items()]
+    return [g for g in groups if len(g.values) >= MIN_BLOCKS and len(g.methods) >= 2]
+
+
+def group_labels(run: Run) -> dict[str, list[str]]:
+    """Return the labels of the data sets by group: all of them, or one group per value of the axis of a sweep."""
+    found: dict[str, list[str]] = {}
+    for label, facts in run.datasets.items():
+        axis = facts.get("axis")
+        found.setdefault(f"{run.sweep.get('name')} {show(axis['value'])}" if axis else ALL_DATA, []).append(label)
+    return found
+
+
+def rank_rows(groups: Sequence[Ranking]) -> list[Row]:
+    """Return rows of the quantity `average_rank`: the groups are their data sets."""
+    rows = []
+    for group in groups:
+        n = len(group.blocks)
+        for method, rank in group.average.items():
+            rows.append(Row(group.label, method, "ok", n, n, n, samples={AVERAGE_RANK: {0: rank}}))
+    return rows
+
+
+def _group(run: Run, rows: Sequence[Row], wanted: dict[str, Any], label: str, names: list[str]) -> Ranking:
+    metric = str(wanted.get("metric") or run.metrics[0])
+    own = _own_metrics(run, metric)
+    table = {(r.dataset, r.method): r.value(own.get(r.dataset, metric)) for r in rows}
+    measured = [m for m in run.methods if any(table.get((d, m)) is not None for d in names)]
+    whole = [d for d in names if measured and all(table.get((d, m)) is not None for m in measured)]
+    left_out = [f"{m} (no {metric} on any data set)" for m in run.methods if m not in measured]
+    for name in names:
+        if name not in whole:
+            lacking = [m for m in measured if table.get((name, m)) is None]
+            left_out.append(f"{name} (no {metric} of {', '.join(lacking) or 'any method'})")
+    better = greater_is_better(metric, run)
+    signs = {d: 1.0 if greater_is_better(own.get(d, metric), run) == better else -1.0 for d in whole}
+    values = [[signs[d] * float(table[d, m] or 0.0) for m in measured] for d in whole]
+    control, level = wanted.get("control"), float(wanted.get("significance") or SIGNIFICANCE)
+    by_own = {d: own[d] for d in whole if d in own}
+    return Ranking(label, metric, whole, measured, values, better, control, level, left_out, by_own)
+
+
+def _own_metrics(run: Run, metric: str) -> dict[str, str]:
+    """Return the first metric of the data sets that have metrics of their own without `metric`, by label."""
+    entries = [entry for entry in as_list(run.config.get("datasets")) if isinstance(entry, dict)]
+    own = {str(e.get("label") or e.get("id")): as_list(e.get("metrics")) for e in entries if e.get("metrics")}
+    found = {}
+    for label in run.datasets:
+        metrics = own.get(run.axis_of(label), [metric])
+        if metric not in metrics:
+            found[label] = str(metrics[0])
+    return found
+
+
+def statistics_sections(groups: Sequence[Ranking]) -> list[Section]:
+    """Return the ranks and the tests, a section per group."""
+    return [_group_section(group) for group in groups]
+
+
+def _group_section(group: Ranking) -> Section:
+    section = Section(f"Ranks and tests: {group.label}")
+    section.lines.append(f"Ranks by {group.metric} over {len(group.blocks)} data sets (1 is best).")
+    if group.own:
+        named = "; ".join(f"{dataset} by {metric}" for dataset, metric in group.own.items())
+        section.lines.append(f"Ranked by metrics of their own: {named}.")
+    section.lines += _friedman_lines(group)
+    if group.left_out:
+        section.lines.append(f"Not ranked: {'; '.join(group.left_out)}.")
+    ranks = Grid([Column("dataset"), *(Column(m, "seconds") for m in group.methods)])
+    ranks.rows = [[d, *map(float, row)] for d, row in zip(group.blocks, group.ranks, strict=True)]
+    ranks.rows.append(["average rank", *group.average.values()])
+    section.grids.append(ranks)
+    if group.tests:
+        section.lines.append(
+            f"Holm's test against {group.control} at {group.significance:g} (two-sided, normal approximation of the "
+            f"average ranks): {group.rejections} of {len(group.tests)} methods rank significantly worse."
+        )
+        columns = [Column("method"), Column("z", "seconds"), Column("p", "small"), Column("p (Holm)", "small")]
+        grid = Grid([*columns, Column("alpha (Holm)", "small"), Column("rejected")])
+        for method, t in group.tests:
+            grid.rows.append([method, t.z, t.pvalue, t.adjusted, t.alpha, "yes" if t.rejected else "no"])
+        section.grids.append(grid)
+    return section
+
+
+def _friedman_lines(ranking: Ranking) -> list[str]:
+    """Write Friedman's test in both forms; nothing for a single block."""
+    test = ranking.friedman
+    if test is None:
+        return []
+    text = f"Friedman: chi2 = {show(test.chi2, 'seconds')}, p = {show(test.chi2_pvalue, 'small')}"
+    if math.isinf(test.f):
+        return [f"{text}; every block ranks the methods alike."]
+    return [f"{text}; Iman-Davenport: F = {show(test.f, 'seconds')}, p = {show(test.f_pvalue, 'small')}."]
+
+
+# ---------------------------------------------------------------- all other experiments
+
+
+def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
+    """Rank the methods by the main metric, within data sets, or within splits when there is one data set only.
+
+    Methods without a number in every block are left out. None with fewer than three methods left.
+    """
+    if not run.metrics or run.measures or run.config.get("statistics"):
+        return None  # measurements are not ranked, and `statistics` has its own sections
+    metric = run.metrics[0]
+    datasets = [d for d in run.datasets if any(r.dataset == d and r.value(metric) is not None for r in rows)]
+    values: dict[str, list[float | None]]
+    if len(datasets) > 1:
+        blocks = datasets
+        cells = {(r.dataset, r.method): r.value(metric) for r in rows}
+        values = {m: [cells.get((d, m)) for d in datasets] for m in run.methods}
+        label = f"{len(datasets)} {'settings' if run.sweep else 'data sets'}"
+    else:
+        trials = sorted({t for r in rows for t in r.samples.get(metric, {})})
+        blocks = list(map(str, trials))
+        values = {r.method: [r.samples.get(metric, {}).get(t) for t in trials] for r in rows if r.dataset in datasets}
+        label = f"{counted(len(trials), 'split')} of {datasets[0] if datasets else 'nothing'}"
+    complete = {m: v for m, v in values.items() if v and None not in v}
+    if len(complete) < MIN_METHODS:
+        return None
+    table = [[float(v) for v in row if v is not None] for row in zip(*complete.values(), strict=True)]
+    return Ranking(label, metric, blocks, list(complete), table, greater_is_better(metric))
+
+
+def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
+    """Return average ranks and paired tests against the baseline (else the best method), data set by data set."""
+    section = Section("Comparison of methods")
+    ranking = rank_methods(run, rows)
+    if ranking is None:
+        return section
+    order = sorted(ranking.average.items(), key=lambda pair: pair[1])
+    section.lines.append(
+        f"Average ranks by {ranking.metric} over {ranking.label} (1 is best). "
+        "Splits of one data set share rows: tests over them are optimistic."
+    )
+    section.lines += _friedman_lines(ranking)
+    section.grids.append(Grid([Column("method"), Column("average rank", "seconds")], [[m, r] for m, r in order]))
+    control = run.baseline if run.baseline in ranking.methods else order[0][0]
+    grid = _pairwise_grid(run, rows, ranking.metric, control)
+    if grid.rows:
+        section.lines.append(
+            f"Two-sided signed-rank tests of {ranking.metric} against {control}; "
+            "Holm's correction within a data set and unit."
+        )
+        section.grids.append(grid)
+    return section
+
+
+def _pairwise_grid(run: Run, rows: Sequence[Row], metric: str, control: str) -> Grid:
+    columns = [Column("dataset"), Column("method"), Column("unit"), Column("difference", "score"), Column("wins")]
+    grid = Grid([*columns, Column("pairs", "count"), Column("p", "small"), Column("p (Holm)", "small")])
+    for dataset in run.datasets:
+        group = [r for r in rows if r.dataset == dataset]
+        base = next((r for r in group if r.method == control), None)
+        if base is None:
+            continue
+        for unit in ("trial", "task"):
+            others = [r for r in group if r is not base]
+            tests = [paired(r, base, metric, unit) for r in others]
+            for row, test, adjusted in zip(others, tests, holm_adjusted(tests), strict=True):
+                if test is not None and test.pvalue is not None:
+                    wins = f"{test.wins}-{test.losses}-{test.ties}"
+                    line = [dataset, row.method, unit, test.mean_difference, wins, test.n, test.pvalue, adjusted]
+                    grid.rows.append(line)
+    return grid
+
+
+# ---------------------------------------------------------------- paired tests
+
+
+def holm_adjusted(tests: Sequence[PairedTest | None]) -> list[float | None]:
+    """Return the p-values of tests adjusted by Holm's method, None where a test has none."""
+    raw = [math.nan if t is None or t.pvalue is None else t.pvalue for t in tests]
+    return [None if math.isnan(p) else float(p) for p in holm(raw)]
+
+
+def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilcoxon") -> PairedTest | None:
+    """Test a against b on the splits, or the tasks, that both have.
+
+    Parameters
+    ----------
+    a, b : Row
+        Same data set.
+    quantity : str
+        Metric, or for unit "trial" any quantity.
+    unit : {"trial", "task"}
+        Values of a task are averaged over the splits first.
+    test : {"wilcoxon", "t", "corrected_t"}
+
+    Returns
+    -------
+    PairedTest or None
+        None with a single split, which carries no evidence about the spread between splits.
+    """
+    trials = [t for t in a.samples.get(quantity, {}) if t in b.samples.get(quantity, {})]
+    if len(trials) < MIN_BLOCKS:
+        return None
+    if unit == "task":
+        means = [task_means([r.tasks.get(quantity, {}).get(t, []) for t in trials]) for r in (a, b)]
+        if len(means[0]) != len(means[1]):
+            return None
+        pairs = [(x, y) for x, y in zip(*means, strict=True) if x is not None and y is not None]
+    else:
+        pairs = [(a.samples[quantity][t], b.samples[quantity][t]) for t in trials]
+    left, right = [x for x, _ in pairs], [y for _, y in pairs]
+    if test == "corrected_t":
+        train, held_out = (a.counts.get(name) or [1] for name in ("n_train", "n_test"))
+        return paired_test(left, right, "corrected_t", test_over_train=mean(held_out) / mean(train))
+    return paired_test(left, right, "t" if test == "t" else "wilcoxon")
+
+
+def paired_predictions(run: Run, dataset: str, a: str, b: str, test: str = "wilcoxon") -> list[PairedTest]:
+    """Test the kept test scores of method a against those of b, every split by itself.
+
+    Parameters
+    ----------
+    run : Run
+    dataset, a, b : str
+        Labels.
+    test : {"wilcoxon", "t"}
+
+    Returns
+    -------
+    list of PairedTest
+        One per split of which both have scores of one shape; a pair is one score of one test row (and task).
+    """
+    keys = {(c.method, c.trial): c.key for c in run.planned if c.dataset == dataset and c.method in (a, b)}
+    tests, stored = [], Records.of_run(run.folder)
+    for trial in sorted({trial for _, trial in keys}):
+        if (a, trial) in keys and (b, trial) in keys:
+            first, second = (stored.read_scores(keys[method, trial]) for method in (a, b))
+            if first is not None and second is not None and first.shape == second.shape:
+                tests.append(paired_test(first.ravel(), second.ravel(), "t" if test == "t" else "wilcoxon"))
+    return tests
+
+
+def task_means(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """Average the values of every task over the splits where they are defined; [] if the splits differ in their tasks.
+
+    Parameters
+    ----------
+    lists : sequence of sequences
+        The values of all tasks, split by split.
+    """
+    if len({len(values) for values in lists}) != 1:
+        return []
+    columns = zip(*lists, strict=True)
+    return [mean(known) if (known := [v for v in c if v is not None and not math.isnan(v)]) else None for c in columns]

@@ -1,0 +1,240 @@
+"""The tables of a run: results for people and for machines, along the axis of a sweep, and those of measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mtlrun.report.checks import QUANTITIES, as_list
+from mtlrun.report.grid import Column, Grid, Section, number, show
+from mtlrun.report.run import Row, Run
+
+#: Counted cell by cell: tasks whose training part has one class only.
+ONE_CLASS = "one_class_train"
+#: Columns with the values of all rows.
+Columns = list[tuple[Column, list[Any]]]
+
+
+# ---------------------------------------------------------------- results
+
+
+def result_grid(run: Run, rows: list[Row]) -> Grid:
+    """Return the machine-readable table: the documented columns first, further facts after `status`."""
+    kind = "number" if run.measures else "score"
+    columns: Columns = [(Column("dataset"), [row.dataset for row in rows])]
+    columns.append((Column("method"), [row.method for row in rows]))
+    for m in run.metrics:
+        columns.append((Column(f"{m}_mean", kind), [row.value(m) for row in rows]))
+        columns.append((Column(f"{m}_std", kind), [row.std(m) for row in rows]))
+    if not run.measures:
+        columns.append((Column("seconds_median", "seconds"), [row.value("seconds") for row in rows]))
+        columns.append((Column("speedup", "ratio"), [row.speedup for row in rows]))
+    columns.append((Column("n", "count"), [row.n for row in rows]))
+    columns.append((Column("status"), [row.status for row in rows]))
+    columns.append((Column("planned", "count"), [row.planned for row in rows]))
+    if not run.measures:
+        for name in (ONE_CLASS, *(f"undefined_{m}" for m in run.metrics)):
+            columns.append((Column(name), [range_text(row.counts.get(name)) for row in rows]))
+        parallel = [row.value("seconds_parallel") for row in rows]
+        columns += [(Column("seconds_parallel_median", "seconds"), parallel)] * _any(parallel)
+    return _joined(columns)
+
+
+def reading_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Grid:
+    """Return the table for people: mean and deviation in one cell, columns without any content left out.
+
+    Parameters
+    ----------
+    run : Run
+    rows : list of Row
+    with_dataset : bool
+        Whether the name of the data set is a column.
+    """
+    columns: Columns = [(Column("dataset"), [run.title_of(row.dataset) for row in rows])] * with_dataset
+    if run.measures:
+        return _joined(columns + _measured_columns(run, rows))
+    columns.append((Column("method"), [row.method for row in rows]))
+    columns += [(Column(m, "score"), [mean_std(row, m) for row in rows]) for m in run.metrics]
+    timed: Columns = [
+        (Column("seconds", "seconds"), [row.value("seconds") for row in rows]),
+        (Column("parallel", "seconds"), [row.value("seconds_parallel") for row in rows]),
+        (Column("speedup", "ratio"), [row.speedup for row in rows]),
+    ]
+    columns += [(column, values) for column, values in timed if _any(values)]
+    columns.append((Column("n", "count"), [row.n for row in rows]))
+    columns.append((Column("status"), [row.status_text for row in rows]))
+    return _joined(columns)
+
+
+def _measured_columns(run: Run, rows: list[Row]) -> Columns:
+    """Return the columns of measurements: one per quantity, the published number beside those that have one."""
+    inspect = run.info.get("kind") == "inspect"
+    printed = _published_numbers(run) if inspect else {}
+    columns: Columns = []
+    if not (inspect and len(run.methods) == 1):
+        columns.append((Column("method"), [row.method for row in rows]))
+    for name in run.metrics:
+        columns.append((Column(name, "number"), [number_text(row, name) or limit_text(run, row) for row in rows]))
+        if any(key[2] == name for key in printed):
+            values = [printed.get((row.dataset, row.method, name)) for row in rows]
+            columns.append((Column(f"{name} (published)", "number"), values))
+    if any(row.planned > 1 for row in rows):
+        columns.append((Column("n", "count"), [row.n for row in rows]))
+    if not inspect or any(row.status != "ok" for row in rows):
+        columns.append((Column("status"), [row.status_text for row in rows]))
+    return columns
+
+
+def _joined(columns: Columns) -> Grid:
+    return Grid([column for column, _ in columns], [list(row) for row in zip(*(v for _, v in columns), strict=True)])
+
+
+def _any(values: Sequence[Any]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _published_numbers(run: Run) -> dict[tuple[str, str, str], float]:
+    """Return the paper's numbers by data set, method and quantity."""
+    found = {}
+    for entry in as_list(run.config.get("reference")):
+        if entry.get("task") is None and (entry.get("source") or "paper") == "paper":
+            name = str(entry["dataset"])
+            found[run.label_of(name) or name, str(entry["method"]), str(entry["quantity"])] = entry["value"]
+    return found
+
+
+def number_text(row: Row, quantity: str) -> str | None:
+    """Write what a measure returned: four digits or an integer, with the standard deviation over several repeats."""
+    value, spread = row.value(quantity), row.std(quantity)
+    if value is None:
+        return None
+    return f"{show(value, 'number')} ± {number(spread, 2)}" if spread else show(value, "number")
+
+
+def limit_text(run: Run, row: Row) -> str | None:
+    """Write ``> 120 s`` for a row with cells that ran into the limit, None for others."""
+    seconds = (run.config.get("limits") or {}).get("seconds")
+    if not row.timeouts:
+        return None
+    return f"> {number(float(seconds))} s" if seconds else "timeout"
+
+
+def mean_std(row: Row, quantity: str) -> str:
+    """Write ``mean ± std``, only the mean with one split, a dash without any."""
+    value, spread = row.value(quantity), row.std(quantity)
+    text = show(value, "score")
+    if spread is None:
+        return text
+    # The same decimals as the mean, where that has a fixed number of them.
+    return f"{text} ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}"
+
+
+def result_notes(run: Run, rows: list[Row]) -> list[str]:
+    """Say for every data set what `task_note` says."""
+    notes = ((d, task_note(run, [row for row in rows if row.dataset == d])) for d in run.datasets)
+    return [f"{dataset}: {note}." for dataset, note in notes if note]
+
+
+def task_note(run: Run, rows: list[Row]) -> str | None:
+    """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
+
+    None when there was no such task.
+    """
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        for name, values in row.counts.items():
+            counts.setdefault(name, []).extend(values)
+    names = {ONE_CLASS: "one class only in the training part"}
+    names.update({f"undefined_{m}": f"{m} undefined" for m in run.metrics})
+    told = [f"{text}: {range_text(counts[name])}" for name, text in names.items() if any(counts.get(name, ()))]
+    if not told:
+        return None
+    return f"of {range_text(counts.get('n_tasks'))} tasks, per split: {'; '.join(told)}"
+
+
+def range_text(values: Sequence[int] | None) -> str | None:
+    """Write the smallest and the largest of counts, one number when they are equal; None without any."""
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+# ---------------------------------------------------------------- sweeps
+
+
+def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
+    """Return, by data set of a sweep, its label at every value of the axis and the value."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for label, facts in run.datasets.items():
+        if facts.get("axis"):
+            found.setdefault(run.axis_of(label), []).append((label, facts["axis"]["value"]))
+    return found
+
+
+def sweep_quantities(run: Run) -> list[str]:
+    """Return what the experiment wants shown along the axis: by default the metrics, and measured seconds."""
+    asked = as_list(run.sweep.get("quantities"))
+    return list(map(str, asked)) or [*run.metrics, *["seconds"] * bool(run.config.get("timing"))]
+
+
+def sweep_title(run: Run, dataset: str) -> str:
+    """Label of a data set of a sweep, marked when it is simulated."""
+    simulated = any(run.datasets[label].get("simulated") for label, _ in sweep_settings(run)[dataset])
+    return f"{dataset} (simulated)" if simulated and "simulated" not in dataset.lower() else dataset
+
+
+def axis_section(run: Run, rows: Sequence[Row]) -> Section:
+    """Return one table per data set and quantity of a sweep: a line per value, a column per method."""
+    section = Section("Along the axis")
+    table = {(row.dataset, row.method): row for row in rows}
+    columns = [Column("dataset"), Column("quantity"), Column(str(run.sweep.get("name", "value")), "seconds")]
+    for dataset, settings in sweep_settings(run).items():
+        for quantity in sweep_quantities(run):
+            grid = Grid([*columns, *(Column(method, "seconds") for method in run.methods)])
+            for label, value in settings:
+                found = [table.get((label, method)) for method in run.methods]
+                texts = [_axis_text(run, row, quantity) if row else None for row in found]
+                if any(texts):
+                    grid.rows.append([sweep_title(run, dataset), quantity, show(value), *texts])
+            if grid.rows:
+                section.grids.append(grid)
+    if section.grids:
+        what = "repeats" if run.measures else "splits, medians of seconds"
+        section.lines.append(f"Mean ± standard deviation over the {what}; the table of results has all else.")
+    return section
+
+
+def _axis_text(run: Run, row: Row, quantity: str) -> str | None:
+    """Write one entry of a table along the axis; what ran into the limit is told with it."""
+    late = limit_text(run, row)
+    if row.value(quantity) is None:
+        return late
+    if run.measures:
+        return f"{number_text(row, quantity)}" + (f" ({row.affected} of {row.planned} {late})" if late else "")
+    known = quantity in QUANTITIES and quantity != "truth_error"
+    return show(row.value(quantity), "seconds") if known else mean_std(row, quantity)
+
+
+# ---------------------------------------------------------------- measurements
+
+
+def measurement_sections(run: Run) -> list[Section]:
+    """Return what the first finished repeat of every method says on every data set: its sentences, then its tables."""
+    sections = []
+    for dataset in run.datasets:
+        for method in run.methods:
+            told = next((r.result for r in run.results_of(dataset, method) if r.result), {})
+            title = f"{method} on {run.title_of(dataset)}" if run.has_data(dataset) else method
+            lines = [str(line) for line in told.get("lines") or ()]
+            if lines:
+                sections.append(Section(title, [f"* {line}" for line in lines]))
+            for name, table in (told.get("tables") or {}).items():
+                sections.append(Section(f"{title}: {name}", grids=[_stored_grid(table["columns"], table["rows"])]))
+    return sections
+
+
+def _stored_grid(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> Grid:
+    """Return a stored table; a column without any text is one of numbers."""
+    kinds = ["text" if any(isinstance(row[i], str) for row in rows) else "number" for i in range(len(columns))]
+    return Grid([Column(str(c), k) for c, k in zip(columns, kinds, strict=True)], [list(row) for row in rows])
