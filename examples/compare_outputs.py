@@ -1,6 +1,6 @@
-"""Which method helps when several targets share their rows? scikit-learn's physical exercise data, 20 men, 3 targets.
+"""Compare methods on several targets with shared rows: scikit-learn's Linnerud data, 20 men and 3 targets.
 
-Run it with: python examples/compare_outputs.py
+Run with: python examples/compare_outputs.py
 """
 
 from sklearn.datasets import load_linnerud
@@ -9,7 +9,7 @@ import mtlrun
 
 
 def main() -> object:
-    """Compare, save everything and show how to use the model on new rows."""
+    """Compare two multi-task methods with the baselines, and predict new rows with the best model."""
     data = load_linnerud(as_frame=True)
     result = mtlrun.compare(
         data.frame, targets=list(data.target_names), methods=["JointFeatureMTL", "RobustMTL"], splits=3

@@ -1,4 +1,7 @@
-"""Which method helps when tasks are groups of rows? Simulated schools: `python examples/compare_schools.py`."""
+"""Compare methods on tasks that are groups of rows: pupils of simulated schools.
+
+Run with: python examples/compare_schools.py
+"""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +10,7 @@ import mtlrun
 
 
 def simulated_schools(n_schools: int = 12, n_pupils: int = 20, seed: int = 0) -> pd.DataFrame:
-    """Return grades that depend on hours and age, in every school a little differently."""
+    """Return grades that depend on hours and age; the effect of hours varies slightly between schools."""
     rng = np.random.default_rng(seed)
     schools = []
     for k in range(n_schools):
@@ -21,7 +24,7 @@ def simulated_schools(n_schools: int = 12, n_pupils: int = 20, seed: int = 0) ->
 
 
 def main() -> object:
-    """Compare a few methods, print the leaderboard and the verdict."""
+    """Compare three methods with the baselines; print the leaderboard and the verdict."""
     result = mtlrun.compare(
         simulated_schools(),
         target="grade",

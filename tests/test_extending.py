@@ -81,7 +81,7 @@ def test_the_penalty_is_solved_to_a_certified_optimum(example, capsys):
 def test_the_data_set_is_loaded_by_name_and_trained_on(example, capsys):
     data = example("my_dataset").main()
     assert (data.n_samples, data.n_features, data.tasks) == (80, 2, ["east", "north", "south", "west"])
-    assert "made up: 80 rows" in capsys.readouterr().out
+    assert "(simulated): 80 rows" in capsys.readouterr().out
     for command in (
         ["data", "info", "plants", "--data-dir", "my-data"],
         ["init", "plants", "--data-dir", "my-data"],

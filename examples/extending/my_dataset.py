@@ -1,4 +1,4 @@
-"""A data set of one's own: a table and a card that describes it, in the data directory."""
+"""A custom data set: a table and its data card in the data directory."""
 
 import hashlib
 from pathlib import Path
@@ -11,7 +11,7 @@ from mtlrun.data.load import load_dataset
 CARD = """\
 schema: 1
 id: plants
-title: Heights of plants in four gardens, made up
+title: Heights of plants in four gardens (simulated)
 task_type: regression
 design: ragged
 reader:
@@ -28,7 +28,7 @@ citation: none
 
 
 def make(folder: Path) -> Path:
-    """Write ``<folder>/plants/plants.csv`` and its card; `mtlrun data info plants --data-dir <folder>` shows it."""
+    """Write ``plants/plants.csv`` and its card ``cards/plants.yaml`` into a data directory."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"sun": rng.normal(size=80), "water": rng.normal(size=80)})
     table["garden"] = np.repeat(["east", "north", "south", "west"], 20)
@@ -42,7 +42,7 @@ def make(folder: Path) -> Path:
 
 
 def main(folder: str = "my-data") -> object:
-    """Make the data set and load it by its name."""
+    """Create the data set and load it by name."""
     data = load_dataset("plants", data_dir=make(Path(folder)))
     print(f"{data.title}: {data.n_samples} rows, {data.n_features} features, tasks {', '.join(data.tasks)}")
     return data
