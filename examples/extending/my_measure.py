@@ -6,7 +6,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.papers.measure import Measurement, measure
 
 
-@measure({"largest": "largest correlation between two features", "mean": "mean of their absolute values"}, lower=["largest"])
+@measure({"largest": "largest correlation of two features", "mean": "mean of their absolute values"}, lower=["largest"])
 def correlations(dataset, *, seed, rows=200):
     """Return the correlations between features on a random subset of rows."""
     chosen = np.random.default_rng(seed).permutation(dataset.n_samples)[:rows]
