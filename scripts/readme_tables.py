@@ -40,7 +40,7 @@ def block(overview: Overview) -> str:
 
 def table(overview: Overview, paper: list[RunReport]) -> Grid:
     """Return the table of a paper, a row per artefact: its first claim that could be tested, and all verdicts."""
-    names = ("artefact", "the paper claims (first of its claims)", "ours", "all its claims", "its numbers", "command")
+    names = ("artefact", "first claim of the paper", "our result", "all claims", "reference numbers", "command")
     grid = Grid([Column(name) for name in names])
     for artefact in dict.fromkeys(entry.id for entry in paper):
         entries = [entry for entry in paper if entry.id == artefact]
