@@ -23,12 +23,23 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option for thoroughness."""
+    parser.addoption("--all-pairs", action="store_true", help="every method with every form of data and every check")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def own_timing_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let timed cells of the tests wait for no other run on this machine, nor the other way round."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         yield
+
+
+@pytest.fixture(scope="session")
+def lacking() -> Callable[..., list[str]]:
+    """Return those of the words that a message lacks: place, argument and remedy are asserted, not the prose."""
+    return lambda message, *words: [word for word in words if word not in str(message)]
 
 
 @pytest.fixture(scope="session")

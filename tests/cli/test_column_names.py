@@ -65,4 +65,5 @@ def test_a_target_of_any_name(mtlrun, tmp_path, frame):
     for name in ("intercept", "prediction"):
         frame.to_csv(tmp_path / "s.csv", index=False)
         use(mtlrun, tmp_path, "-t", name, "--task-column", "school")
+        assert len(pd.read_csv(tmp_path / "new.csv")) == len(frame)
         (tmp_path / "out").rename(tmp_path / name)

@@ -102,13 +102,13 @@ def test_wrong_names(mtlrun, write_experiment, args, expected):
     assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {expected}", "")
 
 
-def test_wrong_overrides_are_all_named(mtlrun, write_experiment):
+def test_wrong_overrides_are_all_named(mtlrun, write_experiment, lacking):
     write_experiment()
     result = mtlrun("show", "table.yaml", "--set", "split.trails=3", "--set", "nonsense")
     assert result.exit_code == 2
     assert "--set split.trails=3" in result.stderr
     assert "trials" in result.stderr
-    assert "--set nonsense: must be key=value, for instance split.trials=3" in result.stderr
+    assert not lacking(result.stderr, "--set nonsense", "split.trials=3")
 
 
 def test_only_without_a_match(mtlrun, write_experiment):

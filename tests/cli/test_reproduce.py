@@ -168,12 +168,12 @@ def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_pa
     )
 
 
-def test_check_refuses_a_contradicted_claim(mtlrun, write_experiment):
+def test_check_refuses_a_contradicted_claim(mtlrun, write_experiment, lacking):
     write_experiment(extra=CLAIM.format(text="Pooled errs less", order="Pooled, Ridge"))
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert result.exit_code == 1
-    assert "check: claim made-1: not confirmed: mse of Pooled, Ridge on simulated-rmtl" in result.stderr
+    assert not lacking(result.stderr, "claim made-1: not confirmed", "mse of Pooled, Ridge on simulated-rmtl")
 
 
 @pytest.mark.parametrize("form", ["md", "json", "csv", "tex"])
@@ -184,11 +184,11 @@ def test_format_prints_the_file_and_nothing_else(mtlrun, write_experiment, tmp_p
     assert result.stdout == (tmp_path / RUN / name).read_text()
 
 
-def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, tmp_path):
+def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, tmp_path, lacking):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--format", "markdown")
     assert result.exit_code == 2
-    assert result.stderr == "error: unknown format 'markdown'\nKnown: csv, html, json, md, tex.\n"
+    assert not lacking(result.stderr, "'markdown'", "csv, html, json, md, tex")
     assert not (tmp_path / "results").exists()
 
 
@@ -297,14 +297,12 @@ def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, c
     assert not (tmp_path / "results").exists()
 
 
-def test_data_without_an_address_are_added_by_hand(mtlrun, served, tmp_path):
+def test_data_without_an_address_are_added_by_hand(mtlrun, served, tmp_path, lacking):
     lines = [line for line in CARD.splitlines() if "urls" not in line and "bytes" not in line]
     (tmp_path / "data" / "cards" / "mine.yaml").write_text("\n".join(lines) + "\n")
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 2
-    assert "data set mine is not in data: t.arff (1 file of unknown size); licence: free" in result.stderr
-    assert "error: no address is known for the files of mine" in result.stderr
-    assert "If you have a file of mine: mtlrun data add mine FILE" in result.stderr
+    assert not lacking(result.stderr, "mine", "t.arff", "licence: free", "mtlrun data add mine FILE")
     (tmp_path / "mine.arff").write_bytes(ARFF)
     assert mtlrun("data", "add", "mine", "mine.arff", "--data-dir", "data").exit_code == 0
     assert mtlrun("reproduce", "table.yaml", "--data-dir", "data").exit_code == 0

@@ -84,9 +84,7 @@ def test_bad_files(case):
 
 
 def test_labels_where_images_are_expected():
-    with pytest.raises(
-        DataError, match=r"^f: 1 dimensions where 3 are expected\nWere images and labels interchanged\?$"
-    ):
+    with pytest.raises(DataError, match=r"^f: 1 dimension[^\0]*3[^\0]*interchanged"):
         read_idx(io.BytesIO(packed(np.zeros(3, dtype=np.uint8))), "f", ndim=3)
 
 

@@ -43,11 +43,11 @@ def test_a_large_feature_is_named_with_row_and_value(make, value, words):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
-def test_a_column_of_vanishing_numbers_is_named_and_single_ones_pass(make):
+def test_a_column_of_vanishing_numbers_is_named_and_single_ones_pass(make, lacking):
     X = np.array([[1.0, 1e-200], [0.5, -3e-190], [0.0, 0.0]])
     with pytest.raises(DataError, match="multiply it by a power of ten") as caught:
         check_magnitudes(_set(make(X)), "set s")
-    assert "set s: the largest number of feature 2 is 3e-190" in str(caught.value)
+    assert not lacking(caught.value, "feature 2", "3e-190")
     X[2, 1] = 1e-3
     check_magnitudes(_set(make(X)), "set s")
 
@@ -110,5 +110,5 @@ def test_new_rows_are_refused_when_large_only(tmp_path):
 
 
 def test_data_sets_by_name():
-    with pytest.raises(DataError, match="data set simulated-rmtl: row 1: the target 'task 0' holds"):
+    with pytest.raises(DataError, match=r"simulated-rmtl: row 1: .*'task 0'"):
         load_dataset("simulated-rmtl", n=10, d=3, m=2, noise=1e200, kind="value")

@@ -154,7 +154,7 @@ def test_golden_errors(tasks, text):
 
 
 def test_only_classes_become_tasks():
-    with pytest.raises(DataError, match=r"^this set is binary, not multi-class: its tasks exist already$"):
+    with pytest.raises(DataError, match="binary"):
         one_vs_rest(one_vs_rest(multiclass()))
     with pytest.raises(UnknownNameError):
         one_vs_one(multiclass(), [("a", "q")])
@@ -174,12 +174,10 @@ def test_training_fraction_out_of_range(fraction):
         training_sizes([10, 10], fraction)
 
 
-def test_a_class_without_training_rows():
+def test_a_class_without_training_rows(lacking):
     with pytest.raises(DataError) as caught:
         training_sizes([100, 4], 0.2)
-    assert str(caught.value) == (
-        "a training part of 0.2 leaves class 1 without rows\nUse a larger training part or more rows per class."
-    )
+    assert not lacking(caught.value, "0.2", "class 1", "larger")
 
 
 @given(st.lists(st.integers(10, 40), min_size=2, max_size=5), st.floats(0.1, 0.9), st.integers(0, 99))
@@ -208,7 +206,7 @@ def test_examples_stay_on_one_side_in_all_tasks():
 
 def test_tasks_that_were_not_made_of_classes():
     data = Dataset(X=np.zeros((2, 1)), y=np.array([-1.0, 1.0]), task_type="binary", id="mine")
-    with pytest.raises(DataError, match=r"^the tasks of mine were not made of classes\nSplit it by task instead.$"):
+    with pytest.raises(DataError, match=r"mine.*classes[^\0]*by task"):
         balanced_task_partition(data, 0.5, 0)
 
 

@@ -49,7 +49,6 @@ def test_only_what_is_asked_for_is_looked_at():
 
 
 GOOD = packed(A=np.random.default_rng(0).standard_normal((50, 20)))
-NOT_MATLAB = "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7')."
 
 
 SMALL = [
@@ -58,8 +57,8 @@ SMALL = [
 ]
 
 
-def test_missing_variable():
-    assert refused(GOOD, "B") == "t.mat: no variable 'B'\nVariables: A."
+def test_missing_variable(lacking):
+    assert not lacking(refused(GOOD, "B"), "t.mat", "'B'", "Variables: A")
 
 
 @pytest.mark.parametrize(
@@ -70,11 +69,8 @@ def test_missing_variable():
         b" " * 512 + b"\x89HDF\r\n\x1a\n",
     ],
 )
-def test_version_73_is_refused_with_the_remedy(content):
-    assert refused(content, "A") == (
-        "t.mat: a MATLAB 7.3 file (HDF5), which is not read here\n"
-        "In MATLAB: load it and save it again with save(..., '-v7')."
-    )
+def test_version_73_is_refused_with_the_remedy(content, lacking):
+    assert not lacking(refused(content, "A"), "t.mat", "7.3", "save(..., '-v7')")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +78,8 @@ def test_version_73_is_refused_with_the_remedy(content):
     [b"", b"hello", GOOD[:100], GOOD[:200], GOOD[:-400], GOOD[:160] + b"\xff" * 40 + GOOD[200:]],
     ids=["empty", "text", "half a header", "half a tag", "cut at the end", "overwritten"],  # GOOD names its time
 )
-def test_damaged_files(content):
-    text = refused(content, "A")
-    assert text.startswith("t.mat: not a readable MATLAB file (")
-    assert text.endswith(NOT_MATLAB)
+def test_damaged_files(content, lacking):
+    assert not lacking(refused(content, "A"), "t.mat", "MATLAB", "save(..., '-v7')")
 
 
 def test_every_cut_is_refused():
@@ -96,11 +90,9 @@ def test_every_cut_is_refused():
 @pytest.mark.parametrize(
     ("variable", "kind"), [("s", "struct"), ("t", "char"), ("c", "cell of char"), ("n", "cell of cell")]
 )
-def test_structures_and_text_are_refused(variable, kind):
+def test_structures_and_text_are_refused(variable, kind, lacking):
     content = packed(s={"x": 1}, t="text", c=cells([[1]], "text"), n=cells(cells([[1]])))
-    assert refused(content, variable) == (
-        f"t.mat: {variable} is a MATLAB {kind}, no numeric array\nNumeric arrays and cells of them are read."
-    )
+    assert not lacking(refused(content, variable), "t.mat", variable, kind, "cells")
 
 
 def test_complex_numbers_are_refused():
@@ -132,16 +124,16 @@ def test_altered_bytes_never_do_worse_than_a_refusal(data, compressed):
         assert set(loaded) == {"A", "C", "S"}
 
 
-def test_nan_is_placed():
+def test_nan_is_placed(lacking):
     with pytest.raises(DataError) as caught:
         finite(np.array([[1, 2], [3, np.nan]]), "t.mat", "A")
-    assert str(caught.value) == "t.mat: A holds nan at row 2, column 2\nReplace or drop missing values first."
+    assert not lacking(caught.value, "t.mat", "A", "row 2, column 2", "missing")
 
 
-def test_wrong_shape():
+def test_wrong_shape(lacking):
     with pytest.raises(DataError) as caught:
         expect_shape(np.zeros((3, 4)), (3, 5), "t.mat", "A")
-    assert str(caught.value) == "t.mat: A is 3 x 4 where 3 x 5 is expected\nIs it the file that the card names?"
+    assert not lacking(caught.value, "t.mat", "A", "3 x 4", "3 x 5", "card")
     with pytest.raises(DataError, match="A is a cell array where a n x 5 array is expected"):
         expect_shape([], (None, 5), "t.mat", "A")
 

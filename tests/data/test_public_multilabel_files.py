@@ -97,10 +97,10 @@ def test_files_that_are_not_the_public_ones_are_refused(id, tmp_path):
 
 
 @pytest.mark.parametrize("id", FORMATS)
-def test_where_they_are_absent_the_table_ends_with_the_remedy(id, tmp_path, monkeypatch):
+def test_where_they_are_absent_the_table_ends_with_the_remedy(id, tmp_path, monkeypatch, lacking):
     monkeypatch.chdir(tmp_path)
     command = ["reproduce", "table2", "--profile", "full", "--only", f"dataset={id}", "--data-dir", str(tmp_path)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
-    assert f"data set {id} is not in {tmp_path}: {id}.arff, {id}.xml" in result.stderr
-    assert "Without any download: mtlrun reproduce dcrmtl/table2 --profile demo" in result.stderr
+    assert not lacking(result.stderr, f"{id}.arff, {id}.xml", str(tmp_path))
+    assert "mtlrun reproduce dcrmtl/table2 --profile demo" in result.stderr

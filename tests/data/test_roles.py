@@ -259,7 +259,7 @@ def test_sparse_test_rows_are_taken_by_the_names_of_their_columns(tmp_path):
         make_dataset(table, Roles(targets=("A", "B")), lacking)
     assert make_dataset(table, Roles(targets=("A", "B"), drop=("y",)), lacking).features == ["x", "z"]
     dense = table_of_frame(pd.DataFrame(np.hstack([X, Y]), columns=list("xyzAB")), "frame")
-    with pytest.raises(DataError, match=r"frame: its rows are dense, those of .* are sparse\nSave both in one format"):
+    with pytest.raises(DataError, match=r"dense.*sparse[^\0]*one format"):
         make_dataset(table, Roles(targets=("A", "B")), dense)
     wanted = Wanted(3, ("x", "y", "z"), table=True)
     np.testing.assert_array_equal(read_rows(tmp_path / "t.arff", wanted).X.toarray(), X)
@@ -280,9 +280,9 @@ def test_svmlight_rows_that_never_reach_the_last_column_are_predicted(tmp_path):
 def test_new_rows_with_words_among_numbers_are_named(tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("a,b\n1,2\n3,four\n")
-    with pytest.raises(DataError, match=r"new.csv:3: column 'b' holds words, the model was fitted on numbers\nMend"):
+    with pytest.raises(DataError, match=r"new.csv:3: .*'b'.*words.*numbers"):
         read_rows(path, Wanted(2, ("a", "b"), table=True))
-    with pytest.raises(DataError, match=r"new.csv: 7 of the model's features are missing: f0, f1, f2, f3, f4, \.\.\."):
+    with pytest.raises(DataError, match=r"new.csv: .*missing: f0, f1, f2, f3, f4, \.\.\."):
         read_rows(path, Wanted(7, tuple(f"f{k}" for k in range(7)), table=True))
 
 
@@ -326,9 +326,7 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
     marks().to_parquet(tmp_path / "t.parquet")
     content = (tmp_path / "t.parquet").read_bytes()
     (tmp_path / "t.parquet").write_bytes(content[: len(content) // 2])
-    with pytest.raises(
-        DataError, match=r"t.parquet: not a readable parquet file \(.*\)\nCheck that the file was saved"
-    ):
+    with pytest.raises(DataError, match=r"t.parquet: .*parquet file"):
         read_user_table(tmp_path / "t.parquet")
 
 
@@ -344,5 +342,5 @@ def test_long_numbers_as_names_stay_apart_or_are_refused():
     found = dataset_of(marks(60).assign(pupil=ids), categorical=("pupil",))
     assert found.categories["pupil"] == [str(n) for n in ids[:2]]
     gaps = marks(60).assign(pupil=[np.nan, *map(float, ids[1:])])
-    with pytest.raises(DataError, match="'pupil' has numbers as names that are too long to be told apart"):
+    with pytest.raises(DataError, match=r"'pupil'.*too long"):
         dataset_of(gaps, categorical=("pupil",))

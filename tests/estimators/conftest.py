@@ -26,6 +26,23 @@ SETTINGS = {
 }
 
 
+def pytest_generate_tests(metafunc):
+    """Marker ``cover(names, argument=values, each=n)``: every name (of all methods) with n of the values in rotation.
+
+    Every value has its turn with many methods, every method with some values; ``--all-pairs`` combines them all.
+    """
+    for mark in metafunc.definition.iter_markers("cover"):
+        names = list(*mark.args or [METHODS])
+        options = dict(mark.kwargs)
+        each = options.pop("each")
+        ((argument, values),) = options.items()
+        values = list(values)
+        if metafunc.config.getoption("all_pairs"):
+            each = len(values)
+        turns = [(name, values[(each * k + j) % len(values)]) for k, name in enumerate(names) for j in range(each)]
+        metafunc.parametrize(("name", argument), turns)
+
+
 def make(name):
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")

@@ -1,7 +1,8 @@
 """Every registered method on the same data in other forms: dense, sparse, frames, and ids of all types.
 
-A new method is covered as soon as it is in the registry. All forms hold exactly the same numbers (X of zeros and ones,
-whole targets), so that every dense one must give the same predictions to the last digits.
+A new method is covered as soon as it is in the registry: by some of the forms, by all with --all-pairs. All forms hold
+exactly the same numbers (X of zeros and ones, whole targets), so that every dense one must give the same predictions to
+the last digits.
 """
 
 import pickle
@@ -93,8 +94,7 @@ DENSE = {
 
 
 @every_layout
-@every_method
-@pytest.mark.parametrize("form", DENSE)
+@pytest.mark.cover(form=DENSE, each=3)
 def test_dense_forms_of_the_same_numbers_give_the_same_model(matrix, name, layout, form):
     data = DENSE[form](**matrix.arrange(name, layout, *matrix.problem()))
     before = matrix.digest(*data.values())
@@ -163,8 +163,7 @@ SPARSE = {
 
 
 @every_layout
-@every_method
-@pytest.mark.parametrize("form", SPARSE)
+@pytest.mark.cover(form=SPARSE, each=3)
 def test_sparse_forms_of_the_same_numbers_give_the_same_model(matrix, name, layout, form):
     data = matrix.arrange(name, layout, *matrix.problem())
     data["X"] = SPARSE[form](data["X"])
@@ -192,8 +191,7 @@ IDS = {
 }
 
 
-@every_method
-@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.cover(kind=IDS, each=2)
 def test_task_ids_may_be_of_any_sortable_type(matrix, name, kind):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     data["task_id"] = IDS[kind][data["task_id"]]

@@ -1,10 +1,10 @@
-"""scikit-learn's own checks for every registered method and for variants, with no expected failure."""
+"""scikit-learn's own checks for the registered methods and for variants, with no expected failure."""
 
 import importlib.util
 
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from mtlrun.estimators.catalogue import SparseMTL, TraceNormMTLClassifier
 from mtlrun.estimators.fetr import FETR
@@ -58,11 +58,45 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [build({"estimator": name, "params": SETTINGS.get(name, {})}) for name in REGISTERED] + VARIANTS,
-    expected_failed_checks=lambda estimator: {},
+#: These go through all checks, one of every kind of code; the others through every fourth, and --all-pairs through all.
+IN_FULL = (
+    "IndependentRidge",
+    "IndependentLogistic",
+    "SparseMTL",
+    "TraceNormMTLClassifier",
+    "RobustMTL",
+    "DivideAndConquerRMTLClassifier",
+    "GraphSVC",
+    "MultiTaskKernelSVC",
+    "FETR",
+    "MTFL",
+    "MTNetwork",
+    "GroupMKLClassifier",
+    "PerTask",
 )
+PART = 4
+
+
+def pytest_generate_tests(metafunc):
+    if "check" not in metafunc.fixturenames:
+        return
+    estimators = [build({"estimator": name, "params": SETTINGS.get(name, {})}) for name in REGISTERED] + VARIANTS
+    every, full, pairs = metafunc.config.getoption("all_pairs"), set(IN_FULL), []
+    for k, estimator in enumerate(estimators):
+        name = type(estimator).__name__
+        checks = list(estimator_checks_generator(estimator, mark=None))
+        in_full = every or name in full
+        if name != "PerTask":  # of the variants only a part
+            full.discard(name)
+        pairs += [
+            pytest.param(estimator, check, id=f"{estimator}-{check.func.__name__}{k}-{j}")
+            for j, (estimator, check) in enumerate(checks)
+            if in_full or j % PART == k % PART
+        ]
+    metafunc.parametrize(("estimator", "check"), pairs)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

@@ -47,7 +47,7 @@ def test_published_splits():
     train, _, test = split_rows(dataset, "published", name="ten", trial=0, seed=0)
     assert train is rows[0]
     assert test is rows[1]
-    with pytest.raises(DataError, match=r"ragged has no published split 'ten' number 1; it has: ten \(1\)"):
+    with pytest.raises(DataError, match=r"ragged.*'ten' number 1.*ten \(1\)"):
         split_rows(dataset, "published", name="ten", trial=1, seed=0)
     with pytest.raises(DataError, match="no published split 'five' number 0"):
         split_rows(dataset, "published", name="five", trial=0, seed=0)
@@ -143,7 +143,7 @@ def test_data_that_changed_since_the_plan_are_refused():
     options = '{"d":4,"m":3,"n":50,"rank":2}'
     known = load_dataset("simulated-rmtl", n=50, d=4, m=3, rank=2)
     assert loaded("simulated-rmtl", options, known.fingerprint, None).n_samples == 50
-    with pytest.raises(DataError, match="the files of simulated-rmtl changed since the cells were planned"):
+    with pytest.raises(DataError, match="simulated-rmtl changed"):
         loaded("simulated-rmtl", options, "0" * 64, None)
 
 

@@ -268,7 +268,7 @@ def test_quick_is_the_default_profile_where_it_exists(lab):
 
 
 def test_unknown_profile(lab):
-    with pytest.raises(UnknownNameError, match=r"unknown profile of tiny\.yaml: 'smok'\nDid you mean 'smoke'\?"):
+    with pytest.raises(UnknownNameError, match=r"tiny\.yaml[^\0]*'smok'[^\0]*'smoke'\?"):
         load_experiment(lab.write(VALID), profile="smok")
 
 
@@ -354,7 +354,7 @@ def test_names_of_experiments(tmp_path):
     assert catalogue(tmp_path)[2].title == "T: b/table1"
     assert find("a/table1", tmp_path) == tmp_path / "a/table1.yaml"
     assert find("table1", tmp_path) == tmp_path / "b/table1.yaml"
-    with pytest.raises(ConfigError, match="'fig2' is the name of several experiments: b/fig2, c/fig2"):
+    with pytest.raises(ConfigError, match=r"'fig2'.*b/fig2, c/fig2"):
         find("fig2", tmp_path)
     with pytest.raises(UnknownNameError, match=r"unknown experiment 'tabel1'\nDid you mean .*'table1'"):
         find("tabel1", tmp_path)

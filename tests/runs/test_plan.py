@@ -133,7 +133,7 @@ def test_only(lab):
     assert [c.name for c in lab.plan(only=["method=str*,trial=1"]).wanted] == ["simulated-rmtl/strong/trial 1"]
     assert len(lab.plan(only={"method": ["weak", "strong"]}).wanted) == 4
     assert len(lab.plan(only=["method=weak"]).rows) == 4
-    with pytest.raises(ConfigError, match=r"--only method=stron: matches no method\nDid you mean 'strong'\?"):
+    with pytest.raises(ConfigError, match=r"--only method=stron[^\0]*'strong'\?"):
         lab.plan(only=["method=stron"])
     with pytest.raises(ConfigError, match="unknown key 'solver'"):
         lab.plan(only=["solver=x"])
@@ -142,7 +142,7 @@ def test_only(lab):
 
 
 def test_an_unknown_option_of_a_data_set_names_the_file(lab):
-    with pytest.raises(ConfigError, match=r"tiny\.yaml, line 5: unknown option of data set simulated-rmtl 'rows'"):
+    with pytest.raises(ConfigError, match=r"tiny\.yaml, line 5: .*simulated-rmtl.*'rows'"):
         lab.plan(lab.tiny.replace("n: 60", "rows: 60"))
 
 

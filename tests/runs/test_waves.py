@@ -120,13 +120,13 @@ def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
     assert result.leaderboard.iloc[-1].tolist()[-3:] == ["failed", None, None]
     assert result.verdict == "No multi-task method finished, so nothing can be said about multi-task learning here."
     assert re.search(r"\| Broken +\| - +\| ValueError: broken on purpose", markdown(result.board))
-    with pytest.raises(ValueError, match="no multi-task method was fitted: there is nothing to compare task by task"):
+    with pytest.raises(ValueError, match="no multi-task method"):
         result.plot_tasks()
 
 
 def test_a_budget_for_methods_that_fail_says_why(own):
     options = {"target": "y", "task": "school", "budget": 5}
-    with pytest.raises(ConfigError, match=r"could be tried: Broken: fails on a part of the rows \(.*broken on purpose"):
+    with pytest.raises(ConfigError, match=r"Broken: .*broken on purpose"):
         mtlrun.compare(schools(), methods=["own_methods:Broken"], **options)
 
 
@@ -135,9 +135,7 @@ def test_a_budget_for_baselines_needs_no_multi_task_method(data, monkeypatch):
     baselines = [c for c in default_candidates(data, 0.7) if c.family != MULTITASK]
     plan = make_schedule(baselines, data, PROTOCOL, budget=1e6, started=time.monotonic(), jobs=1)
     assert {c.label for c in plan.candidates} == {c.label for c in baselines}
-    with pytest.raises(
-        ConfigError, match=r"too small: no baseline fits on one split\n--budget .* would run TaskMean, "
-    ):
+    with pytest.raises(ConfigError, match=r"too small[^\0]*--budget .*TaskMean, "):
         make_schedule(baselines, data, PROTOCOL, budget=0.5, started=time.monotonic(), jobs=1)
 
 
