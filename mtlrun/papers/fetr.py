@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from scipy.stats import ttest_ind_from_stats
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.fetr import FETR
 from mtlrun.papers.measure import Matrix, Measurement, measure, published_path
+from mtlrun.papers.printed import Printed, of_data_set, read_printed
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import Precision
 from mtlrun.solvers.relationship.wsystem import (
@@ -26,7 +26,6 @@ from mtlrun.solvers.relationship.wsystem import (
     solve_gradient,
     solve_sylvester,
 )
-from mtlrun.utils.yaml import load_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,6 +36,8 @@ _SHORT, _REPEATS = 0.2, 9
 _ON_BOUND = 1e-6
 # Correlations below this are zeros.
 _ROUNDING = 1e-12
+#: Table 1 as printed: the paper's method, the other linear ones, and the folds on School.
+OURS, LINEAR, FOLDS = "FETR", ("STL", "MTFL", "MTRL", "MTFRL"), 10
 
 
 # ---------------------------------------------------------------- W-step
@@ -270,7 +271,7 @@ def needed(dataset: Dataset | None) -> Dataset:
     },
     needs_data=False,
 )
-def audit_table(dataset: Dataset | None, *, seed: int, published: str = "fetr/published/table1.yaml") -> Measurement:
+def audit_table(dataset: Dataset | None, *, seed: int, published: str = "fetr/table1.csv") -> Measurement:
     """Compare the printed errors cell by cell: does "consistently lower" follow from them?
 
     Parameters
@@ -281,13 +282,11 @@ def audit_table(dataset: Dataset | None, *, seed: int, published: str = "fetr/pu
     published : str
         File of the table below the folder of the experiments.
     """
-    path = published_path(published)
-    table: Mapping[str, Any] = load_text(path.read_text(encoding="utf-8"), f"configs/{published}").data
-    ours, rivals = table["method"], table["linear"]
-    verdicts = [(rival, cell, _verdict(a, b), a, b) for rival, cell, a, b in _printed_pairs(table, ours, rivals)]
+    table = read_printed(published_path(published), f"configs/{published}")
+    verdicts = [(rival, cell, _verdict(a, b), a, b) for rival, cell, a, b in _printed_pairs(table)]
     counts = {v: sum(1 for _, _, verdict, _, _ in verdicts if verdict == v) for v in ("lower", "equal", "higher")}
-    simpler = [(a, b) for r in (*rivals, ours, "STN") for a, b in zip(*_rows(table, "MTN", r), strict=True)]
-    related = list(zip(*_rows(table, "MTN-FETR", "MTN"), strict=True))
+    simpler = [(a, b) for r in (*LINEAR, OURS, "STN") for a, b in zip(*_joints(table, "MTN", r), strict=True)]
+    related = list(zip(*_joints(table, "MTN-FETR", "MTN"), strict=True))
     values = {
         "comparisons": float(len(verdicts)),
         "lower": float(counts["lower"]),
@@ -296,48 +295,45 @@ def audit_table(dataset: Dataset | None, *, seed: int, published: str = "fetr/pu
         "mtn_not_lower": float(sum(a >= b for a, b in simpler)),
         "mtn_fetr_not_lower": float(sum(a >= b for a, b in related)),
         "mtn_smallest_gain": min(1 - a / b for a, b in simpler),
-        "school_largest_p": max(p for _, p in _school(table, ours, rivals)),
+        "school_largest_p": max(p for _, p in _school_tests(table)),
     }
     rows = [[rival, cell, a, b, verdict] for rival, cell, verdict, a, b in verdicts]
-    columns = ["rival", "cell", ours, "the rival", f"{ours} is"]
+    columns = ["rival", "cell", OURS, "the rival", f"{OURS} is"]
     return Measurement(
         values,
-        lines=_sentences(table, ours, rivals, verdicts, counts),
-        tables={f"{ours} against the linear methods, as printed": {"columns": columns, "rows": rows}},
+        lines=_sentences(table, verdicts, counts),
+        tables={f"{OURS} against the linear methods, as printed": {"columns": columns, "rows": rows}},
     )
 
 
-def _printed_pairs(table: Mapping[str, Any], ours: str, rivals: list[str]) -> Iterator[tuple[str, str, float, float]]:
+def _printed_pairs(table: list[Printed]) -> Iterator[tuple[str, str, float, float]]:
     """Yield (rival, cell, our error, the rival's error)."""
-    for rival in rivals:
-        for joint, (a, b) in enumerate(zip(*_rows(table, ours, rival), strict=True), 1):
+    school = {number.head: float(number.value) for number in of_data_set(table, "school")}
+    for rival in LINEAR:
+        for joint, (a, b) in enumerate(zip(*_joints(table, OURS, rival), strict=True), 1):
             yield rival, f"SARCOS, joint {joint}", a, b
-        school = table["school_nmse"]
-        yield rival, "School", float(school[ours]["mean"]), float(school[rival]["mean"])
+        yield rival, "School", school[OURS], school[rival]
 
 
-def _rows(table: Mapping[str, Any], *names: str) -> tuple[list[float], ...]:
-    return tuple([float(v) for v in table["sarcos_mse"][name]] for name in names)
+def _joints(table: list[Printed], *methods: str) -> tuple[list[float], ...]:
+    """Return the errors of methods on SARCOS, joint by joint."""
+    sarcos = list(of_data_set(table, "sarcos"))
+    return tuple([float(number.value) for number in sarcos if number.head == method] for method in methods)
 
 
 def _verdict(a: float, b: float) -> str:
     return "lower" if a < b else "equal" if a == b else "higher"
 
 
-def _school(table: Mapping[str, Any], ours: str, rivals: list[str]) -> Iterator[tuple[str, float]]:
+def _school_tests(table: list[Printed]) -> Iterator[tuple[str, float]]:
     """Yield (rival, p-value of Welch's test from the printed means and deviations)."""
-    for rival in rivals:
-        numbers = [
-            (float(cell["mean"]), float(cell["std"]), int(table["folds"]))
-            for cell in (table["school_nmse"][name] for name in (ours, rival))
-        ]
-        yield rival, float(ttest_ind_from_stats(*itertools.chain(*numbers), equal_var=False).pvalue)
+    school = {n.head: (float(n.value), float(n.std or 0), FOLDS) for n in of_data_set(table, "school")}
+    for rival in LINEAR:
+        yield rival, float(ttest_ind_from_stats(*school[OURS], *school[rival], equal_var=False).pvalue)
 
 
 def _sentences(
-    table: Mapping[str, Any],
-    ours: str,
-    rivals: list[str],
+    table: list[Printed],
     verdicts: list[tuple[str, str, str, float, float]],
     counts: Mapping[str, int],
 ) -> list[str]:
@@ -347,14 +343,14 @@ def _sentences(
     ties = [
         f"{cell.removeprefix('SARCOS, ')} with {rival}" for rival, cell, verdict, _, _ in verdicts if verdict == "equal"
     ]
-    tests = ", ".join(f"{rival} {p:.2g}" for rival, p in _school(table, ours, rivals))
+    tests = ", ".join(f"{rival} {p:.2g}" for rival, p in _school_tests(table))
     follows = counts["lower"] == len(verdicts)
     return [
-        f"{ours} is lower in {counts['lower']} of {len(verdicts)} printed comparisons, equal in {counts['equal']}, "
+        f"{OURS} is lower in {counts['lower']} of {len(verdicts)} printed comparisons, equal in {counts['equal']}, "
         f'higher in {counts["higher"]}: "consistently lower" {"follows" if follows else "does not follow"}.',
         *([f"Higher: {'; '.join(against)}."] if against else []),
         *([f"Equal to the printed digits: {'; '.join(ties)}."] if ties else []),
-        f"School, Welch's test on the printed means and deviations of {table['folds']} folds, p-values: {tests}. (The "
+        f"School, Welch's test on the printed means and deviations of {FOLDS} folds, p-values: {tests}. (The "
         "folds are the same for all methods; a paired test would need their numbers, which are not printed.)",
         "SARCOS has one test set: the table says nothing about the variation of its numbers.",
     ]

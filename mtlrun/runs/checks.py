@@ -259,8 +259,9 @@ def _measure(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Ite
     for key in params:
         if known is not None and key not in known:
             yield _no_parameter(f"the measure {name}", key, known, (*path, "params", key))
-    if isinstance(params.get(PUBLISHED), str):
-        yield from _refused(published_path, params[PUBLISHED], (*path, "params", PUBLISHED))
+    for published in as_list(params.get(PUBLISHED)):
+        if isinstance(published, str):
+            yield from _refused(published_path, published, (*path, "params", PUBLISHED))
 
 
 def _no_parameter(what: str, name: str, known: Iterable[str], path: KeyPath) -> Finding:

@@ -28,7 +28,7 @@ def config_schema() -> dict[str, Any]:
     step = models["FeatureStep"]
     models["FeatureStep"] = {"anyOf": [{"enum": step["properties"]["kind"]["enum"]}, step]}
     training = _training(schema, models["Method"])
-    for name in ("default_for", "tolerance"):
+    for name in ("default_for", "tolerance", "reference"):
         experiment[name] = {"anyOf": [experiment[name]["items"], experiment[name]], "default": []}
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
     own = {"required": ["schema", "id", "title"], "allOf": _by_kind(schema["required"])}

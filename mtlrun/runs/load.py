@@ -14,6 +14,7 @@ from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.checks import Finding, crosscheck, inside, shown
 from mtlrun.runs.code import remembering
 from mtlrun.runs.layers import Layers, Origin
+from mtlrun.runs.references import expand_references
 from mtlrun.runs.spec import FULL, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, Spec, experiment_id, plain
 from mtlrun.utils.yaml import Document, KeyPath, load_file, render
 
@@ -127,7 +128,7 @@ def bases_of(document: Document, path: Path) -> list[Document]:
         if path.resolve() in seen:
             raise ConfigError(f"{document.name}: extends {name!r}, which extends this file")
         seen.append(path.resolve())
-        document = load_file(path, shown_path(path))
+        document = _read(path)
         if not isinstance(document.data, dict) or _is_training(document):
             raise ConfigError(f"{document.name}: not an experiment, so none can extend it")
         bases.insert(0, document)
@@ -152,7 +153,14 @@ def _extended(document: Document, path: Path, name: str) -> Path:
 
 def _document(target: str | Path) -> tuple[Path, Document]:
     path = find(str(target))
-    return path, load_file(path, shown_path(path))
+    return path, _read(path)
+
+
+def _read(path: Path) -> Document:
+    """Read a file, with the numbers of the printed tables that it names."""
+    document = load_file(path, shown_path(path))
+    expand_references(document, path.parent, shown_path(path.parent))
+    return document
 
 
 def _is_training(document: Document) -> bool:
@@ -254,7 +262,7 @@ def _schema_findings(error: ValidationError, data: dict[str, Any]) -> Iterator[F
     for finding in error.errors(include_url=False):
         path, rest = _locate(data, finding["loc"])
         if finding["type"] == "extra_forbidden":
-            model = _model_at(path[:-1])
+            model = _model_at(path[:-1], data)
             yield _unknown_key(path, [i.alias or n for n, i in model.model_fields.items()] if model else [], data)
         elif finding["type"] == "missing":
             yield path, True, f"missing key {shown(rest[-1:], data)[0]!r}{inside(path, data)}", ""
@@ -300,16 +308,19 @@ def _reworded(finding: Any) -> str:
     return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
 
 
-def _model_at(path: KeyPath) -> type[BaseModel] | None:
-    """Return the model of what stands at a path; entries of lists and mappings are of one model each."""
-    model: type[BaseModel] | None = Spec
+def _model_at(path: KeyPath, data: Any) -> type[BaseModel] | None:
+    """Return the model of what stands at a path; of several alternatives the one that knows most of its keys."""
+    models: list[type[BaseModel]] = [Spec]
     for step in path:
-        if model is not None and step in model.model_fields:
-            model = _model_in(model.model_fields[str(step)].annotation)
-    return model
+        data = data[step]
+        found = [m.model_fields[str(step)].annotation for m in models if step in m.model_fields]
+        models = [model for annotation in found for model in _models_in(annotation)] if found else models
+    keys = set(data) if isinstance(data, dict) else set()
+    return max(models, key=lambda model: len(keys & set(model.model_fields)), default=None)
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_model_in, typing.get_args(annotation))), None)
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _models_in(part)

@@ -18,13 +18,14 @@ from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.estimators.params import Rule, rule_of
 from mtlrun.estimators.registry import METHODS, get_method
 from mtlrun.papers.measure import MEASURES, Declaration, published_path
+from mtlrun.report.checks import as_list
 from mtlrun.runs.cell import is_nested
 from mtlrun.runs.code import Facts, declarations, facts
 from mtlrun.runs.modules import SOURCE, Finder
 
 #: Given to a measure by the runner, not by the file.
 _RESERVED = ("seed",)
-#: Parameter of measures that names a file of published numbers; the content of the file is part of the key.
+#: Parameter of measures that names files of published numbers; their content is part of the key.
 PUBLISHED = "published"
 
 
@@ -181,11 +182,9 @@ def _declarations(file: str, *_: int) -> dict[str, tuple[str, Declaration]]:
 
 
 def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``{name: sha256}`` of the published file that a measure is given as `published`, {} without one."""
-    name = params.get(PUBLISHED)
-    if not isinstance(name, str):
-        return {}
-    return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest()}
+    """Return ``{name: sha256}`` of the files that a measure is given as `published`, {} without any."""
+    names = [name for name in as_list(params.get(PUBLISHED)) if isinstance(name, str)]
+    return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest() for name in names}
 
 
 def _function(path: str) -> Facts:

@@ -17,7 +17,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -308,6 +310,37 @@ class Reference(Base):
     sigmas: NotNegative | None = None
 
 
+class ReferenceFile(Base):
+    """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.papers.printed`)."""
+
+    file: Annotated[str, Field(pattern=r"^[^/\\][^\\]*\.csv$")]
+    quantity: str | None = None
+    """Of all numbers; without it, and without a column ``quantity``, the columns are named after quantities."""
+    method: str | None = None
+    """Of all numbers; without it the columns are named after methods."""
+    percent: bool = False
+    """Whether the table prints per cent of what is computed here."""
+    leave_out: list[str] = []
+    """Names under ``data set`` whose numbers are not compared."""
+    n: Count | None = None
+    profile: str | list[str] | None = None
+    source: Literal["paper", "stored"] | None = None
+    absolute: NotNegative | None = None
+    relative: NotNegative | None = None
+    sigmas: NotNegative | None = None
+
+
+def _reference_kind(entry: Any) -> str:
+    in_file = isinstance(entry, ReferenceFile) or (isinstance(entry, dict) and "file" in entry)
+    return "a table" if in_file else "a number"
+
+
+#: When experiments are loaded, the numbers of a file take the place of its entry (`mtlrun.runs.references`).
+AnyReference = Annotated[
+    Annotated[Reference, Tag("a number")] | Annotated[ReferenceFile, Tag("a table")], Discriminator(_reference_kind)
+]
+
+
 class Spec(Base):
     """A whole file with one profile applied, merged into the file that it `extends` (an id, or the path of a file):
     everything that is not given is taken from there, except `id`, `title`, `kind` and `default_for`."""
@@ -336,7 +369,7 @@ class Spec(Base):
     methods: Annotated[list[Method], Field(min_length=1)]
     statistics: Statistics | None = None
     claims: list[Claim] = []
-    reference: list[Reference] = []
+    reference: Annotated[list[AnyReference], BeforeValidator(_as_list)] = []
     published: str | None = None
     tolerance: Annotated[list[Tolerance], BeforeValidator(_as_list)] = []
     deviations: list[str] = []

@@ -155,5 +155,5 @@ def test_the_printed_table_does_not_say_consistently_lower():
 
 
 def test_a_missing_table_is_named():
-    with pytest.raises(ConfigError, match=r"no file of published numbers 'fetr/none\.yaml'"):
-        audit_table(None, seed=0, published="fetr/none.yaml")
+    with pytest.raises(ConfigError, match=r"no file of published numbers 'fetr/none\.csv'"):
+        audit_table(None, seed=0, published="fetr/none.csv")

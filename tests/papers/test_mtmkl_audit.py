@@ -104,7 +104,7 @@ def test_tables_that_agree_give_no_finding():
         "significance": 0.05,
         "dominated": {20: 0},
         "table1": {20: {"accuracy": accuracy, "rank": {d: dict.fromkeys(methods, 0.0) for d in accuracy}}},
-        "table2_holm": {20: {m: {"statistic": 0, "p_value": 1, "adjusted_alpha": 1} for m in methods[:-1]}},
+        "table2": {20: {m: {"statistic": 0, "p-value": 1, "adjusted alpha": 1} for m in methods[:-1]}},
     }
     dummy["table1"][20]["average_rank"] = dict.fromkeys(methods, 0.0)
     (first,) = audit(dummy)
@@ -117,21 +117,19 @@ def test_tables_that_agree_give_no_finding():
         right["table1"][20]["average_rank"][r.method] = round(r.average_rank, 2)
         numbers = {
             "statistic": round(r.statistic, 2),
-            "p_value": round(r.p_value, 4),
-            "adjusted_alpha": round(r.alpha, 5),
+            "p-value": round(r.p_value, 4),
+            "adjusted alpha": round(r.alpha, 5),
         }
-        right["table2_holm"][20][r.method] = numbers
+        right["table2"][20][r.method] = numbers
     right["table1"][20]["average_rank"]["Proposed"] = round(first.control_rank, 2)
     right["dominated"][20] = len(first.rejected)
     (content,) = audit(right)
     assert content.findings == ()
-    right["table2_holm"][20]["STL"]["p_value"] += 0.001
+    right["table2"][20]["STL"]["p-value"] += 0.001
     (alarmed,) = audit(right)
     assert "p_value" in {f.kind for f in alarmed.findings}
 
 
-def test_a_file_without_a_part_is_refused(tmp_path):
-    path = tmp_path / "tables.yaml"
-    path.write_text("control: Proposed\n")
-    with pytest.raises(ConfigError, match=r"tables\.yaml: no 'significance'"):
-        read_published(path)
+def test_a_missing_table_is_named():
+    with pytest.raises(ConfigError, match=r"no file of published numbers 'mtmkl/none\.csv'"):
+        read_published("mtmkl/none.csv")

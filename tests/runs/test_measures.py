@@ -30,7 +30,7 @@ title: An audit
 kind: audit
 metrics: [end]
 methods:
-  - {label: audit, measure: "lab.measures:audit", params: {published: mtmkl/published/tables.yaml}}
+  - {label: audit, measure: "lab.measures:audit", params: {published: mtmkl/table1.csv}}
 """
 
 
@@ -141,7 +141,7 @@ def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
     made = lab.plan(AUDIT)
     (row,) = made.rows
     assert (row.dataset, row.cell.dataset) == ("published", None)
-    assert list(row.cell.method.published) == ["mtmkl/published/tables.yaml"]
+    assert list(row.cell.method.published) == ["mtmkl/table1.csv"]
     assert made.datasets["published"]["files"] == row.cell.method.published
     assert lab.run(AUDIT).n_ok == 1
     run = json.loads((made.folder / "run.json").read_text())
@@ -196,7 +196,7 @@ def test_what_a_file_cannot_say(lab, trace, old, new, message):
 
 
 def test_quantities_are_those_of_the_measures(lab):
-    text = AUDIT.replace('audit", params: {published: mtmkl/published/tables.yaml}', "walk")
+    text = AUDIT.replace('audit", params: {published: mtmkl/table1.csv}', "walk")
     known = text.replace('"lab.measures:walk}', "data-set-statistics}").replace("[end]", "[n, cardinalty]")
     with pytest.raises(ConfigError, match="unknown quantity 'cardinalty'") as caught:
         lab.plan(known)
@@ -249,7 +249,7 @@ def test_an_axis_over_options_needs_data_sets(lab):
 
 def test_a_file_of_published_numbers_must_exist(lab):
     with pytest.raises(ConfigError, match="no file of published numbers"):
-        lab.plan(AUDIT.replace("tables.yaml", "tabels.yaml"))
+        lab.plan(AUDIT.replace("table1.csv", "tabel1.csv"))
 
 
 def test_the_registered_measure_runs(lab, tmp_path):
