@@ -12,6 +12,8 @@ from mtlrun.runs.catalogue import catalogue
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = runpy.run_path(str(ROOT / "scripts" / "protocols_page.py"))
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "results" / "README.md", *sorted(DOCS.rglob("*.md"))]
+_PATH = re.compile(r"`((?:mtlrun|tests|scripts|benchmarks|examples|configs|\.ci)/[\w./*-]+)")
 REFERENCES = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "errata.md").read_text("utf-8"))))
 
 
@@ -22,6 +24,12 @@ def test_the_errata_name_tests():
 @pytest.mark.parametrize(("file", "name"), REFERENCES)
 def test_the_tests_named_in_the_errata_exist(file, name):
     assert f"def {name}(" in (ROOT / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_files_named_on_a_page_exist(page):
+    named = set(_PATH.findall(page.read_text("utf-8")))
+    assert [path for path in sorted(named) if not any(ROOT.glob(path.rstrip("/")))] == []
 
 
 def test_the_protocols_are_those_of_the_experiment_files():
