@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splitters import WEIGHT
+from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.pertask import for_tasks
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores

@@ -132,9 +132,8 @@ def add(
 ) -> None:
     """Copy a file that you already have to its place; it is recognised by its content, not by its name."""
     from mtlrun.data.cards import check_id, load_card
-    from mtlrun.data.fetch import missing_files
+    from mtlrun.data.fetch import add_file, missing_files
     from mtlrun.data.files import data_directory
-    from mtlrun.data.intake import add_file
 
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
@@ -193,8 +192,7 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
 
 def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: bool) -> bool:
     """Load a data set and compare its statistics with the card's; print all of them, or what differs."""
-    from mtlrun.data.check import compare_statistics
-    from mtlrun.data.load import load_dataset
+    from mtlrun.data.load import compare_statistics, load_dataset
 
     dataset = load_dataset(card.id, data_dir=folder, variant=variant)
     expected = card.variant(variant).statistics
@@ -213,7 +211,7 @@ def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: boo
 
 
 def _show_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    from mtlrun.data.check import compare_statistics
+    from mtlrun.data.load import compare_statistics
 
     rows = [("\nSTATISTIC", "COMPUTED", "CARD", "")]
     for fact in compare_statistics(found, expected):

@@ -107,14 +107,14 @@ def _rows(
     fitted: Model, data: str, task_column: str | None, task: str | None, data_dir: Path | None, quiet: bool
 ) -> tuple[Any, Any]:
     """Return X and the task codes (None for a shared design) of new rows or of a whole data set."""
-    from mtlrun.data.rows import Wanted, read_rows
+    from mtlrun.data.schema import Schema, read_rows
 
     facts = fitted.facts
     path = Path(data)
     if path.suffix or path.exists():
         columns = facts["input"]
         task_column = task_column or columns.get("task_column") or "task"
-        wanted = Wanted(
+        schema = Schema(
             columns["n_features"],
             tuple(columns["names"]),
             columns["strings"],
@@ -122,7 +122,7 @@ def _rows(
             columns.get("table", False),
             columns.get("categories", {}),
         )
-        rows = read_rows(path, wanted)
+        rows = read_rows(path, schema)
         if rows.ignored and not quiet:
             say(f"{data}: ignored columns: {', '.join(rows.ignored)}", error=True)
         X, names = rows.X, rows.tasks

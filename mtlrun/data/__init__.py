@@ -1,4 +1,4 @@
-"""Data sets: cards, files, readers, simulators and splitters. Importing the package imports no numpy."""
+"""Data sets: cards, files, tables, simulators and splits. Importing the package imports no numpy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from mtlrun.data.cards import Card, load_card
     from mtlrun.data.dataset import Dataset
     from mtlrun.data.load import dataset_fingerprint, load_dataset
-    from mtlrun.data.splitters import TaskShuffleSplit, TaskStratifiedKFold, random_split
+    from mtlrun.data.splits import TaskShuffleSplit, TaskStratifiedKFold, random_split
 
 _HOMES = {
     "Card": "cards",
@@ -17,9 +17,9 @@ _HOMES = {
     "Dataset": "dataset",
     "load_dataset": "load",
     "dataset_fingerprint": "load",
-    "random_split": "splitters",
-    "TaskStratifiedKFold": "splitters",
-    "TaskShuffleSplit": "splitters",
+    "random_split": "splits",
+    "TaskStratifiedKFold": "splits",
+    "TaskShuffleSplit": "splits",
 }
 
 __all__ = [

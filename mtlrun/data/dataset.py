@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 TASK_TYPES = ("binary", "regression", "multiclass")
 
 
+def signs(labels: np.ndarray, name: str) -> np.ndarray:
+    """Return binary labels, 0/1 or -1/+1, as -1/+1 float64; NaN stays.
+
+    Raises
+    ------
+    DataError
+        For other labels; starts with `name`.
+    """
+    values = np.asarray(labels, dtype=np.float64)
+    known = set(np.unique(values[~np.isnan(values)]).tolist())
+    if not (known <= {0, 1} or known <= {-1, 1}):
+        shown = ", ".join(f"{v:g}" for v in sorted(known)[:5])
+        raise DataError(f"{name}: binary labels must be 0/1 or -1/+1, found {shown}", "Recode them first.")
+    return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
+
+
 @dataclass
 class Dataset:
     """A data set: exactly the arguments of an estimator's ``fit``, with its names and its origin.

@@ -14,14 +14,14 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
-from mtlrun.errors import DataError
+from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils.io import writing
 
 _CHUNK = 1 << 20
@@ -108,7 +108,8 @@ class DataFile:
                 except UnicodeDecodeError as error:
                     place = self.where(number, error.start + 1)
                     remedy = "Save the file in that encoding, or name its own with the option 'encoding'."
-                    raise DataError(f"{place}: byte {raw[error.start]:#04x} is no {encoding} text", remedy) from None
+                    text = f"{place}: byte {raw[error.start]:#04x} is not {encoding.upper()} text"
+                    raise DataError(text, remedy) from None
                 yield text.rstrip("\r\n")
 
     def where(self, line: int | None = None, column: int | None = None) -> str:
@@ -232,6 +233,19 @@ def missing_message(card: Card, spec: FileSpec, data_dir: str | Path | None = No
         f"data set {card.id}: the file {spec.name} is missing; looked in {folder} for {', '.join(names)}\n"
         f"Download it: mtlrun data fetch {card.id}"
     )
+
+
+def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFile:
+    """Return the file that an option names.
+
+    Raises
+    ------
+    UnknownNameError
+        If the card, or the variant, has no file of that name.
+    """
+    if name not in files:
+        raise UnknownNameError(f"file of {card.id}", name, files)
+    return files[name]
 
 
 def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:

@@ -1,10 +1,10 @@
-"""From the name of a data set to a `Dataset`, and to the fingerprint that stands for it in a cell's key."""
+"""From the name of a data set to a `Dataset`, to its fingerprint, and to the check of its statistics."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,26 @@ from mtlrun.utils.io import sha256_json
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
+
+
+#: Readers of cards: the module in mtlrun.data, and its function.
+READERS = {
+    "arff": "labelled:read_arff",
+    "csv": "labelled:read_csv",
+    "digits": "formats.images:read_digits",
+    "fasta": "formats.sequences:read",
+    "idx": "formats.images:read",
+    "letter": "formats.images:read_letter",
+    "mat": "formats.mat:read",
+    "mulan": "formats.mulan:read",
+    "sarcos": "formats.sarcos:read",
+    "school": "formats.school:read",
+    "sequences": "formats.sequences:read_table_of_strings",
+    "svmlight": "labelled:read_svmlight",
+    "table": "roles:read",
+    "uci": "labelled:read_uci",
+    "uci:splice": "formats.sequences:read_splice",
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +111,7 @@ def load_dataset(
     """
     from threadpoolctl import threadpool_limits
 
-    from mtlrun.data.magnitude import check_magnitudes
+    from mtlrun.data.ranges import check_read
 
     recipe = _prepare(id, data_dir, variant, sample, sample_seed, options)
     card = recipe.card
@@ -112,7 +132,7 @@ def load_dataset(
     )
     if sample is not None:
         dataset = _sampled(dataset, sample, sample_seed)
-    check_magnitudes(dataset, f"data set {card.id}")
+    check_read(dataset, f"data set {card.id}")
     return dataset
 
 
@@ -135,11 +155,19 @@ def dataset_fingerprint(
 
 
 def source_path(card: Card) -> str:
-    """Return ``module:function`` of the reader or generator that a card names; imports nothing."""
-    first, _, second = card.source.name.partition(":")
+    """Return ``module:function`` of the reader or generator that a card names; imports nothing.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such reader.
+    """
+    name = card.source.name
     if card.simulated:
-        return f"mtlrun.data.{first}:simulate_{second}" if second else f"mtlrun.data.simulate:simulate_{first}"
-    return f"mtlrun.data.readers.{first}:{f'read_{second}' if second else 'read'}"
+        return f"mtlrun.data.simulate:simulate_{name.rpartition(':')[2]}"
+    if name not in READERS:
+        raise UnknownNameError(f"reader of {card.path}", name, READERS)
+    return f"mtlrun.data.{READERS[name]}"
 
 
 def source_function(card: Card) -> Callable[..., Dataset]:
@@ -148,18 +176,13 @@ def source_function(card: Card) -> Callable[..., Dataset]:
     Raises
     ------
     DataError
-        If there is no such module or function.
+        If there is no such reader or generator.
     """
-    path, _, name = source_path(card).partition(":")
-    try:
-        module = importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name != path:
-            raise
-        raise DataError(f"{card.path}: there is no module {path} for {card.source.name!r}") from None
-    if not hasattr(module, name):
-        raise DataError(f"{card.path}: {path} has no function {name!r} for {card.source.name!r}")
-    return getattr(module, name)
+    module, _, name = source_path(card).partition(":")
+    function: Callable[..., Dataset] | None = getattr(importlib.import_module(module), name, None)
+    if function is None:
+        raise DataError(f"{card.path}: there is no generator {card.source.name!r}", "See `mtlrun data list`.")
+    return function
 
 
 def _prepare(
@@ -214,3 +237,37 @@ def _sampled(dataset: Dataset, sample: int, seed: int) -> Dataset:
         raise DataError(f"data set {dataset.id}: cannot take a sample of {sample} from {dataset.n_samples} rows")
     rows = np.sort(np.random.default_rng(seed).permutation(dataset.n_samples)[:sample])
     return dataset.subset(rows)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One statistic: what was computed, what the card expects (None = says nothing), and whether they agree."""
+
+    name: str
+    found: int | float | None
+    expected: int | float | None
+    agrees: bool
+
+
+def compare_statistics(found: Mapping[str, int | float], expected: Mapping[str, int | float]) -> list[Fact]:
+    """Compare the statistics of a data set with those on its card.
+
+    Whole numbers must be equal; other numbers must agree in the decimals that the card gives. What the card names but
+    the data set has not disagrees.
+    """
+    names = [*found, *(name for name in expected if name not in found)]
+    return [_fact(name, found.get(name), expected.get(name)) for name in names]
+
+
+def _fact(name: str, found: int | float | None, expected: int | float | None) -> Fact:
+    if expected is None:
+        return Fact(name, found, None, True)
+    if found is None:
+        return Fact(name, None, expected, False)
+    if isinstance(expected, int):
+        return Fact(name, found, expected, found == expected)
+    text = repr(expected)
+    mantissa, _, exponent = text.partition("e")
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    # a hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5
+    return Fact(name, found, expected, abs(found - expected) <= 0.5001 * 10.0**-decimals)

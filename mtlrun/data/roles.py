@@ -1,26 +1,30 @@
-"""From a table of the user's own to a `Dataset`: which column is target, task, weight, group, time or feature."""
+"""From a table to a `Dataset`: which column is target, task, weight, group, time or feature."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
+from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset
-from mtlrun.data.magnitude import check_magnitudes
-from mtlrun.data.splitters import GROUP, TIME, WEIGHT, group_split, time_split
-from mtlrun.data.tables import Table, coded, names_of, stack_tables
+from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.ranges import check_read
+from mtlrun.data.splits import GROUP, TIME, WEIGHT, group_split, time_split
+from mtlrun.data.table import Table, coded, names_of, read_table_file
 from mtlrun.errors import DataError, UnknownNameError, counted
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
-#: What can become of tasks that only the test rows have.
+#: What to do with tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
 #: Published split of the data set made from --test, --split-group or --time.
 TEST_SPLIT, GROUP_SPLIT, TIME_SPLIT = "test", "groups", "time"
@@ -37,19 +41,19 @@ class Roles:
     task : str or None
         Column that names the task of every row (one target only).
     task_type : str or None
-        binary, regression or multiclass; inferred when None.
+        binary, regression or multiclass; inferred if None.
     positive : str or None
         The label that means +1; by default the larger (or alphabetically later) one.
     weight, group, time : str or None
-        Column of row weights; of groups that stay on one side of a split; of the time by which a split parts rows.
+        Column of row weights; of groups that must not be split; of the time by which rows are split.
     drop, categorical : tuple of str
         Columns left out; columns of numbers that are names.
     min_rows : int or None
         Leave out tasks with fewer rows instead of refusing them.
     unseen : {"error", "mean"}
-        What becomes of tasks that only the test rows have.
+        What to do with tasks that occur only in the test rows.
     splits, train, seed : int, float, int
-        Number, part of training rows and seed of the splits by group or time.
+        Number, training part and seed of the splits by group or time.
     """
 
     targets: tuple[str, ...] = ()
@@ -68,20 +72,62 @@ class Roles:
     seed: int = 0
 
 
-@dataclass
-class _Building:
-    """What is known while a data set is made."""
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    data: str,
+    test: str | None = None,
+    targets: Sequence[str] = (),
+    task: str | None = None,
+    task_type: str | None = None,
+    positive: str | None = None,
+    weight: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    min_rows: int | None = None,
+    unseen: str = "error",
+    splits: int = 3,
+    train: float = 0.7,
+    seed: int = 0,
+) -> Dataset:
+    """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
-    table: Table
-    roles: Roles
-    notes: list[str] = field(default_factory=list)
+    Parameters
+    ----------
+    data, test : str
+        Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
+    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, splits, train, seed
+        As of `Roles`.
 
-    def column(self, name: str) -> pd.Series:
-        """Return a column, also one of a sparse table, as it stands in the file."""
-        if name in self.table.frame.columns:
-            return self.table.frame[name]
-        j = self.table.feature_names.index(name)
-        return pd.Series(self.table.features[:, [j]].toarray().ravel(), name=name)
+    Raises
+    ------
+    DataError
+        As `mtlrun.data.table.read_table` and `make_dataset`.
+    """
+    roles = Roles(
+        tuple(targets),
+        task,
+        task_type,
+        positive,
+        weight,
+        group,
+        time,
+        tuple(drop),
+        tuple(categorical),
+        min_rows,
+        unseen,
+        splits,
+        train,
+        seed,
+    )
+    rows = read_table_file(file_called(files, data, card), PurePosixPath(data).suffix.lower())
+    more = None
+    if test is not None:
+        more = read_table_file(file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows)
+    return make_dataset(rows, roles, more)
 
 
 def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Dataset:
@@ -89,7 +135,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
 
     Words become categories: X holds their number in ``Dataset.categories`` and NaN where a cell is missing, to be
     handled by a feature step learned on training rows. Row weights, groups and times are in ``Dataset.source``, splits
-    by test file, group or time in ``Dataset.splits``; what was decided is in ``Dataset.notes``.
+    by test file, group or time in ``Dataset.splits``; the decisions taken are in ``Dataset.notes``.
 
     Parameters
     ----------
@@ -103,15 +149,15 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     UnknownNameError
         For a column that does not exist, with the nearest names.
     DataError
-        For a target with one value, too few rows of a task, mixed types, numbers whose squares no float holds, and
-        roles that contradict each other.
+        For a target with one value, too few rows of a task, mixed types, numbers that cannot be squared, and roles that
+        contradict each other.
     """
-    _check_columns(table, roles)
+    _check_roles(table, roles)
     n_train = len(table.frame)
     targets = list(roles.targets or table.default_targets)
     task = roles.task or (table.default_task if not roles.targets else None)
     if test is not None:
-        table = stack_tables(table, test, [name for name in table.columns if name not in roles.drop])
+        table = table.stacked(test, [name for name in table.columns if name not in roles.drop])
     make = _Building(table, roles)
     if not targets:
         raise DataError(f"{table.name}: no target", "Say --target COLUMN, --targets A,B,C or --labels FILE.xml.")
@@ -120,7 +166,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     X, features, categories = _features(make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop})
     source = _source(make)
     known = ~np.isnan(y) if y.ndim == 1 else ~np.isnan(y).all(axis=1)
-    keep, tasks, task_id = _enough(make, known, tasks, task_id)
+    keep, tasks, task_id = _large_enough(make, known, tasks, task_id)
     if len(keep) < len(y):
         make.notes.append(f"{counted(len(y) - len(keep), 'row')} without a target or of small tasks left out")
     data = Dataset(
@@ -135,11 +181,51 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     )
     data.splits = _splits(make, data, keep, n_train if test is not None else None)
     data.notes = "\n".join(make.notes)
-    check_magnitudes(data, table.name, lambda row: table.where(int(keep[row])))
+    check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
 
-def _check_columns(table: Table, roles: Roles) -> None:
+@dataclass
+class _Building:
+    """What is known while a data set is made."""
+
+    table: Table
+    roles: Roles
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, wrong: Any, text: str, remedy: str) -> None:
+        """Raise a DataError with the place of the first row that is wrong, if there is one."""
+        rows = np.flatnonzero(wrong)
+        if rows.size:
+            raise DataError(f"{self.table.where(int(rows[0]))}: {text}", remedy)
+
+    def full(self, name: str, part: str) -> pd.Series:
+        """Return a column in which no cell may be empty."""
+        column = self.table.column(name)
+        self.refuse(column.isna(), f"the {part} column {name!r} is empty", f"Every row needs its {part}.")
+        return column
+
+    def numbers(self, name: str) -> np.ndarray:
+        """Return a column of numbers, NaN where they are missing."""
+        values = self.table.column(name).to_numpy(dtype=float, na_value=np.nan)
+        text = f"column {name!r} contains an infinite value"
+        self.refuse(np.isinf(values), text, "Fix the cell or leave it empty.")
+        return values
+
+    def refuse_mixed(self, name: str) -> None:
+        """Refuse a column in which some cells are numbers and others are words."""
+        column = self.table.column(name)
+        if is_numeric_dtype(column):
+            return
+        numbers = pd.to_numeric(column.astype("string"), errors="coerce").notna().to_numpy()
+        words = column.notna().to_numpy() & ~numbers
+        if numbers.any() and words.any():
+            odd = words if words.sum() <= numbers.sum() else numbers
+            text = f"column {name!r} mixes numbers and words: {column.iloc[int(np.argmax(odd))]!r} here"
+            self.refuse(odd, text, f"Fix the cell, or say --categorical {name} if all its values are names.")
+
+
+def _check_roles(table: Table, roles: Roles) -> None:
     named = [*roles.targets, roles.task, roles.weight, roles.group, roles.time, *roles.drop, *roles.categorical]
     for name in filter(None, named):
         if name not in table.columns:
@@ -147,20 +233,21 @@ def _check_columns(table: Table, roles: Roles) -> None:
     single = [name for name in (roles.task, roles.weight, roles.group, roles.time) if name]
     twice = [name for name in {*roles.targets, *single} if [*roles.targets, *single].count(name) > 1]
     if twice and set(twice) != {roles.task} & {roles.group}:
-        raise DataError(f"column {twice[0]!r} is named for two things", "Give every column one part.")
+        raise DataError(f"column {twice[0]!r} is given two roles", "Give every column one role.")
     if roles.task and len(roles.targets) > 1:
         raise DataError(
-            "a task column goes with one target", "Name the task column (ragged) or several targets (shared), not both."
+            "a task column requires a single target",
+            "Name the task column (ragged) or several targets (shared), not both.",
         )
     if roles.group and roles.time:
         raise DataError("rows cannot be split by group and by time at once", "Choose --split-group or --time.")
     if roles.task_type not in (None, *TASK_TYPES):
         raise UnknownNameError("task type", str(roles.task_type), TASK_TYPES)
     if roles.positive is not None and roles.task_type not in (None, "binary"):
-        text = f"a positive label goes with binary targets, not with {roles.task_type}"
-        raise DataError(text, "Leave out --positive or --task-type.")
+        text = f"a positive label requires binary targets, not {roles.task_type}"
+        raise DataError(text, "Remove --positive or --task-type.")
     if roles.unseen not in UNSEEN:
-        raise UnknownNameError("way with unseen tasks", roles.unseen, UNSEEN)
+        raise UnknownNameError("treatment of unseen tasks", roles.unseen, UNSEEN)
 
 
 # --- targets ---
@@ -168,83 +255,81 @@ def _check_columns(table: Table, roles: Roles) -> None:
 
 def _targets(make: _Building, names: list[str], task: str | None) -> tuple[np.ndarray, str, list[str]]:
     """Return the targets (1-D with a task column), their type, and the classes of a multi-class target."""
-    columns = [make.column(name) for name in names]
-    for name, column in zip(names, columns, strict=True):
+    columns = {name: make.table.column(name) for name in names}
+    for name, column in columns.items():
         values = column.dropna()
         if values.nunique() < 2:
-            only = f"one value ({values.iloc[0]})" if len(values) else "no values"
+            only = f"a single value ({values.iloc[0]})" if len(values) else "no values"
             raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
-        _refuse_mixed(make, name, column)
-    asked = make.roles.task_type or (make.roles.positive and "binary")
-    kinds = [asked or _kind(column) for column in columns]
-    numbers = set(kinds) == {"regression", "binary"} and _all_numbers(columns)
-    kind = "regression" if numbers else kinds[0]
-    if len(set(kinds)) > 1 and not numbers:
-        text = f"targets of different types: {', '.join(map('{} ({})'.format, names, kinds))}"
-        raise DataError(text, "Compare each type in a run of its own, or say --task-type.")
-    if make.roles.task_type is None:
-        make.notes.append(f"task type inferred: {kind}")
+        make.refuse_mixed(name)
+    kind = _task_type(make, columns)
     if kind == "multiclass":
-        return (*_one_vs_rest(make, names, columns, task), [str(c) for c in _classes(columns[0])])
-    if kind == "regression":
-        if not _all_numbers(columns):
-            words = next(n for n, column in zip(names, columns, strict=True) if not _all_numbers([column]))
-            raise DataError(f"the target {words!r} holds words, no numbers", "Say --task-type binary or multiclass.")
-        Y = np.column_stack([_finite(make, name, column) for name, column in zip(names, columns, strict=True)])
-    else:
-        Y = np.column_stack([_signs(make, name, column) for name, column in zip(names, columns, strict=True)])
+        return _one_vs_rest(make, columns, task)
+    words = [name for name, column in columns.items() if not is_numeric_dtype(column)]
+    if kind == "regression" and words:
+        text = f"the target {words[0]!r} contains words, not numbers"
+        raise DataError(text, "Say --task-type binary or multiclass.")
+    convert = make.numbers if kind == "regression" else lambda name: _signs(make, name)
+    Y = np.column_stack([convert(name) for name in names])
     if len(names) == 1 and task is None:
         raise DataError(
-            f"one target and no task column: there is one task only, {names[0]!r}",
+            f"one target and no task column: there is a single task, {names[0]!r}",
             "Name the column that says to which task a row belongs (--task-column), or more targets (--targets A,B,C).",
         )
     return (Y[:, 0] if task else Y), kind, []
 
 
-def _one_vs_rest(make: _Building, names: list[str], columns: list[Any], task: str | None) -> tuple[np.ndarray, str]:
-    """Return one -1/+1 column per class."""
-    if task is not None or len(names) > 1:
+def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
+    """Return the task type that is asked for, or that of the targets."""
+    asked = make.roles.task_type or (make.roles.positive and "binary")
+    kinds = [asked or _kind(column) for column in columns.values()]
+    numbers = set(kinds) == {"regression", "binary"} and all(is_numeric_dtype(column) for column in columns.values())
+    if len(set(kinds)) > 1 and not numbers:
+        text = ", ".join(f"{name} ({kind})" for name, kind in zip(columns, kinds, strict=True))
         raise DataError(
-            f"the target {names[0]!r} has {columns[0].nunique()} classes in every task",
-            "Without a task column the classes become the tasks, one against the rest. With one, say --positive LABEL "
-            "for one class against the others, or --task-type regression if the classes are ordered numbers.",
+            f"targets of different types: {text}", "Compare each type in a run of its own, or say --task-type."
         )
-    known = columns[0].notna().to_numpy()
-    make.notes.append(f"the classes of {names[0]!r} are the tasks, one against the rest")
-    Y = np.column_stack([_against_rest(columns[0], c) for c in _classes(columns[0])])
-    return np.where(known[:, None], Y, np.nan), "binary"
-
-
-def _against_rest(column: pd.Series, value: Any) -> np.ndarray:
-    """Return +1 where a column has a value and -1 elsewhere, also where it is missing."""
-    return np.where((column == value).fillna(False).to_numpy(dtype=bool), 1.0, -1.0)
-
-
-def _finite(make: _Building, name: str, column: pd.Series) -> np.ndarray:
-    """Return a column of numbers, NaN where they are missing."""
-    values = column.to_numpy(dtype=float)
-    if np.isinf(values).any():
-        place = make.table.where(int(np.argmax(np.isinf(values))))
-        raise DataError(f"{place}: column {name!r} holds an infinite value", "Mend the cell or leave it empty.")
-    return values
-
-
-def _classes(column: pd.Series) -> list[Any]:
-    return sorted(column.dropna().unique().tolist())
+    kind = "regression" if numbers else kinds[0]
+    if make.roles.task_type is None:
+        make.notes.append(f"the task type is inferred from the targets: {kind}")
+    return kind
 
 
 def _kind(column: pd.Series) -> str:
     values = column.dropna()
     if values.nunique() == 2:
         return "binary"
-    return "regression" if pd.api.types.is_numeric_dtype(values) else "multiclass"
+    return "regression" if is_numeric_dtype(values) else "multiclass"
 
 
-def _all_numbers(columns: Sequence[pd.Series]) -> bool:
-    return all(pd.api.types.is_numeric_dtype(column) for column in columns)
+def _one_vs_rest(
+    make: _Building, columns: Mapping[str, pd.Series], task: str | None
+) -> tuple[np.ndarray, str, list[str]]:
+    """Return one -1/+1 column per class."""
+    name, column = next(iter(columns.items()))
+    if task is not None or len(columns) > 1:
+        raise DataError(
+            f"the target {name!r} has {column.nunique()} classes in every task",
+            "Without a task column the classes become the tasks, one against the rest. With one, say --positive LABEL "
+            "for one class against the others, or --task-type regression if the classes are ordered numbers.",
+        )
+    make.notes.append(f"the classes of {name!r} are the tasks, one against the rest")
+    classes = _classes(column)
+    Y = np.column_stack([_against_rest(column, value) for value in classes])
+    return Y, "binary", [str(value) for value in classes]
 
 
-def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
+def _against_rest(column: pd.Series, value: Any) -> np.ndarray:
+    """Return +1 where a column has a value, NaN where it is missing, -1 elsewhere."""
+    return np.where(column.isna(), np.nan, np.where((column == value).fillna(False).to_numpy(dtype=bool), 1.0, -1.0))
+
+
+def _classes(column: pd.Series) -> list[Any]:
+    return sorted(column.dropna().unique().tolist())
+
+
+def _signs(make: _Building, name: str) -> np.ndarray:
+    column = make.table.column(name)
     values = _classes(column)
     positive = values[-1]
     if make.roles.positive is not None:
@@ -259,7 +344,7 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
         )
     if set(values) not in ({0, 1}, {-1, 1}):
         make.notes.append(f"{name}: +1 means {positive}")
-    return np.where(column.isna(), np.nan, _against_rest(column, positive))
+    return _against_rest(column, positive)
 
 
 # --- tasks and rows ---
@@ -267,23 +352,14 @@ def _signs(make: _Building, name: str, column: pd.Series) -> np.ndarray:
 
 def _tasks(make: _Building, name: str) -> tuple[np.ndarray, list[str]]:
     """Return the task of every row and their names, in the order in which they appear."""
-    codes, values = pd.factorize(_full(make, name, "task"))
+    codes, values = pd.factorize(make.full(name, "task"))
     return codes.astype(np.int64), names_of(pd.Series(values, name=name))
 
 
-def _full(make: _Building, name: str, part: str) -> pd.Series:
-    """Return a column in which no cell may be empty."""
-    column = make.column(name)
-    if column.isna().any():
-        place = make.table.where(int(np.argmax(column.isna())))
-        raise DataError(f"{place}: the {part} column {name!r} is empty", f"Every row needs its {part}.")
-    return column
-
-
-def _enough(
+def _large_enough(
     make: _Building, known: np.ndarray, tasks: list[str], task_id: np.ndarray | None
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
-    """Return the rows that stay, and their tasks; too small tasks are refused, or left out when `min_rows` says so."""
+    """Return the rows that stay, and their tasks; too small tasks are refused, or left out if `min_rows` is given."""
     rows = np.flatnonzero(known)
     if task_id is None:
         return rows, tasks, None
@@ -292,11 +368,10 @@ def _enough(
     small = np.flatnonzero(sizes < need)
     if len(small) and make.roles.min_rows is None:
         worst = small[np.argmin(sizes[small])]
-        more = f" (and {len(small) - 1} more tasks are too small)" if len(small) > 1 else ""
-        count = f"{counted(sizes[worst], 'row')}"
+        more = f" (and {counted(len(small) - 1, 'more task is', 'more tasks are')} too small)" if len(small) > 1 else ""
         raise DataError(
-            f"{make.table.name}: task {tasks[worst]!r} has {count}{more}; training, selecting and testing take "
-            f"at least {MIN_ROWS}",
+            f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, selecting "
+            f"and testing take at least {MIN_ROWS}",
             f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column.",
         )
     if len(small) == len(tasks):
@@ -311,23 +386,18 @@ def _enough(
 def _source(make: _Building) -> dict[str, np.ndarray]:
     roles, found = make.roles, {}
     if roles.weight:
-        weights = pd.to_numeric(make.column(roles.weight), errors="coerce").to_numpy(dtype=float)
-        bad = ~(np.isfinite(weights) & (weights >= 0))
-        if bad.any():
-            place = make.table.where(int(np.argmax(bad)))
-            text = f"{place}: the weight column {roles.weight!r} holds no number of at least 0"
-            raise DataError(text, "Mend the cell; 0 leaves a row out.")
+        weights = pd.to_numeric(make.table.column(roles.weight), errors="coerce").to_numpy(dtype=float)
+        text = f"the weight column {roles.weight!r} does not contain a number of at least 0"
+        make.refuse(~(np.isfinite(weights) & (weights >= 0)), text, "Fix the cell; 0 leaves a row out.")
         found[WEIGHT] = weights
     if roles.group:
-        found[GROUP] = pd.factorize(_full(make, roles.group, "group"))[0].astype(np.int64)
+        found[GROUP] = pd.factorize(make.full(roles.group, "group"))[0].astype(np.int64)
     if roles.time:
-        column = make.column(roles.time)
-        if not pd.api.types.is_numeric_dtype(column):
+        column = make.table.column(roles.time)
+        if not is_numeric_dtype(column):
             column = pd.to_datetime(column, errors="coerce", format="mixed")
-        if column.isna().any():
-            place = make.table.where(int(np.argmax(column.isna())))
-            text = f"{place}: the time column {roles.time!r} holds no number and no date"
-            raise DataError(text, "Mend the cell, or choose another column with --time.")
+        text = f"the time column {roles.time!r} contains neither a number nor a date"
+        make.refuse(column.isna(), text, "Fix the cell, or choose another column with --time.")
         found[TIME] = column.rank(method="dense").to_numpy(dtype=float)
     return found
 
@@ -336,7 +406,13 @@ def _splits(make: _Building, data: Dataset, keep: np.ndarray, n_train: int | Non
     roles = make.roles
     if n_train is not None:
         train, test = np.flatnonzero(keep < n_train), np.flatnonzero(keep >= n_train)
-        _check_unseen(make, data, train, test)
+        if data.task_id is not None and roles.unseen == "error":
+            new = sorted({data.tasks[t] for t in np.setdiff1d(data.task_id[test], data.task_id[train])})
+            if new:
+                raise DataError(
+                    f"{counted(len(new), 'task occurs', 'tasks occur')} only in the test rows: {', '.join(new[:5])}",
+                    "Say --unseen mean to predict them with the mean of all tasks' models.",
+                )
         return {TEST_SPLIT: [(train, test)]}
     if roles.group:
         return {GROUP_SPLIT: group_split(data.source[GROUP], roles.train, roles.splits, roles.seed)}
@@ -345,74 +421,44 @@ def _splits(make: _Building, data: Dataset, keep: np.ndarray, n_train: int | Non
     return {}
 
 
-def _check_unseen(make: _Building, data: Dataset, train: np.ndarray, test: np.ndarray) -> None:
-    if data.task_id is None:
-        return
-    new = sorted({data.tasks[t] for t in np.setdiff1d(data.task_id[test], data.task_id[train])})
-    if new and make.roles.unseen == "error":
-        raise DataError(
-            f"the test rows have {counted(len(new), 'task')} without training rows: {', '.join(new[:5])}",
-            "Say --unseen mean to predict them with the mean of all tasks' models.",
-        )
-
-
 # --- features ---
 
 
 def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], dict[str, list[str]]]:
     """Return X, the names of its columns, and the words of those that hold categories."""
-    frame = make.table.frame
-    columns, names, categories = [], [], {}
-    for name in (str(c) for c in frame.columns if str(c) not in taken):
-        column = frame[name]
+    table, columns, names = make.table, [], []
+    categories: dict[str, list[str]] = {}
+    for name in (str(c) for c in table.frame.columns if str(c) not in taken):
+        column, categorical = table.frame[name], name in make.roles.categorical
         if column.isna().all():
             make.notes.append(f"column {name!r} is empty: left out")
-            continue
-        if name in make.roles.categorical or not pd.api.types.is_numeric_dtype(column):
-            if name not in make.roles.categorical:
-                _refuse_mixed(make, name, column)
+        elif categorical or not is_numeric_dtype(column):
+            if not categorical:
+                make.refuse_mixed(name)
             words = sorted(set(names_of(column.dropna())))
-            values = coded(column, words)
-            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and name not in make.roles.categorical:
+            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and not categorical:
                 make.notes.append(_left_out(name, column, len(words)))
                 continue
             categories[name] = words
+            columns.append(coded(column, words))
+            names.append(name)
         else:
-            values = _finite(make, name, column)
-        columns.append(values)
-        names.append(name)
-    if make.table.features is not None:
-        kept = [j for j, name in enumerate(make.table.feature_names) if name not in taken]
+            columns.append(make.numbers(name))
+            names.append(name)
+    if table.sparse is not None:
+        kept = [j for j, name in enumerate(table.names) if name not in taken]
         blocks = [sparse.csr_matrix(np.column_stack(columns))] if columns else []
-        return (
-            sparse.hstack([*blocks, make.table.features[:, kept]], format="csr"),
-            [*names, *(make.table.feature_names[j] for j in kept)],
-            categories,
-        )
+        X = sparse.hstack([*blocks, table.sparse[:, kept]], format="csr")
+        return X, [*names, *(table.names[j] for j in kept)], categories
     if not columns:
-        raise DataError(f"{make.table.name}: no column is left as a feature", "Name fewer columns in the options.")
+        raise DataError(f"{table.name}: no column is left as a feature", "Name fewer columns in the options.")
     return np.column_stack(columns), names, categories
 
 
 def _left_out(name: str, column: pd.Series, count: int) -> str:
     if pd.to_datetime(column.dropna(), errors="coerce", format="mixed").notna().all():
         return (
-            f"column {name!r} holds {count} different dates: left out (--time {name} splits by it; "
-            "for a feature make columns of numbers, such as year and month)"
+            f"column {name!r} contains {count} different dates: left out (--time {name} splits by it; "
+            "to use it as a feature, make columns of numbers such as year and month)"
         )
-    return f"column {name!r} has {count} different words, an identifier: left out"
-
-
-def _refuse_mixed(make: _Building, name: str, column: pd.Series) -> None:
-    """Refuse a column in which some cells are numbers and others are words."""
-    if pd.api.types.is_numeric_dtype(column):
-        return
-    numbers = pd.to_numeric(column.astype("string"), errors="coerce").notna().to_numpy()
-    words = column.notna().to_numpy() & ~numbers
-    if not (numbers.any() and words.any()):
-        return
-    row = int(np.argmax(words if words.sum() <= numbers.sum() else numbers))
-    raise DataError(
-        f"{make.table.where(row)}: column {name!r} mixes numbers and words: {column.iloc[row]!r} here",
-        f"Mend the cell, or say --categorical {name} if all its values are names.",
-    )
+    return f"column {name!r} contains {count} different words, an identifier: left out"

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.readers.fasta import BASES, IUPAC
+from mtlrun.data.formats.sequences import BASES, IUPAC
 from mtlrun.features.rows import STRINGS, Rows, empty_rows, expand, multiply, storage
 from mtlrun.utils.jit import compiled
 

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.makers import paper_partition
+from mtlrun.data.splits import paper_partition
 from mtlrun.errors import DataError
 from mtlrun.estimators.group_mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.formats.mulan import read_labels
 from mtlrun.data.load import dataset_fingerprint
-from mtlrun.data.readers.mulan import read_labels
 from mtlrun.data.roles import make_dataset
-from mtlrun.data.tables import Table, data_file, read_user_table, table_of_frame
+from mtlrun.data.table import Table, data_file, read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, counted, suggest
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
@@ -64,7 +64,7 @@ def compare(
     Parameters
     ----------
     data : DataFrame, or path of a file
-        csv, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.tables.read_user_table`.
+        csv, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`.
     target, task : str
         Column to predict, and column that names the task of every row (ragged tasks).
     targets : sequence of str
@@ -250,7 +250,7 @@ def _bench(
 
 def _table(data: Any, like: Table | None) -> Table:
     if isinstance(data, str | Path):
-        return read_user_table(Path(data), like=like)
+        return read_table(data, like)
     return table_of_frame(data, "data frame" if like is None else "data frame of the test rows")
 
 

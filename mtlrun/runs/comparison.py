@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
@@ -14,8 +15,9 @@ import yaml
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import digest
+from mtlrun.data.numbers import is_number
 from mtlrun.data.roles import Roles
-from mtlrun.data.tables import Table, data_file, suffix_of
+from mtlrun.data.table import Table, data_file, suffix_of
 from mtlrun.errors import DataError, counted, shorten
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.models import Model
@@ -287,7 +289,9 @@ def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
     source = table.source
     if source is None:
         flags = table.frame.select_dtypes(bool).columns
-        content = table.frame.astype(dict.fromkeys(flags, int)).to_csv(index=False).encode()
+        # Quotes tell names from numbers where all columns are named by numbers.
+        quoting = csv.QUOTE_NONNUMERIC if all(map(is_number, table.columns)) else csv.QUOTE_MINIMAL
+        content = table.frame.astype(dict.fromkeys(flags, int)).to_csv(index=False, quoting=quoting).encode()
         write_atomic(folder / f"{part}.csv", content)
         return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
     place = home / f"{part}{suffix_of(source.path)}"

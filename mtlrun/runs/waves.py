@@ -12,8 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import fold_rows, split_rows
-from mtlrun.data.splitters import GROUP, TIME
+from mtlrun.data.splits import GROUP, TIME, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, one_line
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part

@@ -223,7 +223,7 @@ BAD = {
     "wrong encoding": (
         TABLE.replace("chess", "schäch").encode("latin-1"),
         RAGGED,
-        "error: t.csv:2:8: byte 0xe4 is no UTF-8 text\nSave the file as UTF-8, or decompress it if it is an archive.",
+        "error: t.csv:2:8: byte 0xe4 is not UTF-8 text\nSave the file as UTF-8, or decompress it if it is an archive.",
     ),
     "short row": (
         TABLE.replace("a,2,none,3.5", "a,2,none"),

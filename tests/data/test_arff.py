@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import arff
-from mtlrun.data.readers.arff import ArffTable, read_arff
+from mtlrun.data.formats import arff
+from mtlrun.data.formats.arff import ArffTable, read_arff
 from mtlrun.errors import DataError
 
 HEAD = "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@attribute c real\n@data\n"
@@ -164,7 +164,7 @@ def test_missing_values(tmp_path: Path) -> None:
             HEAD.replace("{0,1}", "{1,0}") + "{0 1}\n",
             "t.arff:3:1: rows are sparse, so an omitted 'b' would mean '1', not zero",
         ),
-        (HEAD.encode() + b"1,0,\xff\n", "t.arff:6:5: byte 0xff is no utf-8 text"),
+        (HEAD.encode() + b"1,0,\xff\n", "t.arff:6:5: byte 0xff is not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str | bytes, message: str | None) -> None:
@@ -180,7 +180,7 @@ def test_unsorted_sparse_rows_are_sorted(tmp_path: Path) -> None:
 
 def test_other_encodings(tmp_path: Path) -> None:
     text = "@relation r\n@attribute café numeric\n@data\n1\n".encode("latin-1")
-    assert "no utf-8 text" in complaint(tmp_path, text)
+    assert "not UTF-8 text" in complaint(tmp_path, text)
     assert parse(tmp_path, text, encoding="latin-1").attributes[0].name == "café"
 
 
@@ -210,11 +210,11 @@ def test_a_table_with_classes_and_labels(own_set: Any) -> None:
     assert load().tasks == ["dog", "cat"]
     np.testing.assert_array_equal(load().y, [1, 0, 0])
     load = own_set.write("arff", {"t.arff": TABLE}, {"target": ["kind"]}, "binary")
-    np.testing.assert_array_equal(load().y, [[1], [-1], [-1]])
+    np.testing.assert_array_equal(load().y, [1, -1, -1])
     text = own_set.error("arff", {"t.arff": TABLE}, {"target": ["mark"]}, task_type="binary")
-    assert text == "t.arff: binary labels must be 0/1 or -1/+1, found [5.0, 6.0, 7.0]"
+    assert text.startswith("t.arff: column 'mark': binary labels must be 0/1 or -1/+1, found 5, 6, 7")
     text = own_set.error("arff", {"t.arff": TABLE}, {"target": "marks"}, task_type="regression")
-    assert text == "t.arff: no columns are called 'marks', expected one"
+    assert text == "unknown column of t.arff 'marks'\nDid you mean 'mark'?"
     assert "needs the option 'target'" in own_set.error("arff", {"t.arff": TABLE})
     text = own_set.error("arff", {"t.arff": TABLE, "u.arff": TABLE}, {"target": "mark"}, task_type="regression")
     assert text == "mine.yaml: the arff reader takes one file, the card names 2"

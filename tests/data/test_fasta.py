@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.data.readers.fasta import IUPAC, drop_repeats, iterate_fasta, read_fasta
+from mtlrun.data.formats.sequences import IUPAC, drop_repeats, iterate_fasta, read_fasta
 from mtlrun.errors import DataError
 
 
@@ -73,29 +73,31 @@ def test_what_is_written_is_read(sequences, width):
 GOLDEN = {
     "digit": (
         b">a\nACGT\n>b\nAC1T\n",
-        "t.fa:4:3: '1' is no IUPAC letter of DNA\nAllowed: ACGTURYSWKMBDHVN and small letters; gaps and stops are not.",
+        "t.fa:4:3: '1' is not an IUPAC letter of DNA\nAllowed: ACGTURYSWKMBDHVN "
+        "in upper or lower case; gaps and stops are not.",
     ),
     "gap": (
         b">a\nAC\nG-\n",
-        "t.fa:3:2: '-' is no IUPAC letter of DNA\nAllowed: ACGTURYSWKMBDHVN and small letters; gaps and stops are not.",
+        "t.fa:3:2: '-' is not an IUPAC letter of DNA\nAllowed: ACGTURYSWKMBDHVN "
+        "in upper or lower case; gaps and stops are not.",
     ),
     "wrong encoding": (
         b">a\nAC\xe9T\n",
-        "t.fa:2:3: byte 0xe9 is no IUPAC letter of DNA\n"
-        "Allowed: ACGTURYSWKMBDHVN and small letters; gaps and stops are not.",
+        "t.fa:2:3: byte 0xe9 is not an IUPAC letter of DNA\n"
+        "Allowed: ACGTURYSWKMBDHVN in upper or lower case; gaps and stops are not.",
     ),
     "unequal": (
         b">a\nACGT\n>b\nAC\nG\n",
         "t.fa:4: a sequence of 3 bases where the first has 4\n"
-        "All sequences must have one length; cut windows of equal length first.",
+        "All sequences must have the same length; cut windows of equal length first.",
     ),
     "no header": (
         b"ACGT\n>a\nACGT\n",
         "t.fa:1:1: sequence before the first header\nA FASTA record starts with '>'.",
     ),
-    "cut": (b">a\nACGT\n>b\n", "t.fa:3: a header without sequence\nThe file may be cut; fetch it again."),
-    "hole": (b">a\n>b\nACGT\n", "t.fa:1: a header without sequence\nThe file may be cut; fetch it again."),
-    "empty": (b"\n", "t.fa: no FASTA record in it\nA FASTA record starts with '>'."),
+    "cut": (b">a\nACGT\n>b\n", "t.fa:3: a header without a sequence\nThe file may be truncated; fetch it again."),
+    "hole": (b">a\n>b\nACGT\n", "t.fa:1: a header without a sequence\nThe file may be truncated; fetch it again."),
+    "empty": (b"\n", "t.fa: contains no FASTA record\nA FASTA record starts with '>'."),
 }
 
 
@@ -107,13 +109,15 @@ def test_bad_files(case):
 
 def test_bad_windows_and_labels():
     assert refused(b">a\nACGT\n", window=(2, 6)) == ("t.fa: the window 2:6 does not fit into sequences of 4 bases")
-    remedy = "The card's option 'label' says how labels are written."
+    remedy = "The option 'label' of the card says how labels are written."
     assert refused(b">label=1\nAC\n>a\nAC\n", label="label=(.*)") == f"t.fa:3: the header has no label\n{remedy}"
     assert refused(b">label=2\nAC\n", label="label=(.*)") == f"t.fa:1: the label '2' is not +1 or -1\n{remedy}"
 
 
-def test_drop_repeats_keeps_the_first():
-    assert drop_repeats(np.array([b"B", b"A", b"B", b"C", b"A"])).tolist() == [0, 1, 3]
+def test_drop_repeats_keeps_the_first_of_a_label():
+    strings = np.array([b"B", b"A", b"B", b"C", b"A"])
+    assert drop_repeats(strings, np.ones(5)).tolist() == [0, 1, 3]
+    assert drop_repeats(strings, np.array([1, 1, -1, 1, 1])).tolist() == [0, 1, 2, 3]
 
 
 FILES = {
@@ -164,7 +168,7 @@ def test_packed_files_and_header_labels(own_set):
 def test_golden_errors_of_a_set(own_set):
     whole = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
     assert own_set.error("fasta", FILES, {"tasks": whole}, **KIND) == (
-        "data set mine: sequences of 8 bases in task two, 4 in task one\nGive windows of one length."
+        "data set mine: sequences of 8 bases in task two, 4 in task one\nGive windows of the same length."
     )
     mixed = [{"name": "both", "positive": ["p1.fa"], "negative": ["n2.txt"]}]
     assert own_set.error("fasta", FILES, {"tasks": mixed}, **KIND) == (

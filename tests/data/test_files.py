@@ -17,8 +17,8 @@ import pytest
 
 from mtlrun.data import files
 from mtlrun.data.cards import Archive, Card, FileSpec, Source
+from mtlrun.data.fetch import add_file
 from mtlrun.data.files import DataFile, data_directory, verify_file, verify_files
-from mtlrun.data.intake import add_file
 from mtlrun.errors import DataError, UserError
 
 CONTENT = b"line one\nline two\n" * 50

@@ -21,11 +21,11 @@ import scipy.io
 
 from mtlrun.data import files
 from mtlrun.data.cards import Card, FileSpec, Source
+from mtlrun.data.fetch import add_file
 from mtlrun.data.files import DataFile
-from mtlrun.data.intake import add_file
-from mtlrun.data.readers.mat import read_mat
-from mtlrun.data.rows import Wanted, read_rows
-from mtlrun.data.tables import read_user_table
+from mtlrun.data.formats.mat import read_mat
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.table import read_table
 from mtlrun.errors import DataError
 
 CONTENT = b"the content that the card knows\n"
@@ -161,7 +161,7 @@ def test_what_expands_out_of_proportion_is_refused(tmp_path: Path, kind: str) ->
 def test_tables_of_users_do_not_expand_either(tmp_path: Path, packed: Any) -> None:
     path = tmp_path / {gzip.compress: "a.csv.gz", bz2.compress: "a.csv.bz2", lzma.compress: "a.csv.xz"}[packed]
     path.write_bytes(packed(b"a,b\n" + b"0,0\n" * (5 << 20)))
-    for read in (lambda: read_user_table(path), lambda: read_rows(path, Wanted(2))):
+    for read in (lambda: read_table(path), lambda: read_rows(path, Schema(2))):
         with pytest.raises(DataError, match="bytes expand to more than"):
             read()
 
@@ -196,8 +196,8 @@ def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
     else:
         with path.open("wb") as stream:
             np.savez(stream, X=np.array([[Escapes(place)]], dtype=object))
-    with pytest.raises(DataError, match=r"no \.npz archive of plain arrays") as caught:
-        read_rows(path, Wanted(1))
+    with pytest.raises(DataError, match=r"not an \.npz archive of plain arrays") as caught:
+        read_rows(path, Schema(1))
     assert "numpy.savez" in str(caught.value.remedy)
     assert not place.exists()
 
@@ -207,7 +207,7 @@ def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 1 << 20)})
     (tmp_path / "a.npz").write_bytes(zipped([("X.npy", header.getvalue() + bytes(80))]))
     with pytest.raises(DataError, match=r"a\.npz"):
-        read_rows(tmp_path / "a.npz", Wanted(1))
+        read_rows(tmp_path / "a.npz", Schema(1))
 
 
 @pytest.mark.parametrize("value", ["text", {"a": 1.0}, np.array([{"a": 1}], dtype=object)])
@@ -219,7 +219,7 @@ def test_texts_and_structures_of_matlab_are_refused(tmp_path: Path, value: Any) 
 
 
 def test_a_compressed_matlab_variable_cannot_be_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtlrun.data.readers.mattags.EXPANDED_BYTES", 1 << 20)
+    monkeypatch.setattr("mtlrun.data.formats.mat.EXPANDED_BYTES", 1 << 20)
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"X": np.zeros((1000, 1000)), "Y": np.zeros(3)}, do_compression=True)
     with pytest.raises(DataError, match="expand"):
@@ -231,8 +231,8 @@ def test_other_suffixes_are_refused(tmp_path: Path, suffix: str) -> None:
     place = tmp_path / "unpickled"
     path = tmp_path / f"a{suffix}"
     path.write_bytes(pickle.dumps(Escapes(place)))
-    for read in (lambda: read_user_table(path), lambda: read_rows(path, Wanted(1))):
-        with pytest.raises(DataError, match="no known format"):
+    for read in (lambda: read_table(path), lambda: read_rows(path, Schema(1))):
+        with pytest.raises(DataError, match="unknown format"):
             read()
     assert not place.exists()
 

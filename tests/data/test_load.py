@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 import mtlrun.data
 from mtlrun.data import Dataset, dataset_fingerprint, load_dataset
 from mtlrun.data.cards import card_paths, load_card
-from mtlrun.data.check import compare_statistics
 from mtlrun.data.fetch import missing_files
+from mtlrun.data.load import compare_statistics
 from mtlrun.errors import DataError, UnknownNameError
 
 ARFF = b"@relation 'x: -C 2'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n" + b"".join(
@@ -125,7 +125,7 @@ def test_containers_do_not_matter(mine: Any, own_set: Any) -> None:
 
 @pytest.mark.parametrize(
     ("reader", "message"),
-    [("nothing", "there is no module mtlrun.data.readers.nothing for 'nothing'"), ("arff:x", "no function 'read_x'")],
+    [("nothing", "unknown reader of mine.yaml 'nothing'"), ("arff:x", "Did you mean 'arff'?")],
 )
 def test_readers_that_do_not_exist(own_set: Any, reader: str, message: str) -> None:
     assert message in own_set.error(reader, {"t.arff": ARFF})

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import savemat
 
-from mtlrun.data.readers import letter, sarcos
-from mtlrun.data.readers.mat import expect_shape, finite, read_mat
+from mtlrun.data.formats import images, sarcos
+from mtlrun.data.formats.mat import expect_shape, finite, read_mat
 from mtlrun.errors import DataError
 
 
@@ -169,14 +169,16 @@ def test_golden_errors_of_a_ragged_set(own_set):
         return own_set.error("mat", {"t.mat": packed(X=X, Y=Y)}, options, **KIND)
 
     good = cells([[7], [8]], [[9]])
-    assert error(cells(*X), good, n_features=5) == "t.mat: cell 1 of X has shape (2, 3) where (n, 5) is expected"
-    assert error(cells(X[0], [[1]]), good) == "t.mat: cell 2 of X has shape (1, 1) where (n, 3) is expected"
-    assert error(cells(X[0]), good) == "t.mat: 1 cell in X, 2 in Y"
-    assert error(cells(*X), cells([[7]], [[9]])) == "t.mat: task 1 has 2 rows in X, 1 in Y"
-    assert error(cells(X[0], np.zeros((0, 3))), cells([[7], [8]], np.zeros((0, 1)))) == "t.mat: task 2 has no rows"
-    assert error(np.zeros((3, 3)), good) == (
-        "t.mat: X is an array of shape (3, 3), not a cell array with one cell per task"
-    )
+    for X_, Y_, options, text in [
+        (cells(*X), good, {"n_features": 5}, "cell 1 of X has shape (2, 3) where (n, 5) is expected"),
+        (cells(X[0], [[1]]), good, {}, "cell 2 of X has shape (1, 1) where (n, 3) is expected"),
+        (cells(*X), cells([[7, 8], [1, 2]], [[9]]), {}, "cell 1 of Y has shape (2, 2) where (n, 1) is expected"),
+        (cells(X[0]), good, {}, "1 cell in X, 2 in Y\nEvery task is one cell of both"),
+        (cells(*X), cells([[7]], [[9]]), {}, "task 1 has 2 rows in X, 1 in Y\nEvery task is one cell of both"),
+        (cells(X[0], np.zeros((0, 3))), cells([[7], [8]], np.zeros((0, 1))), {}, "task 2 has no rows"),
+        (np.zeros((3, 3)), good, {}, "X is an array of shape (3, 3), not a cell array with one cell per task"),
+    ]:
+        assert error(X_, Y_, **options).startswith(f"t.mat: {text}")
     bad = cells([[1.0, 2.0], [np.nan, 1.0]], [[1.0, 1.0]])
     assert error(bad, good) == (
         "t.mat: cell 1 of X holds nan at row 2, column 1\nReplace or drop missing values first."
@@ -247,7 +249,7 @@ def test_golden_errors_of_letters(own_set):
     )
     content["labels_train"] = cells([[0, 1, 26]])
     assert own_set.error("letter", {"t.mat": packed(**content)}) == (
-        "t.mat: labels of the train part run from 0 to 26, expected 0..25"
+        "t.mat: labels of the train part range from 0 to 26, expected 0..25"
     )
     grey = letters("abc")
     grey["patterns_train"][0, 0][3, 1] = 2
@@ -258,7 +260,7 @@ def test_golden_errors_of_letters(own_set):
     assert own_set.error("letter", {"t.mat": packed(**grey)}) == (
         "t.mat: patterns_train and labels_train must be cell arrays with one cell per word"
     )
-    assert letter.PIXELS == 128
+    assert images.PIXELS == 128
 
 
 @pytest.fixture

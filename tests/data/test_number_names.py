@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.readers import number_name
+from mtlrun.data.numbers import number_name
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.rows import Wanted, read_rows
-from mtlrun.data.tables import table_of_frame
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.table import table_of_frame
 
 LONG = [1234567.0, 1234568.0, 1234567.25]
 
@@ -48,8 +48,8 @@ def test_new_rows_name_the_same_tasks(tmp_path):
     lines = [f"{a},{t}" for a, t in zip(frame.a, frame.task, strict=True)]
     head = "@relation r\n@attribute a numeric\n@attribute task numeric\n@data\n"
     (tmp_path / "new.arff").write_text(head + "\n".join(lines) + "\n")
-    wanted = Wanted(1, ("a",), task_column="task", table=True)
+    wanted = Schema(1, ("a",), task_column="task", table=True)
     assert read_rows(tmp_path / "new.csv", wanted).tasks[:3] == ["1234567", "1234568", "1234567.25"]
     for name in ("new.npz", "new.arff"):
-        tasks = read_rows(tmp_path / name, Wanted(1, ("a",), task_column="task")).tasks
+        tasks = read_rows(tmp_path / name, Schema(1, ("a",), task_column="task")).tasks
         assert tasks[:3] == ["1234567", "1234568", "1234567.25"]

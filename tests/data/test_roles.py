@@ -7,8 +7,8 @@ from scipy import sparse
 from scipy.io import savemat
 
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.rows import Wanted, read_rows
-from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 
 
@@ -87,11 +87,11 @@ REFUSED = {
     "no target": (nothing_to_predict, r"marks: no target\nSay --target COLUMN, --targets A,B,C or --labels FILE.xml"),
     "named twice": (
         lambda: dataset_of(marks(), weight="mark"),
-        "column 'mark' is named for two things\nGive every column one part",
+        "column 'mark' is given two roles\nGive every column one role",
     ),
     "task and targets": (
         lambda: dataset_of(marks(), targets=("a", "b")),
-        "a task column goes with one target\nName the task column",
+        "a task column requires a single target\nName the task column",
     ),
     "task type": (
         lambda: dataset_of(marks(), task_type="regresion"),
@@ -99,11 +99,11 @@ REFUSED = {
     ),
     "unseen": (
         lambda: dataset_of(marks(), unseen="meen"),
-        "unknown way with unseen tasks 'meen'\nDid you mean 'mean'",
+        "unknown treatment of unseen tasks 'meen'\nDid you mean 'mean'",
     ),
     "positive number": (
         lambda: dataset_of(marks(), positive="1", task_type="regression"),
-        "a positive label goes with binary targets, not with regression",
+        "a positive label requires binary targets, not regression",
     ),
     "three values": (
         lambda: dataset_of(marks(), targets=("grade",), task_type="binary"),
@@ -111,7 +111,7 @@ REFUSED = {
     ),
     "words as numbers": (
         lambda: dataset_of(marks(), targets=("mark", "grade"), task=None, task_type="regression"),
-        "the target 'grade' holds words, no numbers\nSay --task-type binary or multiclass",
+        "the target 'grade' contains words, not numbers\nSay --task-type binary or multiclass",
     ),
     "types that differ": (
         lambda: dataset_of(marks(), targets=("mark", "grade"), task=None),
@@ -119,11 +119,11 @@ REFUSED = {
     ),
     "infinite target": (
         lambda: dataset_of(with_cell(3, "mark", np.inf).astype({"mark": float})),
-        "row 4: column 'mark' holds an infinite value",
+        "row 4: column 'mark' contains an infinite value",
     ),
     "infinite feature": (
         lambda: dataset_of(marks().assign(a=np.inf)),
-        "row 1: column 'a' holds an infinite value\nMend the cell",
+        "row 1: column 'a' contains an infinite value\nFix the cell",
     ),
     "empty task": (
         lambda: dataset_of(with_cell(4, "school", None)),
@@ -135,15 +135,15 @@ REFUSED = {
     ),
     "negative weight": (
         lambda: dataset_of(with_cell(4, "w", -1), weight="w"),
-        "row 5: the weight column 'w' holds no number of at least 0\nMend the cell",
+        "row 5: the weight column 'w' does not contain a number of at least 0\nFix the cell",
     ),
     "weight in words": (
         lambda: dataset_of(with_cell(6, "w", "heavy"), weight="w"),
-        "row 7: the weight column 'w' holds no number",
+        "row 7: the weight column 'w' does not contain a number",
     ),
     "no date": (
         lambda: dataset_of(with_cell(2, "day", "soon"), time="day"),
-        "row 3: the time column 'day' holds no number and no date\nMend the cell, or choose another column with --time",
+        "row 3: the time column 'day' contains neither a number nor a date\nFix the cell, or choose",
     ),
     "one day": (
         lambda: dataset_of(marks().assign(day=1), time="day"),
@@ -163,7 +163,7 @@ REFUSED = {
     ),
     "test without a target": (
         lambda: dataset_of(marks(), marks().drop(columns="mark")),
-        "test rows: lacks a column of marks: mark\nTest rows need the columns",
+        "test rows: lacks 1 column of marks: mark\nTest rows need the columns",
     ),
     "test without features": (
         lambda: dataset_of(marks(), marks().drop(columns=["a", "b"])),
@@ -171,12 +171,12 @@ REFUSED = {
     ),
     "word in the test": (
         lambda: dataset_of(marks(), with_cell(2, "a", "x")),
-        "row 3: column 'a' mixes numbers and words: 'x' here\nMend the cell, or say --categorical a",
+        "row 3: column 'a' mixes numbers and words: 'x' here\nFix the cell, or say --categorical a",
     ),
     "no rows": (lambda: table_of_frame(marks()[:0], "marks"), "marks: no rows"),
     "equal names": (
         lambda: table_of_frame(pd.concat([marks(), marks()[["a"]]], axis=1), "marks"),
-        "marks: two columns are called 'a'\nRename or drop one of the two",
+        "marks: two columns are named 'a'\nRename or drop one of the two",
     ),
 }
 
@@ -207,7 +207,7 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
     assert found.features == ["a", "b"]
     assert "1 task with fewer than 4 rows left out" in found.notes
     assert "column 'gap' is empty: left out" in found.notes
-    assert "column 'name' has 62 different words, an identifier: left out" in found.notes
+    assert "column 'name' contains 62 different words, an identifier: left out" in found.notes
     named = dataset_of(frame, min_rows=4, categorical=("name",))  # unless the user says that its words are categories
     assert len(named.categories["name"]) == 62
 
@@ -248,20 +248,20 @@ def sparse_arff(path, names, rows, targets):
 def test_sparse_test_rows_are_taken_by_the_names_of_their_columns(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.integers(0, 3, size=(12, 3)), rng.integers(0, 2, size=(12, 2))
-    table = read_user_table(sparse_arff(tmp_path / "s.arff", "xyz", X, Y))
-    more = read_user_table(sparse_arff(tmp_path / "t.arff", "zxy", X[:, [2, 0, 1]], Y))
+    table = read_table(sparse_arff(tmp_path / "s.arff", "xyz", X, Y))
+    more = read_table(sparse_arff(tmp_path / "t.arff", "zxy", X[:, [2, 0, 1]], Y))
     found = make_dataset(table, Roles(targets=("A", "B")), more)
     assert sparse.issparse(found.X)
     np.testing.assert_array_equal(found.X.toarray(), np.vstack([X, X]))
     np.testing.assert_array_equal(found.y, np.vstack([Y, Y]) * 2 - 1)
-    lacking = read_user_table(sparse_arff(tmp_path / "u.arff", "zxq", X, Y))
-    with pytest.raises(DataError, match=r"u.arff: lacks a column of .*s.arff: y"):
+    lacking = read_table(sparse_arff(tmp_path / "u.arff", "zxq", X, Y))
+    with pytest.raises(DataError, match=r"u.arff: lacks 1 column of .*s.arff: y"):
         make_dataset(table, Roles(targets=("A", "B")), lacking)
     assert make_dataset(table, Roles(targets=("A", "B"), drop=("y",)), lacking).features == ["x", "z"]
     dense = table_of_frame(pd.DataFrame(np.hstack([X, Y]), columns=list("xyzAB")), "frame")
-    with pytest.raises(DataError, match=r"dense.*sparse[^\0]*one format"):
+    with pytest.raises(DataError, match=r"dense.*sparse[^\0]*the same format"):
         make_dataset(table, Roles(targets=("A", "B")), dense)
-    wanted = Wanted(3, ("x", "y", "z"), table=True)
+    wanted = Schema(3, ("x", "y", "z"), table=True)
     np.testing.assert_array_equal(read_rows(tmp_path / "t.arff", wanted).X.toarray(), X)
     with pytest.raises(DataError, match=r"u.arff: 1 of the model's features are missing: y"):
         read_rows(tmp_path / "u.arff", wanted)
@@ -271,7 +271,7 @@ def test_svmlight_rows_that_never_reach_the_last_column_are_predicted(tmp_path):
     """The numbers that a file never writes are zeros, not missing features."""
     path = tmp_path / "new.svm"
     path.write_text("0 qid:2 1:4.5\n0 qid:1 2:1\n")
-    rows = read_rows(path, Wanted(3, ("x1", "x3", "x4"), task_column="task", table=True))
+    rows = read_rows(path, Schema(3, ("x1", "x3", "x4"), task_column="task", table=True))
     np.testing.assert_array_equal(rows.X.toarray(), [[4.5, 0, 0], [0, 0, 0]])
     assert rows.tasks == ["2", "1"]
     assert rows.ignored == ["target", "x2"]
@@ -281,9 +281,9 @@ def test_new_rows_with_words_among_numbers_are_named(tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("a,b\n1,2\n3,four\n")
     with pytest.raises(DataError, match=r"new.csv:3: .*'b'.*words.*numbers"):
-        read_rows(path, Wanted(2, ("a", "b"), table=True))
+        read_rows(path, Schema(2, ("a", "b"), table=True))
     with pytest.raises(DataError, match=r"new.csv: .*missing: f0, f1, f2, f3, f4, \.\.\."):
-        read_rows(path, Wanted(7, tuple(f"f{k}" for k in range(7)), table=True))
+        read_rows(path, Schema(7, tuple(f"f{k}" for k in range(7)), table=True))
 
 
 # --- formats ---
@@ -298,19 +298,23 @@ def cells(*arrays):
 
 TWO = cells(np.ones((4, 2)), np.ones((3, 2)))
 MISFITS = {
-    "rows of matrices": (np.ones((4, 2)), np.ones((5, 2)), "X has 4 rows, Y has 5\nA row of Y per row of X"),
-    "rows of a cell": (TWO, cells(np.ones(4), np.ones(4)), "cell 2 has 3 rows of features and 4 targets\nEvery task"),
+    "rows of matrices": (np.ones((4, 2)), np.ones((5, 2)), "X has 4 rows, Y has 5\nOne row of Y per row of X"),
+    "rows of a cell": (TWO, cells(np.ones(4), np.ones(4)), "task 2 has 3 rows in X, 4 in Y\nEvery task"),
     "number of cells": (
         TWO,
         cells(np.ones(4), np.ones(3), np.ones(2)),
-        "2 cells of features, 3 of targets\nEvery task",
+        "2 cells in X, 3 in Y\nEvery task",
     ),
     "features of cells": (
         cells(np.ones((4, 2)), np.ones((3, 5))),
         cells(np.ones(4), np.ones(3)),
-        "cell 2 has 5 features, cell 1 has 2\nEvery task",
+        r"cell 2 of X has shape \(3, 5\) where \(n, 2\) is expected\nEvery task",
     ),
-    "a cell and a matrix": (TWO, np.ones((7, 1)), "X is a cell of 2 matrices, Y is a matrix\nBoth must be cells"),
+    "a cell and a matrix": (
+        TWO,
+        np.ones((7, 1)),
+        r"Y is an array of shape \(7, 1\), not a cell array with one cell per task\nX and Y must both",
+    ),
 }
 
 
@@ -319,7 +323,7 @@ def test_matlab_variables_that_do_not_fit_together(tmp_path, case):
     X, Y, expected = MISFITS[case]
     savemat(tmp_path / "t.mat", {"X": X, "Y": Y})
     with pytest.raises(DataError, match=f"t.mat: {expected}"):
-        read_user_table(tmp_path / "t.mat")
+        read_table(tmp_path / "t.mat")
 
 
 def test_a_cut_parquet_file_is_refused(tmp_path):
@@ -334,7 +338,7 @@ def test_dates_left_out_are_called_dates():
     frame = marks(60).assign(exam=pd.date_range("2020-01-01", periods=60).astype(str))
     found = dataset_of(frame)
     assert "exam" not in found.features
-    assert "column 'exam' holds 60 different dates: left out (--time exam splits by it" in found.notes
+    assert "column 'exam' contains 60 different dates: left out (--time exam splits by it" in found.notes
 
 
 def test_long_numbers_as_names_stay_apart_or_are_refused():

@@ -26,15 +26,15 @@ def test_several_files_tabs_and_named_labels(own_set):
 @pytest.mark.parametrize(
     ("content", "options", "text"),
     [
-        (b"sequence,label\nAC,1\nAX,1\n", {}, "t.csv:3:2: 'X' is no IUPAC letter of DNA"),
-        (b"label,sequence\n1,AC\n1,A-\n", {}, "t.csv:3:4: '-' is no IUPAC letter of DNA"),
+        (b"sequence,label\nAC,1\nAX,1\n", {}, "t.csv:3:2: 'X' is not an IUPAC letter of DNA"),
+        (b"label,sequence\n1,AC\n1,A-\n", {}, "t.csv:3:4: '-' is not an IUPAC letter of DNA"),
         (b"sequence,label\nAC,1\nACG,1\n", {}, "t.csv:3: a sequence of 3 bases where the first has 2"),
         (b"sequence,label\n,1\n", {}, "t.csv:2: a sequence of 0 bases"),
         (b"sequence,label\nAC,2\n", {}, "t.csv:2: the label '2' is none of 1, +1, -1, 0"),
         (b"sequence,label\nAC\n", {}, "t.csv:2: 1 cell where the header names 2 columns"),
         (b"sequence,label\n", {}, "t.csv: no rows below the header"),
         (b"", {}, "t.csv: no rows below the header"),
-        (b"sequence,label\nA\xff,1\n", {}, "t.csv:2:2: byte 0xff is no UTF-8 text"),
+        (b"sequence,label\nA\xff,1\n", {}, "t.csv:2:2: byte 0xff is not UTF-8 text"),
         (b"sequences,label\nAC,1\n", {}, "unknown column of t.csv 'sequence'\nDid you mean 'sequences'?"),
         (ROWS, {"task": "species"}, "unknown column of t.csv 'species'"),
     ],

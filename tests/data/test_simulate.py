@@ -149,9 +149,9 @@ def test_eurlex_has_the_shape_of_the_real_set() -> None:
 @pytest.mark.parametrize(
     ("generate", "options", "message"),
     [
-        (simulate_rmtl, {"n": 0}, "n must be a whole number of at least 1, not 0"),
-        (simulate_rmtl, {"m": 2.5}, "m must be a whole number of at least 1, not 2.5"),
-        (simulate_rmtl, {"d": True}, "d must be a whole number of at least 1, not True"),
+        (simulate_rmtl, {"n": 0}, "n must be an integer of at least 1, not 0"),
+        (simulate_rmtl, {"m": 2.5}, "m must be an integer of at least 1, not 2.5"),
+        (simulate_rmtl, {"d": True}, "d must be an integer of at least 1, not True"),
         (simulate_rmtl, {"kind": "signs"}, "kind must be 'sign' or 'value', not 'signs'"),
         (simulate_rmtl, {"outliers": 1.5}, r"outliers must be in \[0, 1\] and noise >= 0, not 1.5 and 0.1"),
         (simulate_fetr, {"l": 0.0}, "0 < l <= u and noise >= 0 are needed, not l=0.0"),

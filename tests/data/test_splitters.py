@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from mtlrun.data.splitters import TaskShuffleSplit, TaskStratifiedKFold, random_split
+from mtlrun.data.splits import TaskShuffleSplit, TaskStratifiedKFold, random_split
 
 problems = st.tuples(
     st.lists(st.integers(1, 25), min_size=1, max_size=6), st.integers(0, 2**16), st.integers(2, 5), st.booleans()
@@ -139,9 +139,9 @@ def test_few_rows_are_warned_of() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda X, y, t: TaskStratifiedKFold(1), "n_splits must be a whole number of at least 2, not 1"),
-        (lambda X, y, t: TaskStratifiedKFold(2.0), "n_splits must be a whole number of at least 2, not 2.0"),
-        (lambda X, y, t: TaskShuffleSplit(0), "n_splits must be a whole number of at least 1, not 0"),
+        (lambda X, y, t: TaskStratifiedKFold(1), "n_splits must be an integer of at least 2, not 1"),
+        (lambda X, y, t: TaskStratifiedKFold(2.0), "n_splits must be an integer of at least 2, not 2.0"),
+        (lambda X, y, t: TaskShuffleSplit(0), "n_splits must be an integer of at least 1, not 0"),
         (lambda X, y, t: TaskShuffleSplit(train_size=1.0), "train_size must be a part"),
         (lambda X, y, t: TaskShuffleSplit(train_size=0), "train_size must be a part"),
         (lambda X, y, t: TaskShuffleSplit(train_size=True), "train_size must be a part"),

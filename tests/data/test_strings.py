@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlrun.data.cohorts import STUDIES, simulate_breast_cancer
 from mtlrun.data.load import load_dataset
-from mtlrun.data.strings import AT_CONTENT, simulate_splice
+from mtlrun.data.simulate import AT_CONTENT, STUDIES, simulate_breast_cancer, simulate_splice
 from mtlrun.errors import DataError
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.datasets import dump_svmlight_file
 
-from mtlrun.data.readers.svmlight import read_svmlight
+from mtlrun.data.formats.svmlight import read_svmlight
 from mtlrun.errors import DataError
 
 TEXT = b"1 1:0.5 3:2 # comment\n-1 2:1\n"
@@ -43,14 +43,17 @@ def test_what_is_written_is_read(X):
 
 
 GOLDEN = {
-    "target": (b"1 1:1\nx 1:1\n", "t.svm:2:1: the target 'x' is no finite number"),
-    "nan target": (b"nan 1:1\n", "t.svm:1:1: the target 'nan' is no finite number"),
-    "value": (b"1 1:1\n1 1:2 2:abc\n", "t.svm:2:7: '2:abc' is no pair index:value with a finite value"),
-    "nan": (b"1 1:1\n1  2:nan\n", "t.svm:2:4: '2:nan' is no pair index:value with a finite value"),
-    "no colon": (b"1 17\n", "t.svm:1:3: '17' is no pair index:value with a finite value"),
-    "order": (b"1 2:1 1:1\n", "t.svm:1:7: the index 1 does not increase\nSort the indices within every row."),
+    "target": (b"1 1:1\nx 1:1\n", "t.svm:2:1: the target 'x' is not a finite number"),
+    "nan target": (b"nan 1:1\n", "t.svm:1:1: the target 'nan' is not a finite number"),
+    "value": (b"1 1:1\n1 1:2 2:abc\n", "t.svm:2:7: '2:abc' is not a pair index:value with a finite value"),
+    "nan": (b"1 1:1\n1  2:nan\n", "t.svm:2:4: '2:nan' is not a pair index:value with a finite value"),
+    "no colon": (b"1 17\n", "t.svm:1:3: '17' is not a pair index:value with a finite value"),
+    "order": (
+        b"1 2:1 1:1\n",
+        "t.svm:1:7: the index 1 is not larger than the one before\nSort the indices within every row.",
+    ),
     "index zero": (b"1 0:1\n", "t.svm:1:3: the index 0 is below 1\nSet zero_based if the first is 0."),
-    "encoding": (b"1 1:1\n1 \xe9:1\n", "t.svm:2:3: byte 0xe9 is no UTF-8 text"),
+    "encoding": (b"1 1:1\n1 \xe9:1\n", "t.svm:2:3: byte 0xe9 is not UTF-8 text"),
     "empty": (b"", "t.svm: no rows\nCheck that the file was saved completely."),
     "some qid": (b"1 qid:1 1:1\n1 1:1\n", "t.svm: 1 of 2 rows have a qid\nGive every row its qid, or none."),
 }
@@ -82,7 +85,7 @@ def test_classes_and_numbers(own_set):
     assert classes.y.tolist() == [0, 1, 0]
     assert own_set.write("svmlight", {"t.svm": content}, None, "regression")().y.tolist() == [3, 5, 3]
     assert own_set.error("svmlight", {"t.svm": content}, None, task_type="binary") == (
-        "t.svm: binary labels must be 0/1 or -1/+1, found 3, 5\nRecode them first."
+        "t.svm: column 'target': binary labels must be 0/1 or -1/+1, found 3, 5\nRecode them first."
     )
 
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
 
-from mtlrun.data.splitters import TaskStratifiedKFold
+from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.group_mkl import GroupMKLClassifier, IndependentMKLClassifier, SharedMKLClassifier
 from mtlrun.solvers.mkl.kernels import GaussianKernel, LinearKernel, PolynomialKernel, PrecomputedKernel
 

@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mtlrun.data import rows, tables
+from mtlrun.data import table
 from mtlrun.data.cards import Card, FileSpec, Source, read_card
+from mtlrun.data.fetch import add_file
 from mtlrun.data.files import DataFile
-from mtlrun.data.intake import add_file
-from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight, uci
+from mtlrun.data.formats import arff, images, mat, mulan, sequences, svmlight
+from mtlrun.data.schema import Schema, new_rows
 from mtlrun.errors import UserError
 from mtlrun.runs.load import load_experiment, load_training
 from mtlrun.utils.yaml import load_file
@@ -71,7 +72,7 @@ def read_arff(content: bytes) -> None:
     file = memory_file(content)
     for missing in ("nan", "error"):
         arff.read_arff(file, missing=missing)
-    tables.read_table_file(file, ".arff")
+    table.read_table_file(file, ".arff")
     mulan.read({NAME: file}, card(), arff=[NAME])
 
 
@@ -82,52 +83,55 @@ def read_xml(content: bytes) -> None:
 
 def read_fasta(content: bytes) -> None:
     """Read sequences, then sequences with labels in their headers."""
-    fasta.read_fasta(io.BytesIO(content), NAME)
-    fasta.read_fasta(io.BytesIO(content), NAME, label=r"label=(\S+)")
+    sequences.read_fasta(io.BytesIO(content), NAME)
+    sequences.read_fasta(io.BytesIO(content), NAME, label=r"label=(\S+)")
 
 
 def read_idx(content: bytes) -> None:
     """Read an array of images or labels."""
-    idx.read_idx(io.BytesIO(content), NAME)
+    images.read_idx(io.BytesIO(content), NAME)
 
 
 def read_csv(content: bytes) -> None:
     """Read a table as the readers of cards do, with and without a header."""
     for delimiter, header, text in ((",", True, ()), (",", False, (-1,)), (None, False, (0,)), (";", True, (0,))):
         with contextlib.suppress(UserError):
-            csv.read_table(io.BytesIO(content), NAME, delimiter=delimiter, header=header, text=text)
-    csv.read_table(io.BytesIO(content), NAME, missing=(0,))
+            found = table.text_table(memory_file(content), delimiter=delimiter, header=header, text=text)
+            found.numbers(found.columns)
+    found = table.text_table(memory_file(content), delimiter=",", header=True)
+    found.numbers(found.columns[:1], gaps=True)
+    found.numbers(found.columns[1:] or found.columns)
 
 
 def read_user_csv(content: bytes) -> None:
     """Read a user's table of words and numbers, for training and for predictions."""
-    wanted = rows.Wanted(n_features=2, features=("a", "b"), task_column="task")
+    schema = Schema(n_features=2, features=("a", "b"), task_column="task")
+    found = table.read_table_file(memory_file(content), ".csv")
     with contextlib.suppress(UserError):
-        rows._table(memory_file(content), wanted)
-    tables.read_table_file(memory_file(content), ".csv")
+        new_rows(found, schema)
 
 
 def read_mat(content: bytes) -> None:
     """Read two variables, and a user's table."""
     with contextlib.suppress(UserError):
-        tables.read_table_file(memory_file(content), ".mat")
+        table.read_table_file(memory_file(content), ".mat")
     mat.read_mat(io.BytesIO(content), NAME, ("X", "Y"))
 
 
 def read_npz(content: bytes) -> None:
     """Read rows for predictions."""
-    rows._npz(memory_file(content), rows.Wanted(n_features=3))
+    new_rows(table.read_table_file(memory_file(content), ".npz"), Schema(n_features=3))
 
 
 def read_svmlight(content: bytes) -> None:
     """Read targets, features and tasks, and a user's table."""
     svmlight.read_svmlight(content, NAME)
-    tables.read_table_file(memory_file(content), ".svm")
+    table.read_table_file(memory_file(content), ".svm")
 
 
 def read_splice(content: bytes) -> None:
     """Read labelled sequences in lines."""
-    uci.read_splice({NAME: memory_file(content)}, card("multiclass"))
+    sequences.read_splice({NAME: memory_file(content)}, card("multiclass"))
 
 
 def read_archive(content: bytes) -> None:

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mutation import VALID, mutated
 
-from mtlrun.data import tables
-from mtlrun.data.readers import arff, csv, fasta, idx, mat, mulan, svmlight
+from mtlrun.data import table
+from mtlrun.data.formats import arff, images, mat, mulan, svmlight
+from mtlrun.data.formats import sequences as strings
 
 
 def quiet(examples: int, **more: object) -> settings:
@@ -61,9 +62,9 @@ def test_valid_files_are_read(name: str, fuzz_examples: int) -> None:
 
 def _arff(content, found):
     names, X = found
-    table = arff.read_arff(memory_file(content))
-    assert [a.name for a in table.attributes] == names
-    np.testing.assert_array_equal(table.X.toarray() if hasattr(table.X, "toarray") else table.X, X)
+    read = arff.read_arff(memory_file(content))
+    assert [a.name for a in read.attributes] == names
+    np.testing.assert_array_equal(read.X.toarray() if hasattr(read.X, "toarray") else read.X, X)
 
 
 def _xml(content, found):
@@ -71,24 +72,25 @@ def _xml(content, found):
 
 
 def _fasta(content, found):
-    sequences, labels = fasta.read_fasta(io.BytesIO(content), "f", label=r"label=(\S+)")
+    sequences, labels = strings.read_fasta(io.BytesIO(content), "f", label=r"label=(\S+)")
     assert [s.decode() for s in sequences] == found[0]
     assert labels.tolist() == found[1]
 
 
 def _idx(content, found):
-    array = idx.read_idx(io.BytesIO(content), "f")
+    array = images.read_idx(io.BytesIO(content), "f")
     assert array.dtype == found.dtype.newbyteorder("=")
     np.testing.assert_array_equal(array, found)
 
 
 def _csv(content, found):
-    np.testing.assert_array_equal(csv.read_table(io.BytesIO(content), "f").to_numpy(), found)
+    read = table.text_table(memory_file(content))
+    np.testing.assert_array_equal(read.numbers(read.columns), found)
 
 
 def _user_csv(content, found):
-    table = tables.read_table_file(memory_file(content), ".csv")
-    assert table.frame["b"].tolist() == found
+    read = table.read_table_file(memory_file(content), ".csv")
+    assert read.frame["b"].tolist() == found
 
 
 def _mat(content, found):

@@ -17,8 +17,8 @@ from sklearn.neighbors import KNeighborsRegressor
 import mtlrun
 from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.splitters import time_folds
-from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.data.splits import time_folds
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators.calibrated import CalibratedTasks
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
@@ -112,7 +112,7 @@ def test_formats_give_the_same_tasks(tmp_path):
     frame.to_csv(tmp_path / "table.csv.gz", index=False)
     for name in ("cells.mat", "rows.svm", "table.parquet", "table.csv.gz"):
         roles = Roles() if name[0] in "cr" else Roles(targets=("y",), task="school")
-        found = make_dataset(read_user_table(tmp_path / name), roles)
+        found = make_dataset(read_table(tmp_path / name), roles)
         assert found.n_tasks == 3, name
         np.testing.assert_allclose(found.y, frame.y)
         dense = found.X.toarray() if sparse.issparse(found.X) else found.X

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data import load_dataset
-from mtlrun.data.splitters import random_split
+from mtlrun.data.splits import random_split
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.features import WeightedDegree

@@ -11,7 +11,7 @@ import pytest
 import mtlrun
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
-from mtlrun.data.tables import table_of_frame
+from mtlrun.data.table import table_of_frame
 from mtlrun.errors import ConfigError
 from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown

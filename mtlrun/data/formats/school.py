@@ -8,9 +8,9 @@ import numpy as np
 
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import DataFile
-from mtlrun.data.readers import file_called, mat
-from mtlrun.data.splitters import TaskStratifiedKFold
+from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.formats import mat
+from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.errors import DataError
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.data.readers.idx import TYPES, read_idx
+from mtlrun.data.formats.images import TYPES, read_idx
 from mtlrun.errors import DataError
 
 CODES = {np.dtype(text).newbyteorder("=").name: code for code, text in TYPES.items()}
@@ -64,13 +64,13 @@ GOLDEN = {
     "header": (GOOD[:9], "f: the file ends inside its header of 16 bytes\nFetch the file again."),
     "cut": (
         GOOD[:-1],
-        "f: 39 bytes where the header (4 x 3 x 2) asks for 40\n"
-        "The file was cut or has something appended; fetch it again.",
+        "f: 39 bytes where the header (4 x 3 x 2) requires 40\n"
+        "The file was truncated or has something appended; fetch it again.",
     ),
     "appended": (
         GOOD + b"\n",
-        "f: 41 bytes where the header (4 x 3 x 2) asks for 40\n"
-        "The file was cut or has something appended; fetch it again.",
+        "f: 41 bytes where the header (4 x 3 x 2) requires 40\n"
+        "The file was truncated or has something appended; fetch it again.",
     ),
 }
 
@@ -84,7 +84,7 @@ def test_bad_files(case):
 
 
 def test_labels_where_images_are_expected():
-    with pytest.raises(DataError, match=r"^f: 1 dimension[^\0]*3[^\0]*interchanged"):
+    with pytest.raises(DataError, match=r"^f: 1 dimension[^\0]*3[^\0]*swapped"):
         read_idx(io.BytesIO(packed(np.zeros(3, dtype=np.uint8))), "f", ndim=3)
 
 

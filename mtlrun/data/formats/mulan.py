@@ -11,7 +11,7 @@ from scipy import sparse
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers.arff import ArffTable, columns_of, dense_columns, meka_labels, read_arff
+from mtlrun.data.formats.arff import ArffTable, columns_of, dense_columns, meka_labels, read_arff
 from mtlrun.errors import DataError
 
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import DataFile
-from mtlrun.data.readers import file_called
-from mtlrun.data.readers.csv import read_table
-from mtlrun.data.readers.mat import expect_shape, finite, read_mat
+from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.formats.mat import expect_shape, finite, read_mat
+from mtlrun.data.table import text_table
 from mtlrun.errors import DataError
 
 N_INPUTS, N_TORQUES = 21, 7
@@ -110,17 +109,17 @@ def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool)
 
 
 def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool) -> tuple[np.ndarray, str]:
-    with file.open() as stream:
-        table = read_table(stream, file.where())
+    table = text_table(file, delimiter=",", header=True)
     columns = [*(f"x{j}" for j in range(1, N_INPUTS + 1)), *TASKS, "in_test_file", "source_bits"]
     lacking = [c for c in columns if c not in table.columns]
     if lacking:
         raise DataError(f"{file.where()}: no column {', '.join(lacking)}")
-    leaked = (table["in_test_file"] != 0).to_numpy()
+    content = table.numbers(columns)
+    leaked, bits = content[:, -2] != 0, content[:, -1].astype(np.int64)
     chosen = ~leaked
     if unbiased:
-        chosen &= (table["source_bits"].to_numpy().astype(np.int64) & UNIFORM_DRAW) > 0
-    rows = table.loc[chosen, columns[: N_INPUTS + N_TORQUES]].to_numpy()
+        chosen &= (bits & UNIFORM_DRAW) > 0
+    rows = content[chosen, : N_INPUTS + N_TORQUES]
     if _occurs(rows, tests).any():
         raise DataError(f"{file.where()}: rows marked as not in the test file are in it")
     note = (

@@ -1,8 +1,4 @@
-"""Numbers so large or so small that their squares leave the range of floats are refused where data are read.
-
-Solvers square what they get: beyond about 1e154 a square is infinite, below about 1e-154 it is hardly anything, and
-what comes out is an error deep inside or, worse, a model that has not seen the column.
-"""
+"""Numbers too large or too small to be squared are refused, where data are read and before a model is fitted."""
 
 from __future__ import annotations
 
@@ -13,16 +9,43 @@ import numpy as np
 from scipy import sparse
 
 from mtlrun.errors import DataError
+from mtlrun.utils.limits import LARGEST, LARGEST_X, LARGEST_Y, SMALLEST, SMALLEST_FITTED
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
 
-#: Largest absolute value of a number, and least one of the largest number of a column that is not zero.
-LARGEST, SMALLEST = 1e150, 1e-150
+
+def check_fitted(values: Any, name: str) -> None:
+    """Refuse features or targets on whose scale no solver can calculate.
+
+    Parameters
+    ----------
+    values : float ndarray or sparse matrix
+        NaN is ignored.
+    name : {"X", "y"}
+
+    Raises
+    ------
+    ValueError
+        With the largest absolute value and the remedy.
+    """
+    largest = _largest(values)
+    limit = LARGEST_X if name == "X" else LARGEST_Y
+    remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler." if name == "X" else "Change its unit."
+    if largest > limit:
+        raise ValueError(
+            f"{name} contains a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
+            f"precision. {remedy}"
+        )
+    if 0 < largest < SMALLEST_FITTED:
+        raise ValueError(
+            f"the largest absolute value in {name} is {largest:.4g}; squares of numbers below {SMALLEST_FITTED:g} "
+            f"vanish. {remedy}"
+        )
 
 
-def check_magnitudes(data: Dataset, name: str, where: Callable[[int], str] | None = None) -> None:
-    """Refuse a data set with features, targets or weights of which no squares can be taken.
+def check_read(data: Dataset, name: str, where: Callable[[int], str] | None = None) -> None:
+    """Refuse a data set whose features, targets or weights cannot be squared.
 
     Parameters
     ----------
@@ -30,7 +53,7 @@ def check_magnitudes(data: Dataset, name: str, where: Callable[[int], str] | Non
     name : str
         The file or data set, for messages.
     where : callable, optional
-        ``where(row)`` says where a row of `data` stands; by default the row is counted from 1.
+        ``where(row)`` says where a row of `data` is; by default rows are counted from 1.
 
     Raises
     ------
@@ -65,11 +88,7 @@ def check_large(
     DataError
         With the place of the first such number.
     """
-    values = X.data if sparse.issparse(X) else X
-    # Two passes without a copy of the matrix; a NaN hides nothing from fmax and fmin, and is never larger.
-    if values.size == 0:
-        return
-    if not (np.fmax.reduce(values, axis=None) > LARGEST or np.fmin.reduce(values, axis=None) < -LARGEST):
+    if _largest(X) <= LARGEST:
         return
     entries = sparse.coo_array(X) if sparse.issparse(X) else None
     at = int(np.argmax(np.abs(X if entries is None else entries.data) > LARGEST))
@@ -77,9 +96,9 @@ def check_large(
     value = float(X[row, column] if entries is None else entries.data[at])
     place = where(row) if where else f"{name}: row {row + 1}"
     raise DataError(
-        f"{place}: {_called(kind, columns, column, X.shape[1])} holds {value:.4g}, and numbers beyond {LARGEST:g} "
-        "cannot be squared",
-        "Rescale the column (divide it by a power of ten), or mend the cell.",
+        f"{place}: {_called(kind, columns, column, X.shape[1])} contains {value:.4g}; "
+        f"numbers beyond {LARGEST:g} cannot be squared",
+        "Rescale the column (divide it by a power of ten), or fix the cell.",
     )
 
 
@@ -90,13 +109,21 @@ def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
         return
     largest = abs(X).max(axis=0).toarray().ravel() if sparse.issparse(X) else np.fmax.reduce(np.abs(X), axis=0)
     bad = np.flatnonzero((largest > 0) & (largest < SMALLEST))
-    if not len(bad):
-        return
-    raise DataError(
-        f"{name}: the largest number of {_called(kind, columns, int(bad[0]), X.shape[1])} is "
-        f"{float(largest[bad[0]]):.4g}, and the squares of numbers below {SMALLEST:g} vanish",
-        "Rescale the column (multiply it by a power of ten), or leave it out.",
-    )
+    if len(bad):
+        raise DataError(
+            f"{name}: the largest number in {_called(kind, columns, int(bad[0]), X.shape[1])} is "
+            f"{float(largest[bad[0]]):.4g}; squares of numbers below {SMALLEST:g} vanish",
+            "Rescale the column (multiply it by a power of ten), or leave it out.",
+        )
+
+
+def _largest(values: Any) -> float:
+    """Return the largest absolute value, without a copy of the matrix; NaN is ignored."""
+    entries = values.data if sparse.issparse(values) else values
+    if not entries.size:
+        return 0.0
+    largest = max(np.fmax.reduce(entries, axis=None), -np.fmin.reduce(entries, axis=None))
+    return 0.0 if np.isnan(largest) else float(largest)
 
 
 def _called(kind: str, columns: Sequence[str], column: int, count: int) -> str:

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mtlrun.data.cards import Card
-from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.readers import is_number, number_name, whole
+from mtlrun.data.numbers import is_number, whole
 from mtlrun.errors import DataError, counted, shorten
 
 _BLOCK = 1 << 20  # characters
@@ -84,55 +82,6 @@ class _Rows:
         return X
 
 
-def read(
-    files: dict[str, DataFile],
-    card: Card,
-    *,
-    target: str | list[str],
-    task: str | None = None,
-    encoding: str = "utf-8",
-) -> Dataset:
-    """Read one ARFF table whose targets are named columns.
-
-    Parameters
-    ----------
-    target : str or list of str
-        Column or columns to predict; several make a shared design.
-    task : str, optional
-        Column that says to which task a row belongs (ragged design).
-    encoding : str, default="utf-8"
-
-    Raises
-    ------
-    DataError
-        If the file is no ARFF, a named column is absent, or there are several files.
-    """
-    if len(files) != 1:
-        raise DataError(f"{card.path}: the arff reader takes one file, the card names {len(files)}")
-    file = next(iter(files.values()))
-    table = read_arff(file, encoding=encoding)
-    names = [target] if isinstance(target, str) else list(target)
-    columns = [column_of(table, name, file) for name in names]
-    task_column = None if task is None else column_of(table, task, file)
-    keep = np.setdiff1d(np.arange(len(table.attributes)), [*columns, *([] if task_column is None else [task_column])])
-    y = dense_columns(table.X, columns)
-    y = _signed(y, file) if card.task_type == "binary" else y
-    task_id, tasks = None, names
-    if task_column is not None:
-        ids, task_id = np.unique(dense_columns(table.X, [task_column])[:, 0], return_inverse=True)
-        words = {code: word for word, code in (table.attributes[task_column].codes or {}).items()}
-        tasks = [words.get(float(v), number_name(v)) for v in ids]
-    flat = isinstance(target, str) and (task_id is not None or card.task_type == "multiclass")
-    return Dataset(
-        X=table.X[:, keep],
-        y=y[:, 0].astype(np.int64 if card.task_type == "multiclass" else float) if flat else y,
-        task_type=card.task_type,
-        task_id=task_id,
-        tasks=list(table.attributes[columns[0]].codes or []) if card.task_type == "multiclass" else tasks,
-        features=[table.attributes[j].name for j in keep],
-    )
-
-
 def read_arff(file: DataFile, *, encoding: str = "utf-8", missing: str = "error") -> ArffTable:
     """Read an ARFF file.
 
@@ -159,11 +108,6 @@ def read_arff(file: DataFile, *, encoding: str = "utf-8", missing: str = "error"
         rows.any_sparse |= is_sparse
         rows.blocks.append(parser.sparse_rows(block) if is_sparse else parser.dense_rows(block))
     return ArffTable(relation, attributes, rows.stack(len(attributes)))
-
-
-def column_of(table: ArffTable, name: str, file: DataFile) -> int:
-    """Return the position of the column called `name` (as written, or unescaped); see `columns_of`."""
-    return columns_of(table, [name], file)[0]
 
 
 def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[int]:
@@ -195,13 +139,6 @@ def dense_columns(X: Any, columns: list[int]) -> np.ndarray:
     """Return some columns as a dense array of shape (n, len(columns))."""
     part = X[:, columns]
     return part.toarray() if sparse.issparse(part) else np.asarray(part)
-
-
-def _signed(y: np.ndarray, file: DataFile) -> np.ndarray:
-    known = y[~np.isnan(y)]
-    if not np.isin(known, (-1.0, 0.0, 1.0)).all() or ((known == 0).any() and (known == -1).any()):
-        raise DataError(f"{file.where()}: binary labels must be 0/1 or -1/+1, found {np.unique(known)[:5].tolist()}")
-    return np.where(y == 0, -1.0, y)
 
 
 def _read_header(lines: Iterator[tuple[int, str]], file: DataFile) -> tuple[str, list[Attribute]]:

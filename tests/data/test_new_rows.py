@@ -7,11 +7,11 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from mtlrun.data.rows import Wanted, read_rows
+from mtlrun.data.schema import Schema, read_rows
 from mtlrun.errors import DataError
 
-NAMED = Wanted(2, ("width", "height"), task_column="task")
-PLAIN = Wanted(2)
+NAMED = Schema(2, ("width", "height"), task_column="task")
+PLAIN = Schema(2)
 EXPECTED = np.array([[1.0, 10.0], [2.0, 20.5]])
 
 
@@ -82,7 +82,7 @@ def test_svmlight_has_the_width_of_the_model(tmp_path):
 
 
 def test_sequences(tmp_path):
-    wanted = Wanted(4, strings=True, task_column="task")
+    wanted = Schema(4, strings=True, task_column="task")
     fasta = read_rows(_write(tmp_path / "a.fa", ">1\nACGT\n>2\nTTTT\n"), wanted)
     assert fasta.X.tolist() == [b"ACGT", b"TTTT"]
     table = read_rows(_write(tmp_path / "a.csv", "id,sequence,task\n1,acgt,worm\n2,TTTT,fly\n"), wanted)
@@ -96,15 +96,15 @@ def test_sequences(tmp_path):
     [
         ("a.csv", "width,task\n1,a\n", NAMED, "1 of the model's features are missing: height"),
         ("a.csv", "1,2,3\n", PLAIN, "3 columns, the model has 2 features"),
-        ("a.csv", "p,q,task\n1,2,a\n", Wanted(3, task_column="task"), "2 columns besides the task column 'task'"),
+        ("a.csv", "p,q,task\n1,2,a\n", Schema(3, task_column="task"), "2 columns besides the task column 'task'"),
         ("a.csv", "width,height\n1,x\n", NAMED, "a.csv:2:3"),
         ("a.csv", "", PLAIN, "no rows"),
-        ("a.xls", "", PLAIN, "no known format"),
+        ("a.xls", "", PLAIN, "unknown format"),
         ("a.fa", ">1\nACGT\n", PLAIN, "fitted on numbers, the file holds sequences"),
-        ("a.svm", "0 1:1\n", Wanted(4, strings=True), "fitted on sequences, the file holds numbers"),
-        ("a.fa", ">1\nACGT\n", Wanted(5, strings=True), "4 letters per sequence, the model has 5"),
-        ("a.csv", "sequence\nAC\nACG\n", Wanted(2, strings=True), "sequences of 2 to 3 letters"),
-        ("a.npz", "no archive", PLAIN, "no .npz archive"),
+        ("a.svm", "0 1:1\n", Schema(4, strings=True), "fitted on sequences, the file holds numbers"),
+        ("a.fa", ">1\nACGT\n", Schema(5, strings=True), "4 letters per sequence, the model has 5"),
+        ("a.csv", "sequence\nAC\nACG\n", Schema(2, strings=True), "sequences of 2 to 3 letters"),
+        ("a.npz", "no archive", PLAIN, "not an .npz archive"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, name, content, wanted, text):
@@ -122,7 +122,7 @@ def test_files_that_are_none_and_wrong_arrays_are_refused(tmp_path):
     for arrays, text in [
         ({"Z": EXPECTED}, "no array 'X'"),
         ({"X": EXPECTED[0]}, "must be a numeric matrix"),
-        ({"X": EXPECTED * np.nan}, "NaN or infinite"),
+        ({"X": EXPECTED * np.nan}, "has no value"),
         ({"X": EXPECTED, "task_id": [1]}, "task_id has shape"),
         ({"X": np.array([[object()]])}, "plain arrays"),
     ]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
 
 import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from mtlrun.data.cards import Card
-from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import DataFile
-from mtlrun.data.readers import file_called, is_number, number_name, whole
-from mtlrun.data.readers.csv import signs
+from mtlrun.data.numbers import is_number, whole
 from mtlrun.errors import DataError
 
 _DIGITS = re.compile("[0-9]+")
@@ -45,69 +40,22 @@ def read_svmlight(
     Raises
     ------
     DataError
-        With line and column of what is no target, no ``index:value`` pair or no finite number.
+        With line and column of what is not a target, a pair ``index:value`` or a finite number.
     """
     try:
         X, y, qid = load_svmlight_file(
             io.BytesIO(content), n_features=n_features, query_id=True, zero_based=zero_based, dtype=np.float64
         )
         if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-            raise ValueError("it holds NaN or infinity")
+            raise ValueError("it contains NaN or infinity")
     except (ValueError, OverflowError) as error:
         _locate(content, name, zero_based, n_features)
-        raise DataError(f"{name}: no svmlight file ({error})") from None
+        raise DataError(f"{name}: not an svmlight file ({error})") from None
     if len(y) == 0:
         raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
     if len(qid) not in (0, len(y)):
         raise DataError(f"{name}: {len(qid)} of {len(y)} rows have a qid", "Give every row its qid, or none.")
     return X, y, np.asarray(qid, dtype=np.int64) if len(qid) else np.zeros(len(y), dtype=np.int64)
-
-
-def read(
-    files: Mapping[str, DataFile],
-    card: Card,
-    *,
-    file: str | None = None,
-    n_features: int | None = None,
-    zero_based: bool = False,
-    dense: bool = False,
-) -> Dataset:
-    """Read one svmlight file; every distinct ``qid`` is a task.
-
-    Parameters
-    ----------
-    files : mapping of str to DataFile
-    card : Card
-        Its ``task_type`` says how targets are read: binary 0/1 and -1/+1 become -1/+1.
-    file : str, optional
-        The file's name on the card; needed when there are several.
-    n_features, zero_based
-        See `read_svmlight`.
-    dense : bool, default=False
-        Return a dense X.
-
-    Raises
-    ------
-    DataError
-        For a wrong file, or binary targets other than 0/1 and -1/+1.
-    """
-    source = file_called(files, file, card) if file else next(iter(files.values()))
-    name = source.where()
-    X, target, qid = read_svmlight(source.read_bytes(), name, n_features=n_features, zero_based=zero_based)
-    values = np.unique(target)
-    y, tasks = target, []
-    if card.task_type == "multiclass":
-        y = np.searchsorted(values, target)
-        tasks = [number_name(v) for v in values]
-    elif card.task_type == "binary":
-        y = signs(target, name)
-    groups, task_id = np.unique(qid, return_inverse=True)
-    ragged = card.task_type != "multiclass" and len(groups) > 1
-    if ragged:
-        tasks = [f"{q}" for q in groups]
-    return Dataset(
-        X=X.toarray() if dense else X, y=y, task_type=card.task_type, task_id=task_id if ragged else None, tasks=tasks
-    )
 
 
 def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None) -> None:
@@ -118,7 +66,7 @@ def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None)
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{name}:{number}:{error.start + 1}: byte 0x{raw[error.start]:02x} is no UTF-8 text"
+                f"{name}:{number}:{error.start + 1}: byte 0x{raw[error.start]:02x} is not UTF-8 text"
             ) from None
         line = line.split("#", 1)[0]
         column, previous = 0, -1
@@ -128,18 +76,21 @@ def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None)
             column += len(item)
             if k == 0:
                 if not is_number(item):
-                    raise DataError(f"{place}: the target {item!r} is no finite number")
+                    raise DataError(f"{place}: the target {item!r} is not a finite number")
                 continue
             index, colon, value = item.partition(":")
             if k == 1 and index == "qid" and _DIGITS.fullmatch(value.removeprefix("-")):
                 continue
             if not colon or not _DIGITS.fullmatch(index) or not is_number(value):
-                raise DataError(f"{place}: {item!r} is no pair index:value with a finite value")
+                raise DataError(f"{place}: {item!r} is not a pair index:value with a finite value")
             at = whole(index)
             if at < first:
                 raise DataError(f"{place}: the index {index} is below {first}", "Set zero_based if the first is 0.")
             if at <= previous:
-                raise DataError(f"{place}: the index {index} does not increase", "Sort the indices within every row.")
+                raise DataError(
+                    f"{place}: the index {index} is not larger than the one before",
+                    "Sort the indices within every row.",
+                )
             if n_features is not None and at - first >= n_features:
                 raise DataError(f"{place}: the index {index} is beyond n_features={n_features}")
             previous = at

@@ -1,4 +1,4 @@
-"""Numbers whose squares leave the range of floats are refused where data are read, however they are read."""
+"""Numbers whose squares leave the range of floats are refused where data are read, whatever the format."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy import sparse
 
 from mtlrun.data import load_dataset
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.magnitude import LARGEST, SMALLEST, check_large, check_magnitudes
+from mtlrun.data.ranges import LARGEST, SMALLEST, check_large, check_read
 from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.rows import Wanted, read_rows
-from mtlrun.data.tables import read_user_table, table_of_frame
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError
 
 
@@ -27,18 +27,18 @@ def _set(X, y=None, **given):
 @pytest.mark.parametrize("value", [0.0, LARGEST, -LARGEST, SMALLEST, -SMALLEST, np.nan])
 def test_what_can_be_squared_passes(value):
     X = np.array([[1.0, value], [2.0, value]])
-    check_magnitudes(_set(X), "a set")
-    check_magnitudes(_set(X, np.where(np.isnan(X), np.nan, X)), "a set")
-    check_magnitudes(_set(np.full((2, 2), value)), "a set")
-    check_magnitudes(_set(sparse.csr_matrix(np.nan_to_num(X))), "a set")
+    check_read(_set(X), "a set")
+    check_read(_set(X, np.where(np.isnan(X), np.nan, X)), "a set")
+    check_read(_set(np.full((2, 2), value)), "a set")
+    check_read(_set(sparse.csr_matrix(np.nan_to_num(X))), "a set")
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize(("value", "words"), [(1e200, "holds 1e+200"), (-3e151, "holds -3e+151")])
+@pytest.mark.parametrize(("value", "words"), [(1e200, "contains 1e+200"), (-3e151, "contains -3e+151")])
 def test_a_large_feature_is_named_with_row_and_value(make, value, words):
     X = np.array([[1.0, 2.0, 0.0], [0.0, 1e149, value]])
     with pytest.raises(DataError, match="divide it by a power of ten") as caught:
-        check_magnitudes(_set(make(X), features=["a", "b", "c"]), "set s")
+        check_read(_set(make(X), features=["a", "b", "c"]), "set s")
     assert f"set s: row 2: the feature 'c' {words}" in str(caught.value)
 
 
@@ -46,30 +46,30 @@ def test_a_large_feature_is_named_with_row_and_value(make, value, words):
 def test_a_column_of_vanishing_numbers_is_named_and_single_ones_pass(make, lacking):
     X = np.array([[1.0, 1e-200], [0.5, -3e-190], [0.0, 0.0]])
     with pytest.raises(DataError, match="multiply it by a power of ten") as caught:
-        check_magnitudes(_set(make(X)), "set s")
+        check_read(_set(make(X)), "set s")
     assert not lacking(caught.value, "feature 2", "3e-190")
     X[2, 1] = 1e-3
-    check_magnitudes(_set(make(X)), "set s")
+    check_read(_set(make(X)), "set s")
 
 
 def test_a_gap_beside_a_vanishing_number_does_not_hide_it():
     with pytest.raises(DataError, match="feature 1 is 1e-200"):
-        check_magnitudes(_set([[np.nan], [1e-200]]), "set s")
+        check_read(_set([[np.nan], [1e-200]]), "set s")
 
 
 def test_targets_and_weights_too():
     X = np.ones((3, 1))
-    with pytest.raises(DataError, match=r"row 3: the target holds 1e\+160"):
-        check_magnitudes(_set(X, [1, 2, 1e160]), "set s")
+    with pytest.raises(DataError, match=r"row 3: the target contains 1e\+160"):
+        check_read(_set(X, [1, 2, 1e160]), "set s")
     shared = np.array([[1, 1e-160], [2, np.nan], [3, 2e-160]])
     with pytest.raises(DataError, match="the target 'gas' is 2e-160"):
-        check_magnitudes(_set(X, shared, tasks=["oil", "gas"]), "set s")
-    with pytest.raises(DataError, match=r"row 1: the weight holds 1e\+200"):
-        check_magnitudes(_set(X, source={"weight": np.array([1e200, 1, 1])}), "set s")
+        check_read(_set(X, shared, tasks=["oil", "gas"]), "set s")
+    with pytest.raises(DataError, match=r"row 1: the weight contains 1e\+200"):
+        check_read(_set(X, source={"weight": np.array([1e200, 1, 1])}), "set s")
 
 
 def test_sequences_and_empty_matrices_have_no_magnitude():
-    check_magnitudes(Dataset(X=np.array([b"ACGT"] * 2), y=np.array([1.0, -1.0]), task_type="binary"), "set s")
+    check_read(Dataset(X=np.array([b"ACGT"] * 2), y=np.array([1.0, -1.0]), task_type="binary"), "set s")
     check_large(sparse.csr_matrix((3, 4)), "set s")
     check_large(np.full((2, 1), np.nan), "set s")
 
@@ -87,24 +87,24 @@ def _file(folder: Path, **changed) -> Path:
 
 def test_a_table_names_file_line_and_column(tmp_path):
     roles = Roles(targets=("y",), task="task")
-    with pytest.raises(DataError, match=r"table\.csv:7: the feature 'b' holds 1e\+200"):
-        make_dataset(read_user_table(_file(tmp_path, b=(5, 1e200))), roles)
+    with pytest.raises(DataError, match=r"table\.csv:7: the feature 'b' contains 1e\+200"):
+        make_dataset(read_table(_file(tmp_path, b=(5, 1e200))), roles)
     # Rows that are left out do not shift the line.
     path = _file(tmp_path, y=(2, np.nan), a=(9, -1e200))
-    with pytest.raises(DataError, match=r"table\.csv:11: the feature 'a' holds -1e\+200"):
-        make_dataset(read_user_table(path), roles)
-    with pytest.raises(DataError, match=r"table\.csv:3: the target holds 1e\+155"):
-        make_dataset(read_user_table(_file(tmp_path, y=(1, 1e155))), roles)
+    with pytest.raises(DataError, match=r"table\.csv:11: the feature 'a' contains -1e\+200"):
+        make_dataset(read_table(path), roles)
+    with pytest.raises(DataError, match=r"table\.csv:3: the target contains 1e\+155"):
+        make_dataset(read_table(_file(tmp_path, y=(1, 1e155))), roles)
     frame = pd.read_csv(_file(tmp_path)).assign(a=lambda t: t.a * 1e-200)
-    with pytest.raises(DataError, match="data frame: the largest number of the feature 'a'"):
+    with pytest.raises(DataError, match="data frame: the largest number in the feature 'a'"):
         make_dataset(table_of_frame(frame), roles)
 
 
 def test_new_rows_are_refused_when_large_only(tmp_path):
-    wanted = Wanted(2, ("a", "b"), task_column="task")
+    wanted = Schema(2, ("a", "b"), task_column="task")
     for table in (False, True):
-        with pytest.raises(DataError, match=r"table\.csv: row 5: the feature 'a' holds 1e\+200"):
-            read_rows(_file(tmp_path, a=(4, 1e200)), Wanted(2, ("a", "b"), task_column="task", table=table))
+        with pytest.raises(DataError, match=r"table\.csv:6: the feature 'a' contains 1e\+200"):
+            read_rows(_file(tmp_path, a=(4, 1e200)), Schema(2, ("a", "b"), task_column="task", table=table))
     small = read_rows(_file(tmp_path, **{name: (slice(None), 1e-200) for name in "ab"}), wanted)
     assert (small.X == 1e-200).all()
 

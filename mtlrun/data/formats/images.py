@@ -1,0 +1,217 @@
+"""Images: the IDX files of MNIST, the digits of scikit-learn, and the handwritten letters of Kassel and Taskar."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import IO, Any
+
+import numpy as np
+
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.formats.mat import read_mat
+from mtlrun.data.tasks import make_tasks
+from mtlrun.errors import DataError
+
+#: Types of the values of an IDX file, by their code.
+TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+#: Size of the handwritten letters.
+HEIGHT, WIDTH = 16, 8
+PIXELS = HEIGHT * WIDTH
+
+
+def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.ndarray:
+    """Read one array in the IDX format: a magic number, the sizes, then the values, all big-endian.
+
+    Parameters
+    ----------
+    stream : binary file
+    name : str
+        File name for messages.
+    ndim : int, optional
+        Number of dimensions that the file must have (1 for labels, 3 for images).
+
+    Returns
+    -------
+    ndarray
+        In the file's type (native byte order), C-contiguous.
+
+    Raises
+    ------
+    DataError
+        If the magic number, the number of dimensions or the length is wrong.
+    """
+    content = stream.read()
+    magic = content[:4]
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES or magic[3] == 0:
+        raise DataError(
+            f"{name}: wrong magic number 0x{magic.hex()} for an IDX file",
+            "An IDX file starts with two zero bytes, a type (0x08 for images and labels of MNIST) and the number of "
+            "dimensions; decompress the file if it is an archive.",
+        )
+    dims = magic[3]
+    if ndim is not None and dims != ndim:
+        raise DataError(f"{name}: {dims} dimensions where {ndim} are expected", "Were images and labels swapped?")
+    start = 4 + 4 * dims
+    if len(content) < start:
+        raise DataError(f"{name}: the file ends inside its header of {start} bytes", "Fetch the file again.")
+    shape = tuple(int(k) for k in np.frombuffer(content, dtype=">u4", count=dims, offset=4))
+    dtype = np.dtype(TYPES[magic[2]])
+    expected = start + math.prod(shape) * dtype.itemsize
+    if len(content) != expected:
+        sizes = " x ".join(map(str, shape))
+        raise DataError(
+            f"{name}: {len(content)} bytes where the header ({sizes}) requires {expected}",
+            "The file was truncated or has something appended; fetch it again.",
+        )
+    try:
+        values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape)
+    except ValueError as error:  # no values, or values of size 1 in more dimensions than arrays have
+        raise DataError(f"{name}: not an array of that shape: {error}", "Fetch the file again.") from None
+    return np.ascontiguousarray(values, dtype=dtype.newbyteorder("="))
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    parts: Sequence[tuple[str, str]],
+    scale: float = 1.0,
+    tasks: str | Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Read labelled images, one row of pixels each (row by row), as a multi-class data set.
+
+    Parameters
+    ----------
+    parts : list of (images, labels)
+        Pairs of files; with two of them ``splits["original"]`` is the first against the second.
+    scale : float, default=1.0
+        Every pixel is divided by this (255 gives 0..1).
+    tasks : str or mapping, optional
+        See `mtlrun.data.tasks.make_tasks`; rows are chosen before pixels become float64.
+
+    Raises
+    ------
+    DataError
+        For wrong files, images and labels of unequal number, or images of unequal size.
+    """
+    if not scale > 0:
+        raise DataError(f"data set {card.id}: scale must be positive, not {scale}")
+    images: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for image_name, label_name in parts:
+        image_file, label_file = file_called(files, image_name, card), file_called(files, label_name, card)
+        pictures, marks = _array(image_file, 3), _array(label_file, 1)
+        if len(pictures) != len(marks):
+            raise DataError(f"{label_file.where()}: {len(marks)} labels for the {len(pictures)} images of {image_name}")
+        if images and pictures[0].size != images[0].shape[1]:
+            raise DataError(
+                f"{image_file.where()}: {pictures[0].size} pixels where {parts[0][0]} has {images[0].shape[1]}"
+            )
+        images.append(pictures.reshape(len(pictures), -1))
+        labels.append(marks)
+    classes, y = np.unique(np.concatenate(labels), return_inverse=True)
+    cut = len(labels[0])
+    every = Dataset(
+        X=np.concatenate(images),
+        y=y.astype(np.int64),
+        task_type="multiclass",
+        tasks=[str(c) for c in classes],
+        splits={"original": [(np.arange(cut), np.arange(cut, len(y)))]} if len(parts) == 2 else {},
+    )
+    made = make_tasks(every, tasks)
+    return replace(made, X=made.X / np.float64(scale))
+
+
+def _array(file: DataFile, ndim: int) -> np.ndarray:
+    with file.open() as stream:
+        return read_idx(stream, file.where(), ndim=ndim)
+
+
+def read_digits(
+    files: Mapping[str, DataFile], card: Card, *, scale: float = 16.0, tasks: str | Mapping[str, Any] | None = None
+) -> Dataset:
+    """Return scikit-learn's 8 x 8 digits, which need no file, as ten one-vs-rest tasks with a shared design.
+
+    Parameters
+    ----------
+    scale : float, default=16.0
+        The pixels (0..16) are divided by it.
+    tasks : str or mapping, optional
+        Other tasks: see `mtlrun.data.tasks.make_tasks`.
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    digits = Dataset(
+        X=bunch.data / scale,
+        y=bunch.target.astype(np.int64),
+        task_type="multiclass",
+        tasks=[str(digit) for digit in range(10)],
+        features=list(bunch.feature_names),
+    )
+    if tasks is not None:
+        return make_tasks(digits, tasks)
+    return replace(digits, y=np.where(bunch.target[:, None] == np.arange(10), 1.0, -1.0), task_type="binary")
+
+
+def read_letter(files: Mapping[str, DataFile], card: Card, *, tasks: str | Mapping[str, Any] | None = None) -> Dataset:
+    """Read the letters of handwritten words (container of the Shogun project), classes a..z.
+
+    The first file holds cells ``patterns_*`` of shape (129, word length), with the pixels column by column and a last
+    row of ones that is dropped, and ``labels_*`` with 0 for a. A row of X is one upright 16 x 8 image, row by row.
+
+    Parameters
+    ----------
+    tasks : str or mapping, optional
+        See `mtlrun.data.tasks.make_tasks`.
+
+    Returns
+    -------
+    Dataset
+        Multi-class; ``splits["words"]`` is the file's division into training and test words, so that the letters of
+        one word stay together.
+
+    Raises
+    ------
+    DataError
+        For cells of another shape, pixels that are not 0/1, labels outside 0..25.
+    """
+    file = next(iter(files.values()))
+    name = file.where()
+    with file.open() as stream:
+        content = read_mat(stream, name, ("patterns_train", "labels_train", "patterns_test", "labels_test"))
+    parts = [_letters(content[f"patterns_{p}"], content[f"labels_{p}"], p, name) for p in ("train", "test")]
+    pixels, labels = (np.concatenate(piece) for piece in zip(*parts, strict=True))
+    cut = len(parts[0][1])
+    every = Dataset(
+        X=pixels.astype(np.float64),
+        y=labels,
+        task_type="multiclass",
+        tasks=list(string.ascii_lowercase),
+        features=[f"r{i}c{j}" for i in range(HEIGHT) for j in range(WIDTH)],
+        splits={"words": [(np.arange(cut), np.arange(cut, len(labels)))]},
+    )
+    return make_tasks(every, tasks)
+
+
+def _letters(patterns: Any, labels: Any, part: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(patterns, list) or not isinstance(labels, list) or len(patterns) != len(labels):
+        raise DataError(f"{name}: patterns_{part} and labels_{part} must be cell arrays with one cell per word")
+    for k, (pattern, label) in enumerate(zip(patterns, labels, strict=True), start=1):
+        if pattern.ndim != 2 or pattern.shape[0] != PIXELS + 1 or label.size != pattern.shape[1]:
+            raise DataError(
+                f"{name}: word {k} of the {part} part has patterns of shape {pattern.shape} and {label.size} labels, "
+                f"expected ({PIXELS + 1}, letters) and one label per letter"
+            )
+    stacked, codes = np.hstack(patterns), np.concatenate([label.ravel() for label in labels]).astype(np.int64)
+    if not np.isin(stacked[:PIXELS], (0, 1)).all() or not (stacked[PIXELS] == 1).all():
+        raise DataError(f"{name}: the {part} part has pixels that are not 0/1, or a last row that is not 1")
+    if codes.min() < 0 or codes.max() > 25:
+        raise DataError(f"{name}: labels of the {part} part range from {codes.min()} to {codes.max()}, expected 0..25")
+    upright = stacked[:PIXELS].T.reshape(-1, WIDTH, HEIGHT).transpose(0, 2, 1)
+    return upright.reshape(-1, PIXELS), codes

@@ -1,0 +1,390 @@
+"""MATLAB files of version 5 to 7: numeric arrays and cells of numeric arrays, read by scipy.
+
+scipy trusts the tags of the elements: an unknown data type in a damaged file ends the process with a segmentation
+fault. The structure of a file is therefore checked before scipy reads it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
+
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset, signs
+from mtlrun.data.files import EXPANDED_BYTES, EXPANDED_TIMES, DataFile
+from mtlrun.errors import DataError, counted
+
+#: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
+_DAMAGE = (
+    MatReadError,
+    ValueError,
+    TypeError,
+    OSError,
+    EOFError,
+    LookupError,
+    OverflowError,
+    NotImplementedError,
+    zlib.error,
+)
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_ONE_CELL_EACH = "Every task is one cell of both, with the same features."
+
+#: Bytes per value of the data types that numbers may have.
+SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
+INT8, INT32, UINT32, MATRIX, COMPRESSED = 1, 5, 6, 14, 15
+CELL, SPARSE = 1, 5
+CLASSES = {1: "cell", 2: "struct", 3: "object", 4: "char", 5: "sparse", 16: "function", 17: "opaque"}
+NUMERIC = range(6, 16)
+
+
+def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str, np.ndarray | list[np.ndarray]]:
+    """Read the named variables, and nothing else, of a .mat file.
+
+    Parameters
+    ----------
+    stream : binary file
+    name : str
+        File name for messages.
+    variables : iterable of str
+
+    Returns
+    -------
+    dict
+        A numeric variable is its array (2-D at least, as MATLAB keeps it); a cell array is the list of its cells in
+        column-major order, each a numeric array.
+
+    Raises
+    ------
+    DataError
+        If the file is no MATLAB file of version 5 to 7 or damaged, a variable is missing, or it is neither numeric nor
+        a cell of numeric arrays (structures, functions and Java or MATLAB objects are refused).
+    """
+    content = stream.read()
+    _refuse_hdf5(content, name)
+    wanted = list(variables)
+    try:
+        present = list_variables(content, wanted)
+        missing = [v for v in wanted if v not in present]
+        if missing:
+            raise DataError(
+                f"{name}: no variable {', '.join(map(repr, missing))}",
+                f"Variables: {', '.join(sorted(filter(None, present))) or 'none'}.",
+            )
+        for key in wanted:
+            if present[key] not in ("numeric", "cell", "sparse"):
+                raise DataError(
+                    f"{name}: {key} is a MATLAB {present[key]}, no numeric array",
+                    "Numeric arrays and cells of them are read.",
+                )
+        loaded = loadmat(io.BytesIO(content), variable_names=wanted, verify_compressed_data_integrity=True)
+    except _DAMAGE as error:
+        raise DataError(
+            f"{name}: not a readable MATLAB file ({_short(error)})",
+            "The file is damaged or in another format; fetch it again or save it from MATLAB with save(..., '-v7').",
+        ) from None
+    return {key: _plain(loaded[key], name, key) for key in wanted}
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    X: str = "X",
+    Y: str = "Y",
+    n_features: int | None = None,
+    drop_bias: bool = False,
+    samples_in_columns: bool = False,
+) -> Dataset:
+    """Read ragged data: two cell arrays in the first file, one cell of features and one of targets per task.
+
+    Parameters
+    ----------
+    X, Y : str
+        Names of the variables.
+    n_features : int, optional
+        Columns that every cell of X must have (before `drop_bias`).
+    drop_bias : bool, default=False
+        Leave out the last column, which must be 1 everywhere.
+    samples_in_columns : bool, default=False
+        Cells of X are (features, samples), as some toolboxes have them.
+
+    Raises
+    ------
+    DataError
+        For what `read_mat` and `task_cells` refuse, empty cells, NaN, and a last column that is not constant.
+    """
+    file = next(iter(files.values()))
+    name = file.where()
+    with file.open() as stream:
+        content = read_mat(stream, name, (X, Y))
+    inputs: Any = content[X]
+    if samples_in_columns and isinstance(inputs, list):
+        inputs = [cell.T for cell in inputs]
+    tasks, targets = task_cells(inputs, content[Y], name, X, Y, n_features)
+    for t, (a, b) in enumerate(zip(tasks, targets, strict=True), start=1):
+        finite(a, name, f"cell {t} of {X}")
+        finite(b, name, f"cell {t} of {Y}")
+        if len(a) == 0:
+            raise DataError(f"{name}: task {t} has no rows")
+    stacked, y = np.vstack(tasks), np.concatenate(targets)
+    if drop_bias:
+        wrong = np.flatnonzero(stacked[:, -1] != 1)
+        if wrong.size:
+            value = stacked[wrong[0], -1]
+            raise DataError(f"{name}: the last column of {X} is {value:g}, not 1, in row {wrong[0] + 1}")
+        stacked = np.ascontiguousarray(stacked[:, :-1])
+    return Dataset(
+        X=stacked,
+        y=signs(y, f"{name}: {Y}") if card.task_type == "binary" else y,
+        task_type=card.task_type,
+        task_id=np.repeat(np.arange(len(tasks)), [len(task) for task in tasks]),
+        tasks=[str(t + 1) for t in range(len(tasks))],
+    )
+
+
+def task_cells(
+    inputs: Any, targets: Any, name: str, X: str, Y: str, n_features: int | None = None
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the features and the targets of every task, float64, from two cell arrays.
+
+    Raises
+    ------
+    DataError
+        If a variable is not a cell array, or cells do not fit together.
+    """
+    for variable, cells in ((X, inputs), (Y, targets)):
+        if not isinstance(cells, list):
+            text = f"{name}: {variable} is an array of shape {cells.shape}, not a cell array with one cell per task"
+            raise DataError(text, f"{X} and {Y} must both be cell arrays, or both be one matrix.")
+        if not cells:
+            raise DataError(f"{name}: {variable} has no cells")
+    if len(inputs) != len(targets):
+        raise DataError(f"{name}: {counted(len(inputs), 'cell')} in {X}, {len(targets)} in {Y}", _ONE_CELL_EACH)
+    width = n_features or (inputs[0].shape[1] if inputs[0].ndim == 2 else None)
+    for t, (a, b) in enumerate(zip(inputs, targets, strict=True), start=1):
+        if a.ndim != 2 or a.shape[1] != width:
+            text = f"{name}: cell {t} of {X} has shape {a.shape} where (n, {width}) is expected"
+            raise DataError(text, _ONE_CELL_EACH)
+        if b.size and b.size != max(b.shape):  # the targets of a task may lie along either direction
+            raise DataError(f"{name}: cell {t} of {Y} has shape {b.shape} where (n, 1) is expected", _ONE_CELL_EACH)
+        if len(a) != b.size:
+            text = f"{name}: task {t} has {counted(len(a), 'row')} in {X}, {b.size} in {Y}"
+            raise DataError(text, _ONE_CELL_EACH)
+    return [cell.astype(np.float64) for cell in inputs], [cell.astype(np.float64).ravel() for cell in targets]
+
+
+def finite(array: np.ndarray, name: str, what: str) -> np.ndarray:
+    """Return an array as float64; raises DataError with the place of the first NaN or infinite value."""
+    values = array.astype(np.float64)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        place = ", ".join(f"{axis} {i + 1}" for axis, i in zip(("row", "column", "layer"), bad[0], strict=False))
+        text = f"{name}: {what} holds {values[tuple(bad[0])]} at {place}"
+        raise DataError(text, "Replace or drop missing values first.")
+    return values
+
+
+def expect_shape(
+    array: np.ndarray | list[np.ndarray], shape: tuple[int | None, ...], name: str, variable: str
+) -> np.ndarray:
+    """Return `array` if it has the shape (None: any size along that axis).
+
+    Raises
+    ------
+    DataError
+        Naming both shapes.
+    """
+    wanted = " x ".join("n" if k is None else str(k) for k in shape)
+    if isinstance(array, list):
+        raise DataError(f"{name}: {variable} is a cell array where a {wanted} array is expected")
+    fits = array.ndim == len(shape) and all(k is None or k == s for k, s in zip(shape, array.shape, strict=True))
+    if not fits:
+        found = " x ".join(map(str, array.shape))
+        raise DataError(
+            f"{name}: {variable} is {found} where {wanted} is expected", "Is it the file that the card names?"
+        )
+    return array
+
+
+def _refuse_hdf5(content: bytes, name: str) -> None:
+    if content[:8] == _HDF5 or content[512:520] == _HDF5 or content[:19] == b"MATLAB 7.3 MAT-file":
+        raise DataError(
+            f"{name}: a MATLAB 7.3 file (HDF5), which is not read here",
+            "In MATLAB: load it and save it again with save(..., '-v7').",
+        )
+
+
+def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndarray]:
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [
+            _numeric(cell, name, f"cell {k} of {variable}") for k, cell in enumerate(value.ravel(order="F"), start=1)
+        ]
+    return _numeric(value, name, variable)
+
+
+def _numeric(value: object, name: str, what: str) -> np.ndarray:
+    if sparse.issparse(value):
+        try:
+            value.check_format(full_check=True)  # type: ignore[attr-defined]
+        except ValueError as error:
+            raise DataError(f"{name}: {what} is a damaged sparse matrix ({error})") from None
+        try:
+            value = value.toarray()  # type: ignore[attr-defined]
+        except MemoryError:
+            size = " x ".join(map(str, value.shape))  # type: ignore[attr-defined]
+            raise DataError(f"{name}: {what} is sparse and too large as a dense array ({size})") from None
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
+        kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+        raise DataError(
+            f"{name}: {what} is no array of real numbers ({kind})", "Numeric arrays and cells of them are read."
+        )
+    return value
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0][:120] if text else type(error).__name__
+
+
+# --- the structure of a file ---
+
+
+class Element(NamedTuple):
+    """One tagged element: its type, its bytes and where the next one starts."""
+
+    type: int
+    data: memoryview
+    end: int
+
+
+def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
+    """Return the class of every variable and check the wanted ones.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    wanted : collection of str
+        Variables whose data are checked down to the last element.
+
+    Returns
+    -------
+    dict of str to str
+        ``numeric``, ``cell``, ``sparse``, ``char``, ``struct`` ...; ``cell of char`` and the like for a wanted cell
+        array in which not all cells are numeric or sparse.
+
+    Raises
+    ------
+    ValueError
+        If an element does not fit into the file or has a type that its place does not allow.
+    zlib.error
+        If a compressed element is damaged.
+    """
+    # A zero among the first four bytes makes scipy read the file as one of version 4.
+    if len(content) < 128 or 0 in content[:4] or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI"):
+        raise ValueError("no header of a MATLAB file of version 5 to 7")
+    order = "<" if content[126:128] == b"IM" else ">"
+    found: dict[str, str] = {}
+    start, whole = 128, memoryview(content)
+    while start < len(whole):
+        element = _element(whole, start, order, padded=False)
+        start = element.end
+        if element.type == COMPRESSED:
+            element = _element(memoryview(_decompressed(element.data, len(content))), 0, order)
+        _expect(element.type == MATRIX, "an element that is no array")
+        name, kind = _check_array(element.data, order, wanted)
+        found[name] = kind
+    return found
+
+
+def _decompressed(data: memoryview, size: int) -> bytes:
+    """Return a compressed element of a file of `size` bytes, unless it is out of all proportion."""
+    limit = max(EXPANDED_BYTES, EXPANDED_TIMES * size)
+    tool = zlib.decompressobj()
+    found = tool.decompress(data, limit)
+    _expect(tool.eof or len(found) < limit, f"a variable that expands to more than {limit} bytes")
+    _expect(tool.eof, "compressed data that end too early")
+    return found
+
+
+def _element(data: memoryview, start: int, order: str, padded: bool = True) -> Element:
+    _expect(start + 8 <= len(data), "an incomplete tag")
+    (first,) = struct.unpack_from(order + "I", data, start)
+    if first >> 16:  # up to four bytes of data inside the tag
+        kind, size, begin = first & 0xFFFF, first >> 16, start + 4
+        _expect(size <= 4, "a small element of more than four bytes")
+        end = start + 8
+    else:
+        kind, begin = first, start + 8
+        (size,) = struct.unpack_from(order + "I", data, start + 4)
+        end = begin + size
+        if padded:
+            end = min(end + -size % 8, len(data))
+    _expect(begin + size <= len(data), "an element that ends behind the file")
+    return Element(kind, data[begin : begin + size], end)
+
+
+def _check_array(data: memoryview, order: str, wanted: Collection[str] | None) -> tuple[str, str]:
+    """Check an array whose name is wanted (None: it is a cell) and return its name and class."""
+    flags = _element(data, 0, order)
+    _expect(flags.type == UINT32 and len(flags.data) == 8, "wrong array flags")
+    (word,) = struct.unpack_from(order + "I", flags.data)
+    shape = _element(data, flags.end, order)
+    _expect(shape.type == INT32 and len(shape.data) >= 8 and len(shape.data) % 4 == 0, "wrong dimensions")
+    sizes = struct.unpack(f"{order}{len(shape.data) // 4}i", shape.data)
+    _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
+    label = _element(data, shape.end, order)
+    _expect(label.type == INT8, "a name that is no text")
+    name, number = bytes(label.data).decode("latin-1"), word & 0xFF
+    kind = "numeric" if number in NUMERIC else CLASSES.get(number, "unknown")
+    parts = 2 if word >> 11 & 1 else 1  # real, imaginary
+    if wanted is not None and name not in wanted:
+        return name, kind
+    if number in NUMERIC:
+        _check_values(data, label.end, order, [math.prod(sizes)] * parts)
+    elif number == SPARSE:
+        # Row indices, starts of columns, values.
+        _check_values(data, label.end, order, [None, sizes[1] + 1] + [None] * parts, indices=2)
+    elif number == CELL and wanted is not None:
+        kind = _check_cells(data, label.end, order, math.prod(sizes))
+    return name, kind
+
+
+def _check_values(data: memoryview, start: int, order: str, counts: Sequence[int | None], indices: int = 0) -> None:
+    for k, count in enumerate(counts):
+        values = _element(data, start, order)
+        start = values.end
+        _expect(values.type in SIZES and (k >= indices or values.type == INT32), "values of an unknown type")
+        fits = (
+            len(values.data) % SIZES[values.type] == 0
+            if count is None
+            else len(values.data) == count * SIZES[values.type]
+        )
+        _expect(fits, "values that do not fill the array")
+
+
+def _check_cells(data: memoryview, start: int, order: str, count: int) -> str:
+    """Check the cells of a cell array and return its class."""
+    for _ in range(count):
+        cell = _element(data, start, order)
+        start = cell.end
+        _expect(cell.type == MATRIX, "a cell that is no array")
+        if cell.data:  # an empty cell may have no content at all
+            _, kind = _check_array(cell.data, order, None)
+            if kind not in ("numeric", "sparse"):
+                return f"cell of {kind}"
+    return "cell"
+
+
+def _expect(fine: bool, otherwise: str) -> None:
+    if not fine:
+        raise ValueError(otherwise)

@@ -1,0 +1,426 @@
+"""DNA strings of one length, kept as numpy byte strings: FASTA files, tables of strings, the UCI splice junctions.
+
+Letters: A, C, G, T and IUPAC's letters for sets of bases (R Y S W K M B D H V N); U is read as T, lower case as upper
+case. A k-mer with a letter for a set has no weighted-degree feature. Anything else, gaps ('-', '.') included, is
+refused with line and column.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from mtlrun.data.cards import Card
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.tasks import make_tasks
+from mtlrun.errors import DataError, UnknownNameError, counted, shorten
+
+BASES = b"ACGT"
+IUPAC = b"ACGTURYSWKMBDHVN"
+_CAPITALS = bytes.maketrans(b"acgturyswkmbdhvnU", b"ACGTTRYSWKMBDHVNT")
+_ALLOWED = IUPAC + IUPAC.lower()
+#: Kinds of files of a task and their label; 0: the labels are in the headers.
+KINDS = {"positive": 1.0, "negative": -1.0, "labelled": 0.0}
+_SIGNS = {"1": 1.0, "+1": 1.0, "-1": -1.0, "0": -1.0}
+
+
+def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
+    """Return a piece of a sequence in upper case, with T for U.
+
+    Parameters
+    ----------
+    raw : bytes
+        The letters, without line end.
+    name, line, offset : str, int, int
+        File, line, and characters before `raw` in that line, for messages.
+
+    Raises
+    ------
+    DataError
+        With line and column of the first character that is not an IUPAC letter.
+    """
+    wrong = raw.translate(None, _ALLOWED)
+    if wrong:
+        column = raw.index(wrong[:1]) + 1
+        shown = repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
+        raise DataError(
+            f"{name}:{line}:{offset + column}: {shown} is not an IUPAC letter of DNA",
+            f"Allowed: {IUPAC.decode()} in upper or lower case; gaps and stops are not.",
+        )
+    return raw.translate(_CAPITALS)
+
+
+def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the sorted rows of the first occurrence of every distinct (sequence, label)."""
+    kept = []
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        kept.append(rows[np.unique(sequences[rows], return_index=True)[1]])
+    return np.sort(np.concatenate(kept))
+
+
+def _unequal(place: str, found: int, expected: int) -> DataError:
+    return DataError(
+        f"{place}: a sequence of {found} bases where the first has {expected}",
+        "All sequences must have the same length; cut windows of equal length first.",
+    )
+
+
+# --- FASTA ---
+
+
+def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield (header without '>', sequence, line of the header), one record in memory at a time.
+
+    Sequences may run over several lines; empty lines are skipped.
+
+    Raises
+    ------
+    DataError
+        For text before the first header, a header without a sequence, and letters outside IUPAC.
+    """
+    header: bytes | None = None
+    pieces: list[bytes] = []
+    start = 0
+    for number, raw in enumerate(stream, start=1):
+        line = raw.rstrip()
+        if line[:1] == b">":
+            if header is not None:
+                yield header, _joined(pieces, name, start), start
+            header, pieces, start = line[1:].strip(), [], number
+        elif line:
+            if header is None:
+                raise DataError(
+                    f"{name}:{number}:1: sequence before the first header", "A FASTA record starts with '>'."
+                )
+            pieces.append(clean_sequence(line, name, number))
+    if header is None:
+        raise DataError(f"{name}: contains no FASTA record", "A FASTA record starts with '>'.")
+    yield header, _joined(pieces, name, start), start
+
+
+def _joined(pieces: list[bytes], name: str, line: int) -> bytes:
+    if not pieces:
+        raise DataError(f"{name}:{line}: a header without a sequence", "The file may be truncated; fetch it again.")
+    return b"".join(pieces)
+
+
+def read_fasta(
+    stream: IO[bytes], name: str, *, window: Sequence[int] | None = None, label: str | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read sequences of one length into an array of byte strings, at one byte per base.
+
+    Parameters
+    ----------
+    stream : binary file
+    name : str
+        File name for messages.
+    window : (start, stop), optional
+        Keep ``sequence[start:stop]`` (0-based, half open) of every record.
+    label : str, optional
+        Regular expression whose first group, in the header, is the number +1 or -1.
+
+    Returns
+    -------
+    sequences : ndarray of shape (n,) and dtype S<length>
+    labels : ndarray of shape (n,), float64, or None without `label`
+
+    Raises
+    ------
+    DataError
+        For unequal lengths, a window that does not fit, headers without a label, and what `iterate_fasta` refuses.
+    """
+    pattern = re.compile(label.encode()) if label else None
+    buffer, labels, length = bytearray(), [], 0
+    for header, sequence, line in iterate_fasta(stream, name):
+        if not buffer:
+            length = len(sequence)
+            start, stop = window or (0, length)
+            if not 0 <= start < stop <= length:
+                raise DataError(f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases")
+        elif len(sequence) != length:
+            raise _unequal(f"{name}:{line + 1}", len(sequence), length)
+        buffer += sequence[start:stop]
+        if pattern is not None:
+            labels.append(_header_label(pattern.search(header), name, line))
+    return np.frombuffer(bytes(buffer), dtype=f"S{stop - start}"), np.array(labels) if pattern else None
+
+
+def _header_label(match: re.Match[bytes] | None, name: str, line: int) -> float:
+    text = match.group(1).decode(errors="replace") if match else None
+    if text not in ("1", "+1", "-1"):
+        what = f"the label {shorten(text, 40)!r} is not +1 or -1" if text else "the header has no label"
+        raise DataError(f"{name}:{line}: {what}", "The option 'label' of the card says how labels are written.")
+    return float(text)
+
+
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    tasks: Sequence[Mapping[str, Any]],
+    label: str | None = None,
+    organisms: Sequence[str] | None = None,
+    distinct: bool = True,
+) -> Dataset:
+    """Read FASTA files as binary data with one task per organism (or other origin).
+
+    Parameters
+    ----------
+    tasks : list of mapping
+        Per task its ``name``, lists of files under ``positive`` and ``negative`` or under ``labelled`` (see `label`),
+        and under ``window`` the [start, stop] of the part of the sequences to keep, if not all.
+    label : str, optional
+        Regular expression that finds +1 or -1 in the headers of ``labelled`` files.
+    organisms : list of str, optional
+        The tasks to read, in this order; all by default.
+    distinct : bool, default=True
+        Keep the first of equal sequences of one task and label. Repeats that fall into both parts of a split would
+        make the test too easy.
+
+    Returns
+    -------
+    Dataset
+        `X` is a 1-D array of byte strings; `notes` say how many repeats were dropped.
+
+    Raises
+    ------
+    DataError
+        If a file is wrong, lengths differ between files, or `organisms` names an unknown one.
+    """
+    parts: list[np.ndarray] = []
+    labels, owner, notes = [], [], []
+    chosen = _chosen_tasks(tasks, organisms, card)
+    for t, task in enumerate(chosen):
+        strings, signs = _read_task(files, card, task, label)
+        if distinct:
+            keep = drop_repeats(strings, signs)
+            if len(keep) < len(strings):
+                notes.append(f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped")
+            strings, signs = strings[keep], signs[keep]
+        if parts and parts[0].dtype != strings.dtype:
+            raise DataError(
+                f"data set {card.id}: sequences of {strings.dtype.itemsize} bases in task {task['name']}, "
+                f"{parts[0].dtype.itemsize} in task {chosen[0]['name']}",
+                "Give windows of the same length.",
+            )
+        parts.append(strings)
+        labels.append(signs)
+        owner.append(np.full(len(strings), t))
+    return Dataset(
+        X=np.concatenate(parts),
+        y=np.concatenate(labels),
+        task_id=np.concatenate(owner),
+        task_type="binary",
+        tasks=[str(task["name"]) for task in chosen],
+        notes="; ".join(notes),
+    )
+
+
+def _chosen_tasks(
+    tasks: Sequence[Mapping[str, Any]], organisms: Sequence[str] | None, card: Card
+) -> list[Mapping[str, Any]]:
+    for task in tasks:
+        for key in task:
+            if key not in ("name", "window", *KINDS):
+                raise UnknownNameError("key of a task", key, ["name", "window", *KINDS])
+        if "name" not in task or not any(task.get(kind) for kind in KINDS):
+            raise DataError(f"{card.path}: every task needs a name and files under {', '.join(KINDS)}")
+    table = {str(task["name"]): task for task in tasks}
+    names = list(table) if organisms is None else list(organisms)
+    if not names:
+        raise DataError(f"data set {card.id}: no task is named", "Name one or more tasks.")
+    for name in names:
+        if name not in table:
+            raise UnknownNameError(f"organism of {card.id}", name, table)
+    return [table[name] for name in names]
+
+
+def _read_task(
+    files: Mapping[str, DataFile], card: Card, task: Mapping[str, Any], label: str | None
+) -> tuple[np.ndarray, np.ndarray]:
+    parts: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for kind, sign in KINDS.items():
+        for name in task.get(kind, ()):
+            file = file_called(files, name, card)
+            with file.open() as stream:
+                strings, found = read_fasta(
+                    stream, file.where(), window=task.get("window"), label=None if sign else label
+                )
+            if parts and parts[0].dtype != strings.dtype:
+                raise DataError(
+                    f"{file.where()}: sequences of {strings.dtype.itemsize} bases, {parts[0].dtype.itemsize} in the "
+                    f"other files of task {task['name']}"
+                )
+            parts.append(strings)
+            labels.append(np.full(len(strings), sign) if found is None else found)
+    return np.concatenate(parts), np.concatenate(labels)
+
+
+# --- tables of strings ---
+
+
+def read_table_of_strings(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    sequence: str = "sequence",
+    label: str = "label",
+    task: str | None = None,
+    positive: str | None = None,
+    delimiter: str = ",",
+) -> Dataset:
+    r"""Read tables of DNA strings of one length, line by line; several files with the same columns follow each other.
+
+    Only the packed strings, labels and tasks are kept in memory, never a file or its table.
+
+    Parameters
+    ----------
+    sequence, label : str
+        Columns of the strings and of the labels: 1, +1 or -1, 0.
+    task : str, optional
+        Column that names the task of every row; without it there is one task.
+    positive : str, optional
+        The label that means +1; any other means -1.
+    delimiter : str, default=","
+        One character, ``"\t"`` for tabs.
+
+    Returns
+    -------
+    Dataset
+        Ragged and binary; tasks in the order in which they appear.
+
+    Raises
+    ------
+    DataError
+        With file, line and column, for lines with another number of cells than the header, letters outside IUPAC,
+        strings of another length than the first, labels of another kind, and files without rows.
+    UnknownNameError
+        For a column that does not exist.
+    """
+    buffer, signs, owner = bytearray(), [], []
+    tasks: dict[str, int] = {}
+    length = 0
+    columns = [name for name in (sequence, label, task) if name is not None]
+    for file in files.values():
+        for number, line, cells in _rows(file, columns, delimiter):
+            string = clean_sequence(cells[0].encode("utf-8"), file.where(), number, max(0, line.find(cells[0])))
+            length = length or len(string)
+            if len(string) != length or not string:
+                raise _unequal(file.where(number), len(string), length)
+            buffer += string
+            signs.append(_sign(cells[1], positive, file.where(number)))
+            owner.append(tasks.setdefault(cells[2], len(tasks)) if task is not None else 0)
+    return Dataset(
+        X=np.frombuffer(bytes(buffer), dtype=f"S{length}"),
+        y=np.array(signs),
+        task_type="binary",
+        task_id=np.array(owner),
+        tasks=list(tasks) or ["all"],
+    )
+
+
+def _rows(file: DataFile, wanted: list[str], delimiter: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield (line number, line, wanted cells); empty lines are skipped, the first other line names the columns."""
+    header: list[str] = []
+    found = False
+    for number, text in enumerate(file.lines(), start=1):
+        line = text.removeprefix("\ufeff") if number == 1 else text
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))]
+        if not header:
+            header = cells
+            for column in wanted:
+                if column not in header:
+                    raise UnknownNameError(f"column of {file.where()}", column, header)
+            continue
+        if len(cells) != len(header):
+            there, named = counted(len(cells), "cell"), counted(len(header), "column")
+            raise DataError(f"{file.where(number)}: {there} where the header names {named}")
+        found = True
+        yield number, line, [cells[header.index(column)] for column in wanted]
+    if not found:
+        raise DataError(f"{file.where()}: no rows below the header", "Check that the file was saved completely.")
+
+
+def _sign(text: str, positive: str | None, where: str) -> float:
+    if positive is not None:
+        return 1.0 if text == positive else -1.0
+    if text not in _SIGNS:
+        raise DataError(
+            f"{where}: the label {text!r} is none of 1, +1, -1, 0",
+            "The option 'positive' names the label that means +1.",
+        )
+    return _SIGNS[text]
+
+
+# --- the splice junctions of the UCI repository ---
+
+
+def read_splice(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    classes: Sequence[str] = ("EI", "IE", "N"),
+    distinct: bool = False,
+    tasks: str | Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Read the splice-junction file: lines of class, name and 60 bases, separated by commas and blanks.
+
+    Parameters
+    ----------
+    classes : list of str
+        The labels in the order of the class numbers: exon/intron (donor), intron/exon (acceptor), neither.
+    distinct : bool, default=False
+        Keep the first of equal sequences of one class; the file repeats some.
+    tasks : str or mapping, optional
+        See `mtlrun.data.tasks.make_tasks`.
+
+    Returns
+    -------
+    Dataset
+        Multi-class; `X` is an array of byte strings.
+
+    Raises
+    ------
+    DataError
+        With line and column: not three fields, an unknown class, a letter outside IUPAC, another length.
+    """
+    file = next(iter(files.values()))
+    sequences: list[bytes] = []
+    labels: list[int] = []
+    for number, line in enumerate(file.lines(), start=1):
+        if line.strip():
+            label, sequence, column = _splice_line(line, file, number, classes)
+            if sequences and len(sequence) != len(sequences[0]):
+                raise _unequal(file.where(number, column), len(sequence), len(sequences[0]))
+            labels.append(label)
+            sequences.append(sequence)
+    if not sequences:
+        raise DataError(f"{file.where()}: no rows", "Fetch the file again.")
+    X, y = np.array(sequences, dtype=f"S{len(sequences[0])}"), np.array(labels, dtype=np.int64)
+    notes = ""
+    if distinct:
+        keep = drop_repeats(X, y)
+        notes = f"{len(y) - len(keep)} repeated sequences dropped"
+        X, y = X[keep], y[keep]
+    return make_tasks(Dataset(X=X, y=y, task_type="multiclass", tasks=list(classes), notes=notes), tasks)
+
+
+def _splice_line(line: str, file: DataFile, number: int, classes: Sequence[str]) -> tuple[int, bytes, int]:
+    """Return the number of the class, the sequence and its column."""
+    fields = line.split(",")
+    if len(fields) != 3:
+        raise DataError(f"{file.where(number, 1)}: {len(fields)} fields where class, name and sequence are expected")
+    label, sequence = fields[0].strip(), fields[2].strip()
+    column = line.rindex(fields[2]) + len(fields[2]) - len(fields[2].lstrip()) + 1
+    if label not in classes:
+        raise DataError(f"{file.where(number, 1)}: the class {label!r} is none of {', '.join(classes)}")
+    return classes.index(label), clean_sequence(sequence.encode(), file.where(), number, column - 1), column

@@ -1,0 +1,239 @@
+"""Tables of text (csv, tsv): separator, header and decimal comma are detected, every error names its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.data.files import DataFile
+from mtlrun.data.numbers import is_number
+from mtlrun.errors import DataError, UnknownNameError, counted
+
+#: pandas reads numbers exactly by default since 3.1 and deprecates being asked to.
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+#: Cells that stand for a missing value.
+MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
+DETECT = "detect"
+_SEPARATORS = ",;\t"
+_COMPLETE = "Check that the file was saved completely."
+_DECIMAL = r"(?:^|[;\t])\s*[-+]?\d*{}\d+\s*(?=[;\t]|$)"
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A parsed table of text.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Numbers, and words as texts; missing cells are NaN.
+    header : bool
+        Whether the file names its columns; otherwise they are called x1, x2, ...
+    content, name : str
+        The text, and how messages call the file.
+    delimiter : str or None
+        None stands for any run of blanks.
+    start : int
+        Lines before the first row.
+    """
+
+    frame: pd.DataFrame
+    header: bool
+    content: str
+    name: str
+    delimiter: str | None
+    start: int
+
+    def where(self, row: int, column: str | None = None) -> str:
+        """Return ``file:line`` of a row, or ``file:line:column`` of a cell."""
+        for seen, (line, _) in enumerate(_rows(self.content, self.name, self.delimiter, self.start)):
+            if seen == row:
+                place = f"{self.name}:{line}"
+                return place if column is None else f"{place}:{self._character(line, column)}"
+        return self.name
+
+    def _character(self, line: int, column: str) -> int:
+        """Return the place in a line where a cell starts (exact if no cell of the line is quoted)."""
+        text, k = self.content.split("\n")[line - 1], list(self.frame.columns).index(column)
+        pattern = r"(?<!\S)\S" if self.delimiter is None else f"(?:^|(?<={re.escape(self.delimiter)}))"
+        starts = [match.start() for match in re.finditer(pattern, text)]
+        return starts[min(k, len(starts) - 1)] + 1
+
+
+def read_text(
+    file: DataFile,
+    *,
+    delimiter: str | None = DETECT,
+    header: bool | None = None,
+    skip: int = 0,
+    text: Iterable[str | int] = (),
+) -> TextTable:
+    """Read a rectangular table of text.
+
+    Parameters
+    ----------
+    file : DataFile
+        UTF-8 text, with or without a byte order mark.
+    delimiter : str or None, default="detect"
+        One character; None stands for any run of blanks. Comma, semicolon, tab and blanks are detected. Where the
+        separator is not a comma, so is a decimal comma.
+    header : bool, optional
+        Whether the first line (after `skip`) names the columns. By default it does unless all its cells are numbers;
+        numbers in quotes are names, too, and 0, 1, 2, ... as pandas writes for columns without names.
+    skip : int, default=0
+        Lines to skip at the start.
+    text : iterable of column names or (negative) positions
+        Columns kept as texts, where nothing stands for a missing value.
+
+    Raises
+    ------
+    DataError
+        For a file that is empty or not UTF-8, a header that repeats or lacks a name, and rows of unequal length, with
+        the line.
+    UnknownNameError
+        For a column in `text` that does not exist.
+    """
+    name = file.where()
+    content = decode(file.read_bytes(), name)
+    lines = enumerate(io.StringIO(content))
+    first, line = next(((k, line) for k, line in lines if k >= skip and line.strip()), (0, ""))
+    if not line:
+        raise DataError(f"{name}: no rows", _COMPLETE)
+    if delimiter == DETECT:
+        best = max(_SEPARATORS, key=line.count)
+        delimiter = best if best in line or " " not in line.strip() else None
+    cells = _cells(line, delimiter, f"{name}:{first + 1}")
+    if header is None:
+        counted_names = len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
+        header = not all(map(is_number, cells)) or counted_names or '"' in line
+    names = _checked_names(cells, f"{name}:{first + 1}") if header else [f"x{k + 1}" for k in range(len(cells))]
+    start = first + header
+    texts = _positions(text, names, name)
+    try:
+        frame = pd.read_csv(
+            io.BytesIO(content.encode()),
+            sep=r"\s+" if delimiter is None else delimiter,
+            header=None,
+            names=list(range(len(names))),
+            skiprows=start,
+            dtype=dict.fromkeys(texts, str),
+            keep_default_na=False,
+            na_values={k: list(MISSING) for k in range(len(names)) if k not in texts},
+            skipinitialspace=True,
+            decimal="," if _decimal_comma(content, delimiter) else ".",
+            low_memory=False,
+            **_EXACT,
+        )
+    except (ValueError, pd.errors.ParserError) as error:
+        _refuse_unequal_rows(content, name, delimiter, start, len(names))
+        raise DataError(f"{name}: {error}") from None
+    if frame.empty:
+        raise DataError(f"{name}: no rows below the header", _COMPLETE)
+    # pandas takes the first cells of too long rows as an index, and fills short rows with missing values.
+    _, cells = next(_rows(content, name, delimiter, start), (0, names))
+    if len(cells) != len(names) or frame.iloc[:, -1].isin([np.nan, None, ""]).any():
+        _refuse_unequal_rows(content, name, delimiter, start, len(names))
+    frame.columns = pd.Index(names)
+    for k in texts:
+        frame[names[k]] = frame[names[k]].fillna("").str.strip()
+    return TextTable(frame, header, content, name, delimiter, start)
+
+
+def decode(content: bytes, name: str) -> str:
+    """Decode UTF-8 (a byte order mark is dropped); a wrong byte, also NUL, is reported with its line and column."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        remedy = "Save the file as UTF-8, or decompress it if it is an archive."
+        raise _wrong_byte(content, error.start, name, "is not UTF-8 text", remedy) from None
+    if "\0" in text:
+        raise _wrong_byte(content, content.index(b"\0"), name, "is not text", "Is the file damaged, or binary?")
+    return text
+
+
+def _wrong_byte(content: bytes, at: int, name: str, what: str, remedy: str) -> DataError:
+    before = content[:at]
+    line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1) + 1
+    return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
+
+
+def _decimal_comma(content: str, delimiter: str | None) -> bool:
+    """Whether numbers are written as 1,5 and none as 1.5."""
+    if delimiter not in (";", "\t"):
+        return False
+    found = [re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None for mark in (",", r"\.")]
+    return found == [True, False]
+
+
+def _checked_names(cells: list[str], place: str) -> list[str]:
+    """Return the cells of a header; every column needs a name of its own."""
+    seen: dict[str, int] = {}
+    for k, cell in enumerate(cells, start=1):
+        if not cell:
+            raise DataError(f"{place}: column {k} of the header has no name", "Name every column.")
+        if cell in seen:
+            text = f"{place}: the header contains {cell!r} twice (columns {seen[cell]} and {k})"
+            raise DataError(text, "Rename or drop one of the two columns.")
+        seen[cell] = k
+    return cells
+
+
+def _positions(wanted: Iterable[str | int], names: list[str], name: str) -> list[int]:
+    found = []
+    for item in wanted:
+        if isinstance(item, int) and -len(names) <= item < len(names):
+            found.append(item % len(names))
+        elif item in names:
+            found.append(names.index(str(item)))
+        else:
+            raise UnknownNameError(f"column of {name}", str(item), names)
+    return found
+
+
+def _cells(line: str, delimiter: str | None, place: str) -> list[str]:
+    """Return the cells of a line without blanks at their ends."""
+    if delimiter is None:
+        return line.split()
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
+    except csv.Error as error:
+        raise _unreadable(place, error) from None
+
+
+def _rows(content: str, name: str, delimiter: str | None, start: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield (last line, cells) of every row below line `start`; line breaks inside quotes belong to a cell."""
+    if delimiter is None:
+        numbered = ((number, line.split()) for number, line in enumerate(io.StringIO(content), start=1))
+        yield from ((number, cells) for number, cells in numbered if number > start and cells)
+        return
+    reader = csv.reader(io.StringIO(content), delimiter=delimiter, skipinitialspace=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise _unreadable(f"{name}:{reader.line_num}", error) from None
+        if row is None:
+            return
+        if reader.line_num > start and (len(row) > 1 or any(cell.strip() for cell in row)):
+            yield reader.line_num, row
+
+
+def _refuse_unequal_rows(content: str, name: str, delimiter: str | None, start: int, width: int) -> None:
+    for line, cells in _rows(content, name, delimiter, start):
+        if len(cells) != width:
+            text = f"{name}:{line}: {counted(len(cells), 'cell')} where the first line has {width}"
+            raise DataError(text, "Every row needs the same number of cells; quote cells that contain the separator.")
+
+
+def _unreadable(place: str, error: Exception) -> DataError:
+    return DataError(
+        f"{place}: could not parse the row ({error})", "Save the table with one kind of line end, and close its quotes."
+    )

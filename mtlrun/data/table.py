@@ -1,0 +1,500 @@
+"""Tables: rows with named columns, from a file of any format or from a data frame.
+
+`read_table` is the one reader of a user's table: `mtlrun compare` and the card reader ``table`` make a `Dataset` of it
+(`mtlrun.data.roles`), other cards take its numbers (`mtlrun.data.labelled`), `mtlrun predict` takes the columns that a
+model needs (`mtlrun.data.schema`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from mtlrun.data.columns import column_names, take_column
+from mtlrun.data.files import DataFile, Snapshot, refuse_bomb
+from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
+from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
+from mtlrun.data.formats.sequences import read_fasta
+from mtlrun.data.formats.svmlight import read_svmlight
+from mtlrun.data.formats.text import read_text
+from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
+from mtlrun.errors import DataError, UnknownNameError, counted, shorten, suggest
+
+CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
+#: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
+TARGET, TASK, SEQUENCE = "target", "task", "sequence"
+#: Limit of columns that are given names.
+MAX_COLUMNS = 1_000_000
+#: Variables of MATLAB files: features and targets.
+_MAT_NAMES = (("X", "Y"), ("feature", "label"))
+_COMPLETE = "Check that the file was saved completely."
+#: What numpy and the zip module raise about damaged or forged archives; each was seen.
+_DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+class Columns(Protocol):
+    """What `like` needs: the names of the columns of the training rows."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns."""
+        ...
+
+
+@dataclass
+class Table:
+    """Rows with named columns.
+
+    Attributes
+    ----------
+    name : str
+        The file, for messages.
+    frame : DataFrame
+        Numbers and words; NaN or None where missing. Of a sparse table only the columns that are not features.
+    sparse : csr_matrix or None
+        Features of a sparse table.
+    names : list of str
+        Their names.
+    default_targets : list of str
+        Targets that the format itself names.
+    default_task : str or None
+        Column of tasks that the format itself has.
+    words : dict of str to list of str
+        Columns whose values are declared in the file, and the values in the order of the declaration.
+    named : bool
+        Whether the columns have names of their own; otherwise they are called x1, x2, ...
+    numbered_tasks : bool
+        Whether the tasks are numbered in the order of the file (cells of a MATLAB file).
+    locate : callable or None
+        ``locate(row, column=None)`` returns the place of a row or a cell in the file.
+    source : Snapshot or None
+        The file as it was read; None for a data frame.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    sparse: Any = None
+    names: list[str] = field(default_factory=list)
+    default_targets: list[str] = field(default_factory=list)
+    default_task: str | None = None
+    words: dict[str, list[str]] = field(default_factory=dict)
+    named: bool = True
+    numbered_tasks: bool = False
+    locate: Callable[..., str] | None = None
+    source: Snapshot | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns."""
+        return [*map(str, self.frame.columns), *self.names]
+
+    def where(self, row: int, column: str | None = None) -> str:
+        """Return the place of a row or a cell, for messages: ``file:line:column``, or the number of the row."""
+        return f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row, column)
+
+    def column(self, name: str) -> pd.Series:
+        """Return a column, dense.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such column.
+        """
+        if name in self.frame.columns:
+            return self.frame[name]
+        if name not in self.names:
+            raise UnknownNameError(f"column of {self.name}", name, self.columns)
+        return pd.Series(self.sparse[:, [self.names.index(name)]].toarray().ravel(), name=name)
+
+    def numbers(self, names: Sequence[str], *, gaps: bool = False) -> Any:
+        """Return columns of numbers as a float64 matrix, CSR if all of them are features of a sparse table.
+
+        Declared words count as their number in the declaration.
+
+        Raises
+        ------
+        DataError
+            With the place of the first word, infinite value or (without `gaps`) missing value.
+        """
+        if self.sparse is not None and set(names) <= set(self.names):
+            X = self._sparse_columns(names)
+            wrong = np.flatnonzero(np.isinf(X.data) if gaps else ~np.isfinite(X.data))
+            if wrong.size:
+                row, j = int(np.searchsorted(X.indptr, wrong[0], side="right")) - 1, int(X.indices[wrong[0]])
+                raise self._no_number(names[j], row, X.data[wrong[0]])
+            return X
+        return np.column_stack([self.number_column(name, gaps=gaps) for name in names])
+
+    def number_column(self, name: str, *, gaps: bool = False) -> np.ndarray:
+        """Return one column as `numbers` does, dense."""
+        column = self.column(name)
+        if name in self.words:
+            values = column.map({word: float(k) for k, word in enumerate(self.words[name])}).to_numpy(dtype=float)
+        elif pd.api.types.is_numeric_dtype(column):
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            cells = [np.nan if missing else cell for cell, missing in zip(column, column.isna(), strict=True)]
+            wrong = next((k for k, cell in enumerate(cells) if isinstance(cell, str) and not is_number(cell)), None)
+            if wrong is not None:
+                raise self._no_number(name, wrong, cells[wrong])
+            values = np.array([float(cell) for cell in cells])
+        bad = np.isinf(values) if gaps else ~np.isfinite(values)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise self._no_number(name, row, values[row])
+        return values
+
+    def _no_number(self, name: str, row: int, value: Any) -> DataError:
+        if isinstance(value, str):
+            shown = f"holds {shorten(value, 40)!r}, which is not a finite number"
+        else:
+            shown = "has no value here" if np.isnan(value) else f"holds an infinite value ({value})"
+        return DataError(f"{self.where(row, name)}: column {name!r} {shown}", "Fix the cell, or drop the row.")
+
+    def _sparse_columns(self, names: Sequence[str]) -> Any:
+        """Return sparse features by name, zeros for those that the table lacks."""
+        order = {name: j for j, name in enumerate(self.names)}
+        padded = sparse.hstack([self.sparse, sparse.csr_matrix((len(self.frame), 1))], format="csr")
+        return padded[:, [order.get(name, len(order)) for name in names]]
+
+    def stacked(self, other: Table, needed: Sequence[str]) -> Table:
+        """Return the rows of two tables below each other.
+
+        The other table may lack columns that are not `needed`; columns that only it has are left out.
+
+        Raises
+        ------
+        DataError
+            If the other table lacks a needed column, or one is sparse and the other dense.
+        """
+        missing = [name for name in needed if name not in set(other.columns)]
+        if missing:
+            raise DataError(
+                f"{other.name}: lacks {counted(len(missing), 'column')} of {self.name}: {', '.join(missing[:5])}",
+                "Test rows need the columns of the training rows.",
+            )
+        if (self.sparse is None) != (other.sparse is None):
+            kinds = ["dense" if table.sparse is None else "sparse" for table in (self, other)]
+            text = f"{other.name}: its rows are {kinds[1]}, those of {self.name} are {kinds[0]}"
+            raise DataError(text, "Save both in the same format.")
+        matrix = None
+        if self.sparse is not None:
+            matrix = sparse.vstack([self.sparse, other._sparse_columns(self.names)], format="csr")
+        n = len(self.frame)
+        frame = pd.concat([self.frame, other.frame.reindex(columns=self.frame.columns)], ignore_index=True)
+
+        def locate(row: int, column: str | None = None) -> str:
+            return self.where(row, column) if row < n else other.where(row - n, column)
+
+        return replace(self, frame=frame, sparse=matrix, locate=locate)
+
+
+def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
+    """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
+
+    * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
+    * ``.parquet``: needs pyarrow.
+    * ``.arff``: dense or sparse; nominal values that are not numbers are words.
+    * ``.mat``: `X` and `Y` (or `feature` and `label`), cells with a matrix per task, or one matrix each; `Y` may be
+      absent.
+    * ``.svm``, ``.svmlight``, ``.libsvm``: the target, and one task per ``qid``.
+    * ``.npz``: `X` (and `task_id`), or what ``scipy.sparse.save_npz`` writes.
+    * ``.fa``, ``.fasta``: one sequence per row.
+
+    Parameters
+    ----------
+    source : path, or data frame (pandas, polars, pyarrow, or anything that pandas turns into one)
+    like : Table or Schema, optional
+        Columns of the training rows, when other rows are read: zeros at the end of sparse rows are not written.
+
+    Raises
+    ------
+    DataError
+        If the file is absent, damaged, empty, of another format or not in UTF-8, with line and column where known; if
+        the data frame is empty or repeats a name.
+    """
+    if not isinstance(source, str | Path):
+        return table_of_frame(source)
+    file, suffix = data_file(Path(source))
+    snapshot = Snapshot.of(file)
+    return replace(read_table_file(snapshot, suffix, like), source=snapshot)
+
+
+def read_table_file(file: DataFile, suffix: str, like: Columns | None = None) -> Table:
+    """Read a table from a file whose format is known; see `read_table`."""
+    if suffix not in _READERS:
+        raise DataError(f"{file.where()}: unknown format", f"Known suffixes: {', '.join(_READERS)}, also with .gz.")
+    table = _READERS[suffix](file, like)
+    if table.sparse is None and table.frame.shape[0] == 0:
+        raise DataError(f"{file.where()}: no rows", _COMPLETE)
+    return table
+
+
+def data_file(path: Path) -> tuple[DataFile, str]:
+    """Return a file with its container (``.gz``, ``.bz2``, ``.xz``) and the suffix that determines its format.
+
+    Raises
+    ------
+    DataError
+        If there is no such file.
+    """
+    container = CONTAINERS.get(path.suffix.lower(), "plain")
+    if not path.is_file():
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder", "Name a file.")
+        near = _similar_file(path)
+        remedy = f"Did you mean {near!r}?" if near else "Check the path; a relative one starts at the current folder."
+        raise DataError(f"{path}: no such file", remedy)
+    return DataFile(path.name, path, container), suffix_of(path)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that determines the format of a file, without those of compression."""
+    return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
+
+
+def _similar_file(path: Path) -> str | None:
+    """Return the file beside a path with the most similar name; a common suffix alone does not count."""
+    try:
+        beside = [other.name for other in path.parent.iterdir() if other.is_file()]
+    except OSError:
+        return None
+    stems = suggest(path.name.partition(".")[0], {name.partition(".")[0] for name in beside}, 1)
+    near = suggest(path.name, [name for name in beside if name.partition(".")[0] in stems], 1)
+    return near[0] if near else None
+
+
+def table_of_frame(frame: Any, name: str = "data frame") -> Table:
+    """Return a data frame (pandas, polars, pyarrow, or anything that pandas turns into one) as a table.
+
+    Raises
+    ------
+    DataError
+        If it is not a table, empty, or two columns have the same name.
+    """
+    names = column_names(frame)
+    try:
+        if names is not None and not isinstance(frame, pd.DataFrame):
+            frame = pd.DataFrame({j: take_column(frame, j)[0] for j in range(len(names))}).set_axis(names, axis=1)
+        frame = pd.DataFrame(frame).reset_index(drop=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name}: cannot be read as a table ({error})", "Pass a pandas or polars DataFrame, or the path of a file."
+        ) from None
+    frame.columns = [str(c) for c in frame.columns]
+    if frame.empty:
+        raise DataError(f"{name}: no rows")
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise DataError(f"{name}: two columns are named {repeated[0]!r}", "Rename or drop one of the two columns.")
+    return Table(name, frame)
+
+
+# --- formats ---
+
+
+def text_table(file: DataFile, **options: Any) -> Table:
+    """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
+    found = read_text(file, **options)
+    return Table(found.name, found.frame, named=found.header, locate=found.where)
+
+
+def _parquet(file: DataFile) -> Table:
+    try:
+        importlib.import_module("pyarrow")
+    except ImportError:
+        raise DataError(f"{file.where()}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+    try:
+        return table_of_frame(pd.read_parquet(io.BytesIO(file.read_bytes())), file.where())
+    except (ValueError, OSError) as error:
+        text = " ".join(str(error).split())
+        raise DataError(f"{file.where()}: not a readable parquet file ({text})", _COMPLETE) from None
+
+
+def arff_table(file: DataFile, encoding: str = "utf-8") -> Table:
+    """Return an ARFF file as a table; the labels of MEKA are its targets."""
+    table = read_arff(file, encoding=encoding, missing="nan")
+    names = [attribute.name for attribute in table.attributes]
+    if not table.X.shape[0]:
+        raise DataError(f"{file.where()}: no rows", _COMPLETE)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{file.where()}: two attributes are named {twice!r}", "Rename or drop one of the two.")
+    count = meka_labels(table.relation) or 0  # the first ones, the last ones if negative
+    targets = names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
+    words = {a.name: list(a.codes or ()) for a in table.attributes if a.textual}
+    if sparse.issparse(table.X):
+        rows = pd.DataFrame(index=range(table.X.shape[0]))
+        return Table(file.where(), rows, table.X.tocsr(), names, default_targets=targets)
+    frame = pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)})
+    return Table(file.where(), frame, default_targets=targets, words=words)
+
+
+def _arff_column(table: ArffTable, j: int) -> Any:
+    attribute, values = table.attributes[j], table.X[:, j]
+    if not attribute.textual:
+        return values
+    words = {code: word for word, code in (attribute.codes or {}).items()}
+    return pd.Series([words.get(float(v)) for v in values], dtype=object)
+
+
+def _mat(file: DataFile) -> Table:
+    raw, name = file.read_bytes(), file.where()
+    try:
+        present = set(list_variables(raw, ()))
+    except (ValueError, LookupError, zlib.error):
+        present = set()  # reading it says what is wrong
+    pairs = [pair for pair in _MAT_NAMES if set(pair) <= present] or [p for p in _MAT_NAMES if p[0] in present]
+    x, y = pairs[0] if pairs else _MAT_NAMES[0]
+    content = read_mat(io.BytesIO(raw), name, (x, y) if y in present else (x,))
+    X, Y = content[x], content.get(y)
+    if isinstance(X, list) or isinstance(Y, list):
+        tasks, targets = task_cells(X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y)
+        frame = _numbered(np.vstack(tasks))
+        if Y is not None:
+            frame[TARGET] = np.concatenate(targets)
+        frame[TASK] = np.repeat(np.arange(1, len(tasks) + 1), [len(task) for task in tasks])
+        targets_of = [TARGET] if Y is not None else []
+        return Table(name, frame, default_targets=targets_of, default_task=TASK, named=False, numbered_tasks=True)
+    frame = _numbered(_matrix(X, name))
+    if Y is None:
+        return Table(name, frame, named=False)
+    if X.shape[0] != Y.shape[0]:
+        raise DataError(f"{name}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}", "One row of Y per row of X.")
+    names = [f"{TARGET} {t}" for t in range(Y.shape[1])]
+    frame = pd.concat([frame, pd.DataFrame(_matrix(Y, name), columns=names)], axis=1)
+    return Table(name, frame, default_targets=names, named=False)
+
+
+def svmlight_table(file: DataFile, like: Columns | None = None, **options: Any) -> Table:
+    """Return an svmlight file as a sparse table; options as of `mtlrun.data.formats.svmlight.read_svmlight`."""
+    X, y, qid = read_svmlight(file.read_bytes(), file.where(), **options)
+    if like is not None:
+        known = [int(name[1:]) for name in like.columns if re.fullmatch("x[1-9][0-9]{0,8}", name)]
+        X.resize(X.shape[0], max([X.shape[1], *known]))
+    frame = pd.DataFrame({TARGET: y, TASK: qid})
+    task = TASK if len(np.unique(qid)) > 1 or like is not None else None
+    return Table(
+        file.where(),
+        frame if task else frame.drop(columns=TASK),
+        X,
+        _made_up(X.shape[1], file.where()),
+        default_targets=[TARGET],
+        default_task=task,
+        named=False,
+    )
+
+
+def _npz(file: DataFile) -> Table:
+    remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
+    try:
+        content = file.read_bytes()
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            refuse_bomb(archive.zip.infolist(), len(content), file.where())
+            arrays = {name: archive[name] for name in archive.files}
+        X, task_id = _npz_rows(arrays, file), arrays.get("task_id")
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(f"{file.where()}: its arrays do not fit into memory", remedy) from None
+    except _DAMAGE as error:
+        raise DataError(f"{file.where()}: not an .npz archive of plain arrays ({error})", remedy) from None
+    if sparse.issparse(X):
+        names = _made_up(X.shape[1], file.where())
+        table = Table(file.where(), pd.DataFrame(index=range(X.shape[0])), X, names, named=False)
+    else:
+        table = Table(file.where(), _numbered(X) if X.ndim == 2 else pd.DataFrame({SEQUENCE: X.astype(str)}))
+        table.named = X.ndim == 1
+    if task_id is not None:
+        if task_id.shape != (X.shape[0],):
+            text = f"{file.where()}: task_id has shape {task_id.shape}, X has {counted(X.shape[0], 'row')}"
+            raise DataError(text, "One task per row.")
+        table.frame[TASK], table.default_task = task_id, TASK
+    return table
+
+
+def _npz_rows(arrays: dict[str, np.ndarray], file: DataFile) -> Any:
+    """Return the rows of an archive: `X`, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
+    X: Any = arrays.get("X")
+    if X is None and {"data", "indices", "indptr", "shape"} <= set(arrays):
+        X = sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
+        X.check_format(full_check=True)
+    if X is None:
+        raise DataError(f"{file.where()}: no array 'X'", f"Arrays: {', '.join(arrays) or 'none'}.")
+    if X.dtype.kind == "S" and X.ndim == 1:
+        return X
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        text = f"{file.where()}: X must be a numeric matrix, not {X.dtype} of shape {X.shape}"
+        raise DataError(text, "One row per prediction.")
+    return X.astype(float)
+
+
+def _fasta(file: DataFile) -> Table:
+    with file.open() as stream:
+        sequences = read_fasta(stream, file.where())[0]
+    return Table(file.where(), pd.DataFrame({SEQUENCE: sequences.astype(str)}))
+
+
+def _matrix(values: Any, name: str) -> np.ndarray:
+    if values.ndim != 2:
+        raise DataError(f"{name}: an array of {values.ndim} dimensions", "Matrices of one row per example are read.")
+    return np.asarray(values, dtype=float)
+
+
+def _numbered(X: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+
+
+def _made_up(count: int, name: str) -> list[str]:
+    if count > MAX_COLUMNS:
+        raise DataError(f"{name}: {count} columns; a table has at most {MAX_COLUMNS}", "Hash the features.")
+    return [f"x{j + 1}" for j in range(count)]
+
+
+_READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file)),
+    ".parquet": lambda file, like: _parquet(file),
+    ".arff": lambda file, like: arff_table(file),
+    ".mat": lambda file, like: _mat(file),
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), svmlight_table),
+    ".npz": lambda file, like: _npz(file),
+    **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
+}
+
+
+# --- words ---
+
+
+def names_of(column: pd.Series) -> list[str]:
+    """Return the cells of a column as names: ``1`` for 1.0, no blanks at the ends.
+
+    Raises
+    ------
+    DataError
+        For floats so large that different integers are the same (a column of long numbers with empty cells has them).
+    """
+    large = [v for v in column.tolist() if isinstance(v, float) and EXACT_INTEGERS <= abs(v) < np.inf]
+    if large:
+        text = f"column {column.name!r} has numbers as names that are too long to be distinguished ({large[0]:.0f})"
+        raise DataError(text, "Put a letter in front of them, or fill the empty cells of the column.")
+    return [number_name(v) if isinstance(v, float) else str(v).strip() for v in column.tolist()]
+
+
+def coded(column: pd.Series, words: Sequence[str]) -> np.ndarray:
+    """Return the position of every cell among the words: NaN where missing, one beyond the last for a new word."""
+    position = {word: float(i) for i, word in enumerate(words)}
+    known = column.notna().to_numpy()
+    codes = np.full(len(column), np.nan)
+    codes[known] = [position.get(name, float(len(words))) for name in names_of(column[known])]
+    return codes

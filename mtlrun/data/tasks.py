@@ -1,0 +1,166 @@
+"""Binary tasks made from the classes of a multi-class data set.
+
+One-vs-one tasks are ragged (a task has the rows of its two classes); one-vs-rest tasks share all rows. Every row keeps
+the number and the class of its example in the multi-class set (`Dataset.source`), so that a split can put all rows of
+an example in the same part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import class_rows
+from mtlrun.errors import DataError, UnknownNameError
+
+ONE_VS_ONE, ONE_VS_REST = "one-vs-one", "one-vs-rest"
+KEYS = ("make", "pairs", "classes", "per_class", "per_task", "seed")
+
+
+def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Dataset:
+    """Apply the option `tasks` of the readers of multi-class data.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        A multi-class data set.
+    tasks : None, str or mapping
+        None returns the data set unchanged. ``"one-vs-one"`` and ``"one-vs-rest"`` are short for ``{make: ...}``. Keys:
+
+        * ``make``: one of the two; without it (and without ``pairs``) the data set stays multi-class.
+        * ``pairs``: for one-vs-one, pairs of class names, the first being +1; default all pairs in class order.
+        * ``classes``: names of the classes to keep, in this order.
+        * ``per_class``: at most this many rows per class, drawn without replacement.
+        * ``per_task``: at most this many rows per one-vs-one task, drawn after the tasks were made.
+        * ``seed``: seed of the draws, default 0.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown key, make or class.
+    DataError
+        If the data set is not multi-class, or a number is out of range.
+    """
+    if tasks is None:
+        return dataset
+    wanted: dict[str, Any] = {"make": tasks} if isinstance(tasks, str) else dict(tasks)
+    for key in wanted:
+        if key not in KEYS:
+            raise UnknownNameError("key of the option tasks", str(key), KEYS)
+    pairs, seed = wanted.get("pairs"), wanted.get("seed", 0)
+    make = wanted.get("make") or (ONE_VS_ONE if pairs is not None else None)
+    if make not in (None, ONE_VS_ONE, ONE_VS_REST):
+        raise UnknownNameError("way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST])
+    if pairs is not None and make == ONE_VS_REST:
+        raise DataError("the option tasks has pairs, but makes one-vs-rest tasks", "Remove one of the two.")
+    if wanted.get("per_task") is not None and make != ONE_VS_ONE:
+        raise DataError(
+            "the option tasks has per_task, but makes no one-vs-one tasks", "Add make: one-vs-one, or use per_class."
+        )
+    if dataset.task_type != "multiclass":
+        text = f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: it has its tasks already"
+        raise DataError(text)
+    classes = wanted.get("classes")
+    if classes is None and pairs is not None:
+        classes = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
+    rows, labels, names = _chosen_rows(dataset, classes, wanted.get("per_class"), seed)
+    if make == ONE_VS_REST:
+        Y = np.where(labels[:, None] == np.arange(len(names)), 1.0, -1.0)
+        return _remade(dataset, rows, Y, names, labels)
+    if make == ONE_VS_ONE:
+        return _pair_tasks(dataset, rows, labels, names, pairs, wanted.get("per_task"), seed)
+    return _remade(dataset, rows, labels.astype(np.int64), names)
+
+
+def _chosen_rows(
+    dataset: Dataset, classes: Sequence[Any] | None, per_class: int | None, seed: int
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return the chosen rows, their new class numbers and the class names."""
+    names = dataset.tasks if classes is None else [str(c) for c in classes]
+    for name in names:
+        if name not in dataset.tasks:
+            raise UnknownNameError(f"class of {dataset.id or 'the data set'}", name, dataset.tasks)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise DataError(f"two or more different classes are needed, got {', '.join(names) or 'none'}")
+    rows = np.arange(dataset.n_samples)
+    if per_class is not None:
+        _require_count("per_class", per_class)
+        # The draw of a class does not depend on which other classes are kept.
+        chosen = [class_rows(dataset.y, c, seed)[:per_class] for c in np.unique(dataset.y)]
+        rows = np.sort(np.concatenate(chosen))
+    number = np.full(len(dataset.tasks), -1)
+    number[[dataset.tasks.index(name) for name in names]] = np.arange(len(names))
+    labels = number[dataset.y[rows]]
+    return rows[labels >= 0], labels[labels >= 0], list(names)
+
+
+def _pair_tasks(
+    dataset: Dataset,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    names: list[str],
+    pairs: Sequence[Sequence[Any]] | None,
+    per_task: int | None,
+    seed: int,
+) -> Dataset:
+    if per_task is not None:
+        _require_count("per_task", per_task)
+    chosen = list(combinations(names, 2)) if pairs is None else [tuple(str(name) for name in pair) for pair in pairs]
+    taken, signs, owner = [], [], []
+    for t, pair in enumerate(chosen):
+        if len(pair) != 2 or pair[0] == pair[1]:
+            raise DataError(f"{list(pair)} is not a pair of two of the classes {', '.join(names)}")
+        for name in set(pair) - set(names):
+            raise UnknownNameError("class among those chosen", name, names)
+        a, b = (names.index(name) for name in pair)
+        inside = np.flatnonzero((labels == a) | (labels == b))
+        if per_task is not None and per_task < len(inside):
+            inside = np.sort(np.random.default_rng([seed, a, b]).permutation(inside)[:per_task])
+        taken.append(inside)
+        signs.append(np.where(labels[inside] == a, 1.0, -1.0))
+        owner.append(np.full(len(inside), t))
+    where = np.concatenate(taken)
+    tasks = ["/".join(pair) for pair in chosen]
+    return _remade(dataset, rows[where], np.concatenate(signs), tasks, labels[where], np.concatenate(owner))
+
+
+def _remade(
+    dataset: Dataset,
+    rows: np.ndarray,
+    y: np.ndarray,
+    tasks: list[str],
+    labels: np.ndarray | None = None,
+    task_id: np.ndarray | None = None,
+) -> Dataset:
+    """Return these rows with new targets (binary if the class of every row is given); published splits follow."""
+    splits = {
+        name: [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in pairs]
+        for name, pairs in dataset.splits.items()
+    }
+    return Dataset(
+        X=dataset.X[rows],
+        y=y,
+        task_type="multiclass" if labels is None else "binary",
+        task_id=task_id,
+        tasks=tasks,
+        features=dataset.features,
+        id=dataset.id,
+        title=dataset.title,
+        simulated=dataset.simulated,
+        notes=dataset.notes,
+        splits=splits,
+        source={} if labels is None else {"row": rows, "label": labels},
+    )
+
+
+def _require_count(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise DataError(f"{name} must be an integer of at least 1, not {value!r}")

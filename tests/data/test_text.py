@@ -1,0 +1,237 @@
+"""Tables of text: what is detected, what comes back exactly, and what is refused with its line."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlrun.data.cards import load_card
+from mtlrun.data.dataset import signs
+from mtlrun.data.files import DataFile
+from mtlrun.data.load import load_dataset
+from mtlrun.data.table import Table, text_table
+from mtlrun.errors import DataError, UserError
+
+TABLE = b"a,b,school\n1,2.5,north\n-3,4e1,south\n"
+
+
+@pytest.fixture
+def parse(tmp_path):
+    def parsed(content: bytes, **options) -> Table:
+        path = tmp_path / "t.csv"
+        path.write_bytes(content)
+        return text_table(DataFile("t.csv", path, "plain"), **options)
+
+    return parsed
+
+
+@pytest.fixture
+def refused(parse, tmp_path):
+    """Return the message of what the table, or its numbers but for columns called `word`, is refused with."""
+
+    def message(content: bytes, **options) -> str:
+        def read() -> None:
+            table = parse(content, **options)
+            table.numbers([name for name in table.columns if name != "word"])
+
+        with pytest.raises(UserError) as caught:
+            read()
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    return message
+
+
+def test_numbers_words_and_exact_texts(parse):
+    table = parse(TABLE)
+    assert table.columns == ["a", "b", "school"]
+    assert table.named
+    assert table.numbers(["a", "b"]).tolist() == [[1.0, 2.5], [-3.0, 40.0]]
+    assert table.frame["school"].tolist() == ["north", "south"]
+    assert parse(b"a,b\n01,NA\n2, x \n", text=["a", -1]).frame.to_numpy().tolist() == [["01", "NA"], ["2", "x"]]
+
+
+@pytest.mark.parametrize("prefix", [b"\xef\xbb\xbf", b""])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_byte_order_mark_and_line_ends(parse, prefix, end):
+    table = parse(prefix + TABLE.replace(b"\n", end))
+    assert table.frame.shape == (2, 3)
+    assert table.columns[0] == "a"
+    assert table.frame["school"].tolist() == ["north", "south"]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", " ", "   "])
+def test_separators_are_detected(parse, separator):
+    rows = [["a", "b", "c"], ["1", "2.5", "x"], ["3", "4", "y"]]
+    table = parse("\n".join(separator.join(row) for row in rows).encode())
+    assert table.columns == ["a", "b", "c"]
+    assert table.numbers(["a", "b"]).tolist() == [[1, 2.5], [3, 4]]
+
+
+def test_decimal_commas_are_detected_where_commas_do_not_separate(parse, refused):
+    table = parse(b"a;b;c\n1,5;-2,25;x,1\n3;0,1e2;y\n")
+    assert table.numbers(["a", "b"]).tolist() == [[1.5, -2.25], [3.0, 10.0]]
+    assert table.frame["c"].tolist() == ["x,1", "y"]
+    mixed = b"a;b\n1,5;2.5\n"
+    assert refused(mixed).startswith("t.csv:2:1: column 'a' holds '1,5', which is not a finite number")
+
+
+def test_headers_are_detected(parse):
+    numbers = parse(b"1,10\n2,20.5\n")
+    assert (numbers.columns, numbers.named) == (["x1", "x2"], False)
+    assert len(numbers.frame) == 2
+    for names in (b"p,10", b'"1","10"'):
+        assert parse(names + b"\n1,2\n").named
+    assert parse(b"0,1,2\n3,4,5\n").columns == ["0", "1", "2"]
+    assert parse(b"2001,2002\n3,4\n", header=True).columns == ["2001", "2002"]
+
+
+def test_blank_separated_without_header(parse):
+    table = parse(b"  1   2 van \n\n3 4 bus\n", delimiter=None, header=False, text=[-1])
+    assert table.numbers(["x1", "x2"]).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert table.frame["x3"].tolist() == ["van", "bus"]
+
+
+def test_lines_before_the_table_are_skipped(parse):
+    assert parse(b";;; made by hand\n\nx,y\n1,2\n", skip=1).numbers(["x", "y"]).tolist() == [[1.0, 2.0]]
+
+
+def test_quoted_cells_may_hold_the_separator_and_line_breaks(parse, refused):
+    assert parse(b'a,name\n1,"x, y"\n').frame["name"].tolist() == ["x, y"]
+    assert refused(b'a,word\n1,"x\ny"\nz,w\n').startswith("t.csv:4:1: column 'a' holds 'z'")
+
+
+@pytest.mark.parametrize("cell", [b"", b"NA", b"nan", b"NaN", b"null", b"?"])
+def test_gaps_only_where_they_are_allowed(parse, refused, cell):
+    content = b"a,b\n1,2\n3," + cell + b"\n"
+    values = parse(content).numbers(["b"], gaps=True)[:, 0]
+    assert values[0] == 2
+    assert np.isnan(values[1])
+    assert refused(content).startswith("t.csv:3:3: column 'b' has no value here\nFix the cell")
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_numbers_survive_exactly(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("exact") / "t.csv"
+    path.write_text("x\n" + "\n".join(repr(v) for v in values) + "\n")
+    assert text_table(DataFile("t.csv", path, "plain")).numbers(["x"])[:, 0].tolist() == values
+
+
+EQUAL = "Every row needs the same number of cells; quote cells that contain the separator."
+WORDS = {
+    "not a number": (
+        b"a,b\n1,2\n3,four\n",
+        "t.csv:3:3: column 'b' holds 'four', which is not a finite number\nFix",
+    ),
+    "other digits": (
+        "a,b\n1,2\n3,٣\n".encode(),
+        "t.csv:3:3: column 'b' holds '٣', which is not a finite number\nFix",
+    ),
+    "infinity": (b"a,b\n1,2\n-inf,2\n", "t.csv:3:1: column 'a' holds an infinite value (-inf)\nFix the cell"),
+    "short row": (b"a,b,c\n1,2,3\n4,5\n", f"t.csv:3: 2 cells where the first line has 3\n{EQUAL}"),
+    "long row": (b"a,b\n1,2\n4,5,6\n", f"t.csv:3: 3 cells where the first line has 2\n{EQUAL}"),
+    "first row long": (b"a,b\n1,2,3\n4,5,6\n", f"t.csv:2: 3 cells where the first line has 2\n{EQUAL}"),
+    "repeated name": (b"a,b,a\n1,2,3\n", "t.csv:1: the header contains 'a' twice (columns 1 and 3)\nRename or drop"),
+    "nameless header": (b"a,,c\n1,2,3\n", "t.csv:1: column 2 of the header has no name\nName every column."),
+    "latin-1": (b"a,b\n1,2\n3,caf\xe9\n", "t.csv:3:6: byte 0xe9 is not UTF-8 text\nSave the file as UTF-8"),
+    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "t.csv:1:1: byte 0xff is not UTF-8 text\nSave the file as UTF-8"),
+    "header only": (b"a,b\n", "t.csv: no rows below the header\nCheck that the file was saved completely."),
+    "empty": (b"\n \n", "t.csv: no rows\nCheck that the file was saved completely."),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_bad_tables_are_refused_with_their_place(refused, case):
+    content, text = WORDS[case]
+    assert refused(content).startswith(text)
+
+
+def test_bad_cell_in_a_blank_separated_file(refused):
+    assert refused(b"1 2\n  3  x\n", delimiter=None, header=False).startswith("t.csv:2:6: column 'x2' holds 'x'")
+
+
+def test_unknown_column(refused):
+    assert refused(TABLE, text=["scool"]) == "unknown column of t.csv 'scool'\nDid you mean 'school'?"
+
+
+def test_signs():
+    assert signs(np.array([0, 1, 1]), "t").tolist() == [-1, 1, 1]
+    assert signs(np.array([-1.0, np.nan, 1.0]), "t")[[0, 2]].tolist() == [-1, 1]
+    with pytest.raises(DataError, match="must be 0/1 or -1/\\+1, found 1, 2"):
+        signs(np.array([1, 2]), "t")
+
+
+def test_ragged_set_with_a_task_column(own_set):
+    content = b"study,g1,g2,pcr,age\nB,1,2,1,x\nA,3,4,0,y\nB,5,6,0,z\n"
+    load = own_set.write(
+        "csv", {"t.csv": content}, {"target": "pcr", "task": "study", "drop": ["age"]}, "binary", "ragged"
+    )
+    data = load()
+    assert data.tasks == ["B", "A"]
+    assert data.task_id.tolist() == [0, 1, 0]
+    assert data.features == ["g1", "g2"]
+    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert data.y.tolist() == [1, -1, -1]
+
+
+def test_several_targets_are_a_shared_set_with_gaps(own_set):
+    load = own_set.write("csv", {"t.csv": b"x,u,v\n1,2,\n3,4,5\n"}, {"target": ["u", "v"]}, "regression")
+    data = load()
+    assert data.tasks == ["u", "v"]
+    np.testing.assert_array_equal(data.y, [[2, np.nan], [4, 5]])
+    assert data.statistics()["missing"] == 1
+
+
+def test_named_classes_and_named_positive_label(own_set):
+    content = b"x;kind\n1;cat\n2;dog\n3;cat\n"
+    data = own_set.write("csv", {"t.csv": content}, {"target": "kind", "delimiter": ";"})()
+    assert data.tasks == ["cat", "dog"]
+    assert data.y.tolist() == [0, 1, 0]
+    options = {"target": "kind", "delimiter": ";", "positive": "dog"}
+    assert own_set.write("csv", {"t.csv": content}, options, "binary")().y.tolist() == [-1, 1, -1]
+
+
+def test_errors_of_a_set(own_set):
+    third = own_set.error("csv", {"t.csv": b"x,y\n1,0\n2,1\n3,2\n"}, {"target": "y"}, task_type="binary")
+    assert third == "t.csv: column 'y': binary labels must be 0/1 or -1/+1, found 0, 1, 2\nRecode them first."
+    named = own_set.error(
+        "csv", {"t.csv": b"x,y\n1,a\n2,b\n3,c\n"}, {"target": "y", "positive": "a"}, task_type="binary"
+    )
+    assert named.startswith("t.csv: column 'y': two labels are needed, 'a' and another, found a, b, c\nThe option")
+    absent = own_set.error("csv", {"t.csv": b"x,y\n1,2\n"}, {"target": "z"}, task_type="regression")
+    assert absent == "unknown column of t.csv 'z'\nKnown: x, y."
+    both = own_set.error(
+        "csv", {"t.csv": b"x,y,z\n1,2,3\n"}, {"target": ["y", "z"], "task": "x"}, task_type="regression"
+    )
+    assert both.startswith("mine.yaml: a task column requires one target")
+    words = own_set.error("csv", {"t.csv": b"x,y\n1,2\nred,2\n"}, {"target": "y"}, task_type="regression")
+    assert words.startswith("t.csv:3:1: column 'x' holds 'red'")
+
+
+def test_truncated_gzip(own_set):
+    packed = gzip.compress(b"x,y\n" + b"1,2\n" * 1000)[:-12]
+    text = own_set.error("csv", {"t.csv.gz": packed}, {"target": "y"}, task_type="regression")
+    assert text == (
+        "t.csv.gz: the file is truncated (the compressed data end too early)\n"
+        "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
+    )
+
+
+def test_own_table_for_the_breast_cancer_card(tmp_path):
+    stand_in = load_dataset("simulated-breast-cancer")
+    frame = pd.DataFrame(stand_in.X, columns=stand_in.features)
+    frame["pcr"] = (stand_in.y > 0).astype(int)
+    frame.insert(0, "study", np.array(stand_in.tasks)[stand_in.task_id])
+    (tmp_path / "breast-cancer").mkdir()
+    frame.to_csv(tmp_path / "breast-cancer" / "breast_cancer.csv", index=False)
+    data = load_dataset("breast-cancer", data_dir=tmp_path)
+    expected = load_card("breast-cancer").statistics
+    assert {k: data.statistics()[k] for k in expected} == expected == {"n": 474, "d": 60, "tasks": 3}
+    assert not data.simulated
+    assert data.tasks == stand_in.tasks
+    np.testing.assert_array_equal(data.X, stand_in.X)
+    np.testing.assert_array_equal(data.y, stand_in.y)
