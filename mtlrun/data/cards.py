@@ -1,133 +1,181 @@
 """Cards: one YAML file per data set, saying what it is, where its files are and how they are read.
 
-Keys of a card (``*`` = required)::
+The models below are the keys of a card. An example::
 
     schema: 1
-    id: enron *                      # = name of the file; small letters, digits, '-', '_'
-    title: ... *
-    task_type: binary|regression|multiclass *
-    design: shared|ragged *          # one X for all tasks, or rows that belong to tasks
-    simulated: false                 # true = generated; the title and every table say so
-    reader:                          # real data: mtlrun/data/readers/<name>.py, function `read`
-      name: mulan                    # 'uci:vehicle' means readers/uci.py, function `read_vehicle`
-      options: {...}                 # keyword arguments of that function
-    generator:                       # simulated data, instead of `reader`: mtlrun/data/simulate.py, `simulate_<name>`
-      name: rmtl                     # 'strings:splice' means mtlrun/data/strings.py, function `simulate_splice`
-      options: {...}
-    folder: enron                    # below the data directory
+    id: enron                          # = name of the file; lower-case letters, digits, '-', '_'
+    title: Enron e-mails, 53 labels
+    task_type: binary                  # binary, regression or multiclass
+    design: shared                     # one X for all tasks, or ragged: rows that belong to tasks
+    simulated: false                   # true = generated; the title and every table say so
+    reader:                            # a name of mtlrun.data.load.READERS ...
+      name: mulan
+      options: {arff: [enron.arff]}    # ... and keyword arguments of that function
+    generator: {name: rmtl}            # simulated data, instead of `reader`: mtlrun.data.simulate.simulate_<name>
+    folder: enron                      # below the data directory
     files:
-      - name: enron.arff *           # path below the folder, as if uncompressed
-        sha256: <64 hex digits> *    # of the DECOMPRESSED content; 'unknown' = any content is taken
-        bytes: 906705                # of the decompressed content
-        containers: [plain, gz, bz2, xz]       # the default; also {archive: enron.zip, member: data/enron.arff}
+      - name: enron.arff               # path below the folder, as if uncompressed
+        sha256: <64 hex digits>        # of the DECOMPRESSED content; 'unknown' = any content is accepted
+        bytes: 906705                  # of the decompressed content
+        containers: [plain, gz, bz2, xz]   # the default; also {archive: enron.zip, member: data/enron.arff}
         urls:
-          - url: https://...         # what is behind it may be in any of these containers
-            unverified: true         # not tried by us
-        origin: ...                  # free text: where the bytes come from
-    uses: [enron.arff]               # the files needed without a variant; default: all
-    variants:                        # load_dataset(id, variant=...)
+          - url: https://...           # may serve any of these containers
+            unverified: true           # not tried by us
+        origin: ...                    # where the bytes come from
+    uses: [enron.arff]                 # the files needed without a variant; default: all
+    variants:                          # load_dataset(id, variant=...)
       sample: {options: {...}, uses: [...], statistics: {...}, notes: ...}
-    licence: ... *
-    citation: ... *
+    licence: ...
+    citation: ...
     preprocessing: ...
-    statistics: {n: 1702, d: 1001}   # keys of Dataset.statistics(); floats are compared to the decimals given
+    statistics: {n: 1702, d: 1001}     # keys of Dataset.statistics(); floats are compared to the decimals given
     notes: ...
 
-Reader protocol: a module ``mtlrun/data/readers/<name>.py`` has
-``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files` holds the verified files of
-the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``, ``read_bytes()``, ``lines()``,
-``where(line, column)``). The reader sets X, y, task_id, task_type, tasks, features, splits; ``load_dataset`` adds id,
-title, fingerprint, simulated, options and the card's notes. What is wrong in a file is a ``DataError`` that starts with
-``file:line:column``. Options are keyword-only with defaults; an unknown one is refused. A generator has the same shape
-without `files`: ``simulate_rmtl(*, n=..., seed=...) -> Dataset`` with ``truth``.
+A reader is a function ``read(files: dict[str, DataFile], card: Card, *, option=default, ...) -> Dataset``. `files` are
+the verified files of the variant by their name on the card; see ``mtlrun.data.files.DataFile`` (``open()``,
+``read_bytes()``, ``lines()``, ``where(line, column)``). It sets X, y, task_id, task_type, tasks, features, splits;
+``load_dataset`` adds id, title, fingerprint, simulated, options and the card's notes. What is wrong in a file is a
+``DataError`` that starts with ``file:line:column``. A generator has the same form without `files` and `card`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from mtlrun.data.cardyaml import Problems, Section, read_mapping, shown
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils.paths import datasets_dir
-from mtlrun.utils.yaml import KeyPath
+from mtlrun.utils.schema import Finding, schema_findings
+from mtlrun.utils.yaml import Document, Problem, load_file, render
 
-SCHEMA = 1
 SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
 ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]*")
-UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Archive:
+def _matching(pattern: str, text: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"{text}, not {value!r}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _below_folder(name: str) -> str:
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\0" in name:
+        raise ValueError(f"must be a path below its folder, not {name!r}")
+    return name
+
+
+def _own_folder(name: str) -> str:
+    if PurePosixPath(name).parts[:1] == ("cards",):  # downloads must not lie among the cards
+        raise ValueError("must not be the folder of the cards")
+    return _below_folder(name)
+
+
+BelowFolder = Annotated[str, AfterValidator(_below_folder)]
+Statistics = dict[str, int | float]
+
+
+class Base(BaseModel):
+    """Strict types (a quoted number is text), no unknown keys, immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Archive(Base):
     """A zip or tar archive (below the card's folder) and the member that is the file."""
 
-    archive: str
+    archive: BelowFolder
     member: str
 
 
-@dataclass(frozen=True)
-class Url:
+class Url(Base):
     """Where a file, or a container of it, can be downloaded."""
 
-    url: str
+    url: Annotated[str, _matching(r"https://.*", "must start with https://")]
     unverified: bool = False
 
 
-@dataclass(frozen=True)
-class FileSpec:
+class FileSpec(Base):
     """One file of a data set; `sha256` (None = unknown) and `bytes` are those of the decompressed content."""
 
-    name: str
-    sha256: str | None
+    name: BelowFolder
+    sha256: Annotated[
+        Annotated[str, _matching("[0-9a-f]{64}", "must be 64 lower-case hexadecimal digits or 'unknown'")] | None,
+        BeforeValidator(lambda value: None if value == "unknown" else value),
+    ]
     bytes: int | None = None
-    containers: tuple[str, ...] = tuple(SUFFIXES)
-    archives: tuple[Archive, ...] = ()
-    urls: tuple[Url, ...] = ()
+    containers: list[Literal["plain", "gz", "bz2", "xz"] | Archive] = ["plain", "gz", "bz2", "xz"]
+    urls: list[Url] = []
     origin: str = ""
 
+    @property
+    def compressions(self) -> list[str]:
+        """How the file may be stored by itself: ``plain``, ``gz``, ...; at least in one way."""
+        return [c for c in self.containers if isinstance(c, str)] or ["plain"]
 
-@dataclass(frozen=True)
-class Source:
+    @property
+    def archives(self) -> list[Archive]:
+        """The archives that may hold the file."""
+        return [c for c in self.containers if isinstance(c, Archive)]
+
+
+class Source(Base):
     """The function that makes the data set, and the options that the card gives it."""
 
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
+    name: Annotated[str, _matching("[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?", "must be name or module:name")]
+    options: dict[str, Any] = {}
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A named set of options, with the files it needs and what it should look like."""
+class Variant(Base):
+    """A set of options, with the files it needs and what it should look like; `name` is its key on the card."""
 
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    uses: tuple[str, ...] | None = None
-    statistics: dict[str, int | float] = field(default_factory=dict)
+    options: dict[str, Any] = {}
+    uses: list[str] | None = None
+    statistics: Statistics = {}
     notes: str = ""
+    name: str = ""
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Base):
     """What a card says; see the module's docstring for the keys."""
 
-    id: str
+    version: Literal[1] = Field(1, alias="schema")
+    id: Annotated[str, _matching(ID_PATTERN.pattern, "may contain lower-case letters, digits, '-' and '_' only")]
     title: str
-    task_type: str
-    design: str
-    source: Source
+    task_type: Literal["binary", "regression", "multiclass"]
+    design: Literal["shared", "ragged"]
+    simulated: bool = False
+    reader: Source | None = None
+    generator: Source | None = None
+    folder: Annotated[str, AfterValidator(_own_folder)] = ""
+    files: list[FileSpec] = []
+    uses: list[str] | None = None
+    variants: dict[str, Variant] = {}
     licence: str
     citation: str
-    path: Path
-    simulated: bool = False
-    folder: str = ""
-    files: tuple[FileSpec, ...] = ()
-    uses: tuple[str, ...] | None = None
-    variants: dict[str, Variant] = field(default_factory=dict)
     preprocessing: str = ""
-    statistics: dict[str, int | float] = field(default_factory=dict)
+    statistics: Statistics = {}
     notes: str = ""
+    _path: Path | None = PrivateAttr(None)
+
+    @property
+    def path(self) -> Path:
+        """The file of the card."""
+        return self._path or Path(f"{self.id}.yaml")
+
+    @property
+    def source(self) -> Source:
+        """The reader or the generator."""
+        source = self.generator if self.simulated else self.reader
+        assert source is not None  # read_card refuses a card without
+        return source
 
     def file(self, name: str) -> FileSpec:
         """Return the file of this name; raises UnknownNameError."""
@@ -137,15 +185,16 @@ class Card:
         raise UnknownNameError(f"file of {self.id}", name, [f.name for f in self.files])
 
     def variant(self, name: str | None) -> Variant:
-        """Return a variant, filled up with the card's own options and files; None is the card itself."""
-        own = Variant("", dict(self.source.options), self.uses, self.statistics, self.notes)
+        """Return a variant, completed by the card's own options and files; None is the card itself."""
+        own = self.source.options
         if name is None:
-            return own
+            return Variant(options=own, uses=self.uses, statistics=self.statistics, notes=self.notes)
         if name not in self.variants:
             raise UnknownNameError(f"variant of {self.id}", name, self.variants)
         v = self.variants[name]
         notes = "\n".join(text for text in (self.notes, v.notes) if text)
-        return Variant(name, {**own.options, **v.options}, own.uses if v.uses is None else v.uses, v.statistics, notes)
+        uses = self.uses if v.uses is None else v.uses
+        return Variant(options={**own, **v.options}, uses=uses, statistics=v.statistics, notes=notes, name=name)
 
     def needed(self, variant: str | None = None) -> list[FileSpec]:
         """Return the files that this variant reads."""
@@ -197,154 +246,55 @@ def read_card(path: Path) -> Card:
     Raises
     ------
     DataError
-        If the file is missing, no YAML, or no card.
+        If the file is missing, not YAML, or not a card.
     """
-    top = read_mapping(path)
-    problems = top.problems
-    top.value(
-        "schema", int, SCHEMA, lambda v: None if v == SCHEMA else f"must be {SCHEMA}: this version knows no other"
-    )
-    fields: dict[str, Any] = {
-        "id": top.value("id", str, check=lambda v: _id_problem(v, path)),
-        "title": top.value("title", str),
-        "task_type": top.value("task_type", str, check=_one_of("binary", "regression", "multiclass")),
-        "design": top.value("design", str, check=_one_of("shared", "ragged")),
-        "simulated": top.value("simulated", bool, False),
-        "folder": top.value("folder", str, "", _folder_problem),
-    }
-    fields["source"] = _read_source(top, fields["simulated"])
-    files = tuple(_read_file(place, problems) for place in top.items("files"))
-    names = [f.name for f in files]
+    document = load_file(path, error=DataError)
+    if document.data is None:
+        raise DataError(f"{path}: the card is empty")
+    found: list[Finding] = []
+    try:
+        card = Card.model_validate(document.data)
+        card._path = path
+    except ValidationError as error:
+        found += schema_findings(error, document.data, Card)
+    if isinstance(document.data, dict):
+        found += _contradictions(document.data, path)
+    if found:
+        raise DataError(_rendered(found, document), "The keys of a card are described in mtlrun/data/cards.py.")
+    return card
+
+
+def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
+    """Yield what is wrong between the keys of a card."""
+    if isinstance(id := data.get("id"), str) and ID_PATTERN.fullmatch(id) and id != path.stem:
+        yield ("id",), False, f"id {id!r} differs from the name of its file, {path.name!r}", ""
+    wanted, other = ("generator", "reader") if data.get("simulated") is True else ("reader", "generator")
+    kind = "simulated" if wanted == "generator" else "real"
+    if other in data:
+        yield (other,), False, f"a {kind} data set has a {wanted}, not a {other}", ""
+    if wanted not in data:
+        yield (), True, f"missing key {wanted!r}", f"a {kind} data set has a {wanted}"
+    files = data.get("files") if isinstance(data.get("files"), list) else []
+    names = [str(file.get("name")) for file in files or () if isinstance(file, dict)]
     for i, name in enumerate(names):
-        if name.casefold() in [other.casefold() for other in names[:i]]:  # one file on some file systems
-            top.fail("files", f"two files are called {name!r}")
-    fields.update(files=files, uses=_read_uses(top, names), variants=_read_variants(top, names))
-    for key in ("licence", "citation"):
-        fields[key] = top.value(key, str)
-    for key in ("preprocessing", "notes"):
-        fields[key] = top.value(key, str, "")
-    fields["statistics"] = _read_statistics(top)
-    if files and not fields["folder"]:
-        top.fail("folder", "a card with files needs a folder")
-    top.close()
-    problems.raise_any()
-    return Card(path=path, **fields)
+        if name.casefold() in [earlier.casefold() for earlier in names[:i]]:  # one file on some file systems
+            yield ("files",), False, f"two files are named {name!r}", ""
+    if files and not data.get("folder"):
+        yield ("folder",), False, "a card with files needs a folder", ""
+    variants = data.get("variants") if isinstance(data.get("variants"), dict) else {}
+    for key, section in [((), data), *((("variants", name), v) for name, v in (variants or {}).items())]:
+        uses = section.get("uses") if isinstance(section, dict) else None
+        for i, name in enumerate(uses if isinstance(uses, list) else ()):
+            if name not in names:
+                yield (*key, "uses", i), False, f"the card has no file {name!r}", f"files: {', '.join(names) or 'none'}"
 
 
-def _read_source(top: Section, simulated: bool) -> Source | None:
-    key, other = ("generator", "reader") if simulated else ("reader", "generator")
-    top.section(other)
-    if other in top.entries:
-        top.fail(other, f"a {'simulated' if simulated else 'real'} data set has a {key}, not a {other}")
-    section = top.section(key)
-    if section is None:
-        top.fail(key, f"the card lacks the key {key!r}")
-        return None
-    name = section.value(
-        "name",
-        str,
-        check=lambda v: (
-            None if re.fullmatch(r"[a-z][a-z0-9_]*(:[a-z][a-z0-9_]*)?", v) else "must be name or module:name"
-        ),
-    )
-    options = section.value("options", dict, {})
-    section.close()
-    return Source(name, options)
-
-
-def _read_file(path: KeyPath, problems: Problems) -> FileSpec:
-    section = Section(path, problems, "a file")
-    name = section.value("name", str, check=path_problem) or ""
-    sha256 = section.value("sha256", str, check=_hash_problem)
-    size = section.value("bytes", int, None)
-    plain_containers, archives = _read_containers(section, problems)
-    urls = []
-    for item in section.items("urls"):
-        entry = Section(item, problems, "a URL")
-        address = entry.value(
-            "url", str, check=lambda v: None if v.startswith("https://") else "must start with https://"
-        )
-        urls.append(Url(address or "", entry.value("unverified", bool, False)))
-        entry.close()
-    origin = section.value("origin", str, "")
-    section.close()
-    return FileSpec(name, None if sha256 == UNKNOWN else sha256, size, plain_containers, archives, tuple(urls), origin)
-
-
-def _read_containers(section: Section, problems: Problems) -> tuple[tuple[str, ...], tuple[Archive, ...]]:
-    items = section.items("containers")
-    if not items:
-        return tuple(SUFFIXES), ()
-    simple, archives = [], []
-    for item in items:
-        content = problems.value(item)
-        if isinstance(content, dict):
-            entry = Section(item, problems, "a container")
-            archive = entry.value("archive", str, check=path_problem)
-            archives.append(Archive(archive or "", entry.value("member", str) or ""))
-            entry.close()
-        elif isinstance(content, str) and content in SUFFIXES:
-            simple.append(content)
-        else:
-            known = f"one of {', '.join(SUFFIXES)}, or {{archive, member}}"
-            problems.add(item, f"unknown container {shown(content)}: {known}")
-    return tuple(simple), tuple(archives)
-
-
-def _read_uses(section: Section, names: list[str]) -> tuple[str, ...] | None:
-    items = section.items("uses")
-    for item in items:
-        if section.problems.value(item) not in names:
-            section.problems.add(item, f"uses: the card has no file {shown(section.problems.value(item))}")
-    return tuple(str(section.problems.value(item)) for item in items) if "uses" in section.entries else None
-
-
-def _read_variants(top: Section, names: list[str]) -> dict[str, Variant]:
-    found: dict[str, Variant] = {}
-    table = top.section("variants")
-    for name in table.names() if table else []:
-        assert table is not None
-        section = table.section(name)
-        assert section is not None
-        options = section.value("options", dict, {})
-        uses, statistics = _read_uses(section, names), _read_statistics(section)
-        found[name] = Variant(name, options, uses, statistics, section.value("notes", str, ""))
-        section.close()
-    return found
-
-
-def _read_statistics(section: Section) -> dict[str, int | float]:
-    table = section.section("statistics")
-    return {name: table.value(name, (int, float)) for name in table.names()} if table else {}
-
-
-def _one_of(*names: str) -> Any:
-    return lambda value: None if value in names else f"must be one of {', '.join(names)}, not {value!r}"
-
-
-def _id_problem(id: str, path: Path) -> str | None:
-    if not ID_PATTERN.fullmatch(id):
-        return f"may have small letters, digits, '-' and '_' only, not {id!r}"
-    return None if id == path.stem else f"{id!r} differs from the name of its file, {path.name!r}"
-
-
-def _hash_problem(value: str) -> str | None:
-    ok = value == UNKNOWN or re.fullmatch(r"[0-9a-f]{64}", value)
-    return None if ok else f"must be 64 small hexadecimal digits or '{UNKNOWN}'"
-
-
-def _folder_problem(name: str) -> str | None:
-    """Return what is wrong with the folder of a card, or None; downloads must not lie among the cards."""
-    if PurePosixPath(name).parts[:1] == ("cards",):
-        return "must not be that of the cards"
-    return path_problem(name)
-
-
-def path_problem(name: str) -> str | None:
-    """Return what is wrong with a path that must stay below its folder, or None."""
-    parts = PurePosixPath(name).parts
-    bad = not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\0" in name
-    return f"must be a path below its folder, not {name!r}" if bad else None
+def _rendered(found: list[Finding], document: Document) -> str:
+    problems = []
+    for path, at_key, text, hint in found:
+        mark = document.key_mark(path) if at_key else document.value_mark(path)
+        problems.append(Problem(mark, text, hint))
+    return render(problems, document)
 
 
 def check_id(id: str) -> str:
@@ -353,8 +303,8 @@ def check_id(id: str) -> str:
     Raises
     ------
     DataError
-        If it has other characters than small letters, digits, ``-`` and ``_`` (a path, for instance).
+        If it has other characters than lower-case letters, digits, ``-`` and ``_`` (a path, for instance).
     """
     if not ID_PATTERN.fullmatch(id):
-        raise DataError(f"{id!r} is no name of a data set", "`mtlrun data list` prints the names.")
+        raise DataError(f"{id!r} is not the name of a data set", "`mtlrun data list` prints the names.")
     return id

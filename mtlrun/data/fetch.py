@@ -314,7 +314,7 @@ def _failure(card: Card, spec: FileSpec, failures: list[str]) -> str:
 
 def _offline_remedy(card: Card, spec: FileSpec, data_dir: str | Path | None) -> str:
     size = f", {spec.bytes} bytes" if spec.bytes is not None else ""
-    kinds = ", ".join(SUFFIXES[c] or "as it is" for c in spec.containers)
+    kinds = ", ".join(SUFFIXES[c] or "as it is" for c in spec.compressions)
     content = f"\nIts content must have sha256 {spec.sha256}{size}." if spec.sha256 is not None else ""
     return (
         f"Without a network: get the file on another machine and run\n"
@@ -413,7 +413,7 @@ def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | No
         If the place cannot be written.
     """
     folder = data_directory(data_dir) / card.folder
-    container = found.container if found.container in spec.containers else spec.containers[0]
+    container = found.container if found.container in spec.compressions else spec.compressions[0]
     target = folder / (spec.name + SUFFIXES[container])
     with writing(target, WRITABLE):
         _copy(found, container, target)

@@ -174,7 +174,7 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
 
 def candidates(card: Card, spec: FileSpec, folder: Path) -> list[DataFile]:
     """Return where a file may be, in the order in which places are tried."""
-    plain = [DataFile(spec.name, folder / card.folder / (spec.name + SUFFIXES[c]), c) for c in spec.containers]
+    plain = [DataFile(spec.name, folder / card.folder / (spec.name + SUFFIXES[c]), c) for c in spec.compressions]
     packed = [DataFile(spec.name, folder / card.folder / a.archive, "archive", a.member) for a in spec.archives]
     return plain + packed
 
@@ -226,7 +226,7 @@ def verify_files(card: Card, variant: str | None = None, data_dir: str | Path | 
 def missing_message(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> str:
     """Say which file is missing, where it is looked for and how to get it."""
     folder = data_directory(data_dir) / card.folder
-    names = [spec.name + SUFFIXES[c] for c in spec.containers] + [
+    names = [spec.name + SUFFIXES[c] for c in spec.compressions] + [
         f"{a.archive} (with {a.member} in it)" for a in spec.archives
     ]
     return (

@@ -30,10 +30,9 @@ from mtlrun.runs.methods import (
     quantities_of,
 )
 from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, read_curves
+from mtlrun.utils.schema import Finding, inside
 from mtlrun.utils.yaml import KeyPath
 
-#: (path, whether the key and not the value is meant, message, hint)
-Finding = tuple[KeyPath, bool, str, str]
 #: Sections that only fits have, only measurements, and only training files.
 _FITS_ONLY = ("split", "selection", "grids", "average", "statistics", "keep")
 _MEASURES_ONLY = ("repeats",)
@@ -76,13 +75,6 @@ def shown(path: KeyPath, data: dict[str, Any]) -> KeyPath:
     if path and data.get("kind") == TRAIN and path[0] in ONE_OF:
         return (ONE_OF[str(path[0])], *path[2:])
     return path
-
-
-def inside(path: KeyPath, data: dict[str, Any]) -> str:
-    """Return `` in methods[0].params``, or nothing for the whole file."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in shown(path, data))
-    text = "".join(steps).lstrip(".")
-    return f" in {text}" if text else ""
 
 
 def _measures(data: dict[str, Any]) -> bool:
@@ -182,7 +174,7 @@ def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iter
     """Check a row that fits an estimator: its parameters, and the values that are searched."""
     name, params = method.get("estimator"), _dict(method.get("params"))
     if "estimator" not in method:
-        yield path, True, f"missing key 'estimator'{inside(path, data)}", ""
+        yield path, True, f"missing key 'estimator'{inside(shown(path, data))}", ""
     if method.get("measure") is not None:
         hint = "kinds of measurements: inspect, trace, scaling, audit"
         yield (*path, "measure"), True, f"kind: {data.get('kind', 'evaluate')} has no measures", hint
@@ -251,7 +243,7 @@ def _measure(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Ite
             yield (*path, section), True, f"a measurement has no {section!r}", ""
     name, params = method.get("measure"), _dict(method.get("params"))
     if name is None:
-        yield path, True, f"missing key 'measure'{inside(path, data)}", ""
+        yield path, True, f"missing key 'measure'{inside(shown(path, data))}", ""
     if not isinstance(name, str):
         return
     yield from _refused(measure_path, name, (*path, "measure"))

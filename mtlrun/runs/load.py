@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from mtlrun.errors import ConfigError, UnknownNameError, shorten, suggest
+from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.runs.catalogue import find, shown_path
-from mtlrun.runs.checks import Finding, crosscheck, inside, shown
+from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.code import remembering
 from mtlrun.runs.layers import Layers, Origin
 from mtlrun.runs.references import expand_references
 from mtlrun.runs.spec import FULL, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, Spec, experiment_id, plain
+from mtlrun.utils.schema import Finding, schema_findings, unknown_key
 from mtlrun.utils.yaml import Document, KeyPath, load_file, render
 
 DEFAULT_PROFILE = "quick"
@@ -225,25 +225,10 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     try:
         spec = Spec.model_validate(data)
     except ValidationError as error:
-        found += _schema_findings(error, data)
+        found += schema_findings(error, data, Spec, lambda path: shown(path, data))
     for path, at_key, message, hint in found:
         layers.problem(layers.origin(path), message, hint, at_key=at_key)
     return spec
-
-
-# --- findings of the schema, in our words
-
-_EXPECTED = {
-    "string_type": "must be a text",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "list_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-}
 
 
 def _unknown_in_training(layers: Layers) -> Iterator[Finding]:
@@ -252,75 +237,5 @@ def _unknown_in_training(layers: Layers) -> Iterator[Finding]:
     for path, section in sections.items():
         known = TRAIN_METHOD_KEYS if path else TRAIN_KEYS
         for name in [key for key in section if key not in known] if isinstance(section, dict) else ():
-            yield _unknown_key((*path, name), known, layers.data)
+            yield unknown_key((*path, name), known, lambda path: shown(path, layers.data))
             del section[name]
-
-
-def _schema_findings(error: ValidationError, data: dict[str, Any]) -> Iterator[Finding]:
-    """Yield the findings of pydantic; its locations are mapped onto the data that were validated."""
-    seen = set()
-    for finding in error.errors(include_url=False):
-        path, rest = _locate(data, finding["loc"])
-        if finding["type"] == "extra_forbidden":
-            model = _model_at(path[:-1], data)
-            yield _unknown_key(path, [i.alias or n for n, i in model.model_fields.items()] if model else [], data)
-        elif finding["type"] == "missing":
-            yield path, True, f"missing key {shown(rest[-1:], data)[0]!r}{inside(path, data)}", ""
-        elif path not in seen:  # one message per value, not one per alternative of a union
-            text = _reworded(finding)
-            yield path, False, f"{_titled(shown(path, data))} {text}" if text.startswith("must") else text, ""
-        seen.add(path)
-
-
-def _unknown_key(path: KeyPath, known: Iterable[str], data: dict[str, Any]) -> Finding:
-    near = suggest(str(path[-1]), known, 1)
-    hint = f"did you mean {near[0]!r}?   " if near else ""
-    text = f"unknown key {str(path[-1])!r}{inside(path[:-1], data)}"
-    return path, True, text, f"{hint}valid keys: {', '.join(known)}"
-
-
-def _locate(data: Any, location: tuple[str | int, ...]) -> tuple[KeyPath, tuple[str | int, ...]]:
-    """Split a pydantic location into the part that exists in the data and the rest; union tags are skipped."""
-    path: list[str | int] = []
-    rest: list[str | int] = []
-    for step in location:
-        try:
-            data = data[step]
-            path.append(step)
-        except (KeyError, IndexError, TypeError):
-            rest.append(step)
-    return tuple(path), tuple(rest)
-
-
-def _titled(path: KeyPath) -> str:
-    if not path:
-        return "the file"
-    names = [step for step in path if isinstance(step, str)]
-    return f"an entry of {names[-1]!r}" if isinstance(path[-1], int) and names else repr(path[-1])
-
-
-def _reworded(finding: Any) -> str:
-    text = _EXPECTED.get(finding["type"]) or str(finding["msg"]).removeprefix("Value error, ")
-    text = text.replace("Input should be", "must be").replace("String should match", "must match")
-    value = finding.get("input")
-    if not text.startswith("must be ") or ", not " in text or isinstance(value, dict | list):
-        return text
-    return f"{text}, not {'null' if value is None else str(value).lower() if isinstance(value, bool) else repr(value)}"
-
-
-def _model_at(path: KeyPath, data: Any) -> type[BaseModel] | None:
-    """Return the model of what stands at a path; of several alternatives the one that knows most of its keys."""
-    models: list[type[BaseModel]] = [Spec]
-    for step in path:
-        data = data[step]
-        found = [m.model_fields[str(step)].annotation for m in models if step in m.model_fields]
-        models = [model for annotation in found for model in _models_in(annotation)] if found else models
-    keys = set(data) if isinstance(data, dict) else set()
-    return max(models, key=lambda model: len(keys & set(model.model_fields)), default=None)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in typing.get_args(annotation):
-        yield from _models_in(part)

@@ -21,6 +21,7 @@ from mtlrun.errors import DataError, UserError
 
 CONTENT = bytes(range(256)) * 400
 SHA = hashlib.sha256(CONTENT).hexdigest()
+NAMES: Any = {"id": "mine", "title": "Mine", "licence": "l", "citation": "c", "task_type": "binary", "design": "shared"}
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -113,7 +114,17 @@ def make_card(*names: str, **changes: Any) -> Card:
     specs = tuple(
         FileSpec(**{"name": name, "sha256": SHA, "bytes": len(CONTENT), **changes}) for name in names or ("a.bin",)
     )
-    return Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("mine.yaml"), folder="f", files=specs)
+    return Card(
+        id="mine",
+        title="Mine",
+        task_type="binary",
+        design="shared",
+        reader=Source(name="x"),
+        licence="l",
+        citation="c",
+        folder="f",
+        files=list(specs),
+    )
 
 
 def fetch(folder: Path, *urls: str, card: Card | None = None, **options: Any) -> Path:
@@ -283,7 +294,7 @@ def test_only_https(tmp_path: Path, url: str) -> None:
 
 def test_loopback_is_for_explicit_addresses_only(tmp_path: Path, server: Server) -> None:
     url = server.url("/a.bin", serve(CONTENT))
-    card = make_card(urls=(Url(url),))
+    card = make_card(urls=[Url.model_construct(url=url)])
     with pytest.raises(DataError, match="only https"):
         fetch_dataset(card, data_dir=tmp_path)
     (found,) = fetch_dataset(make_card(), data_dir=tmp_path, url=url)
@@ -301,10 +312,20 @@ def test_explicit_address_with_other_content(tmp_path: Path, server: Server) -> 
 def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> None:
     more = b"more"
     specs = (
-        FileSpec("a.bin", SHA),
-        FileSpec("sub/b.bin", hashlib.sha256(more).hexdigest()),
+        FileSpec(name="a.bin", sha256=SHA),
+        FileSpec(name="sub/b.bin", sha256=hashlib.sha256(more).hexdigest()),
     )
-    card = Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("m.yaml"), folder="f", files=specs)
+    card = Card(
+        id="mine",
+        title="Mine",
+        task_type="binary",
+        design="shared",
+        reader=Source(name="x"),
+        licence="l",
+        citation="c",
+        folder="f",
+        files=list(specs),
+    )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("x", CONTENT)
@@ -317,7 +338,7 @@ def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> 
 def test_what_is_there_is_verified_and_not_downloaded(tmp_path: Path, server: Server) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a.bin").write_bytes(CONTENT)
-    card = make_card(urls=(Url("https://127.0.0.1:9/never-asked"),))
+    card = make_card(urls=[Url(url="https://127.0.0.1:9/never-asked")])
     assert [f.name for f in fetch_dataset(card, data_dir=tmp_path)] == ["a.bin"]
     (tmp_path / "f" / "a.bin").write_bytes(b"damaged")
     with pytest.raises(DataError, match="the content is not that of"):

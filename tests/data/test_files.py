@@ -23,12 +23,23 @@ from mtlrun.errors import DataError, UserError
 
 CONTENT = b"line one\nline two\n" * 50
 SHA = hashlib.sha256(CONTENT).hexdigest()
+NAMES: Any = {"id": "mine", "title": "Mine", "licence": "l", "citation": "c", "task_type": "binary", "design": "shared"}
 PACK = {"": lambda b: b, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def make_card(**changes: Any) -> Card:
     spec = FileSpec(**{"name": "a.txt", "sha256": SHA, "bytes": len(CONTENT), **changes})
-    return Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("mine.yaml"), folder="f", files=(spec,))
+    return Card(
+        id="mine",
+        title="Mine",
+        task_type="binary",
+        design="shared",
+        reader=Source(name="x"),
+        licence="l",
+        citation="c",
+        folder="f",
+        files=[spec],
+    )
 
 
 def put(folder: Path, name: str, content: bytes) -> Path:
@@ -79,18 +90,18 @@ def test_every_container(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize("pack", [zipped, lambda **m: tarred("", **m), lambda **m: tarred("gz", **m)])
 def test_members_of_archives(tmp_path: Path, pack: Any) -> None:
     put(tmp_path, "all.bin", pack(b_txt=b"other", a_txt=CONTENT))
-    card = make_card(archives=(Archive("all.bin", "a.txt"),))
+    card = make_card(containers=["plain", "gz", "bz2", "xz", Archive(archive="all.bin", member="a.txt")])
     found = verify(tmp_path, card)
     assert found.read_bytes() == CONTENT
     assert found.where(3) == f"{tmp_path}/f/all.bin(a.txt):3"
-    absent = make_card(archives=(Archive("all.bin", "c.txt"),))
+    absent = make_card(containers=["plain", "gz", "bz2", "xz", Archive(archive="all.bin", member="c.txt")])
     assert "c.txt" in complaint(tmp_path, absent)
     assert "archive" in complaint(tmp_path, absent)
 
 
 def test_restricted_containers(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", CONTENT)
-    assert "looked in f for a.txt.gz\n" in complaint(tmp_path, make_card(containers=("gz",)))
+    assert "looked in f for a.txt.gz\n" in complaint(tmp_path, make_card(containers=["gz"]))
 
 
 def test_missing(tmp_path: Path) -> None:
@@ -230,7 +241,7 @@ def test_add_unpacks_archives(tmp_path: Path, pack: Any) -> None:
 def test_add_compresses_where_the_card_wants_it(tmp_path: Path) -> None:
     given = tmp_path / "a.txt"
     given.write_bytes(CONTENT)
-    (stored,) = add_file(make_card(containers=("xz",)), given, tmp_path)
+    (stored,) = add_file(make_card(containers=["xz"]), given, tmp_path)
     assert lzma.decompress(stored.path.read_bytes()) == CONTENT
 
 

@@ -30,6 +30,7 @@ from mtlrun.errors import DataError
 
 CONTENT = b"the content that the card knows\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()
+NAMES: Any = {"id": "mine", "title": "Mine", "licence": "l", "citation": "c", "task_type": "binary", "design": "shared"}
 
 
 class Escapes:
@@ -43,8 +44,18 @@ class Escapes:
 
 
 def make_card(**changes: Any) -> Card:
-    spec = FileSpec("a.txt", changes.pop("sha256", SHA), **changes)
-    return Card("mine", "Mine", "binary", "shared", Source("x"), "l", "c", Path("mine.yaml"), folder="f", files=(spec,))
+    spec = FileSpec(name="a.txt", sha256=changes.pop("sha256", SHA), **changes)
+    return Card(
+        id="mine",
+        title="Mine",
+        task_type="binary",
+        design="shared",
+        reader=Source(name="x"),
+        licence="l",
+        citation="c",
+        folder="f",
+        files=[spec],
+    )
 
 
 def zipped(entries: Iterable[tuple[str, bytes]]) -> bytes:

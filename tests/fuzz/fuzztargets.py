@@ -7,7 +7,6 @@ than before.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import re
@@ -62,9 +61,12 @@ def memory_file(content: bytes) -> MemoryFile:
     return MemoryFile(NAME, Path(NAME), "plain", content=content)
 
 
-def card(task_type: str = "binary") -> Card:
+def card(task_type: str = "binary", **more: Any) -> Card:
     """Return the card of a data set that no file describes."""
-    return Card("fuzzed", "Fuzzed", task_type, "shared", Source("x"), "none", "none", Path(NAME))
+    names = {"id": "fuzzed", "title": "Fuzzed", "licence": "none", "citation": "none"}
+    made = Card(task_type=task_type, design="shared", reader=Source(name="x"), **names, **more)
+    made._path = Path(NAME)
+    return made
 
 
 def read_arff(content: bytes) -> None:
@@ -139,8 +141,8 @@ def read_archive(content: bytes) -> None:
     root = Path(_folder().name)
     path = root / NAME
     path.write_bytes(content)
-    specs = (FileSpec("known.txt", hashlib.sha256(CONTENT).hexdigest()), FileSpec("any.txt", None))
-    whole = dataclasses.replace(card(), folder="mine", files=specs)
+    known = FileSpec(name="known.txt", sha256=hashlib.sha256(CONTENT).hexdigest())
+    whole = card(folder="mine", files=[known, FileSpec(name="any.txt", sha256=None)])
     before = sorted(root.rglob("*"))
     try:
         add_file(whole, path, root / "data")
