@@ -66,7 +66,7 @@ def _harmless(result, code=2):
 )
 @pytest.mark.parametrize("command", [("data", "fetch", "--yes"), ("data", "info"), ("data", "verify")])
 def test_ids_are_no_paths_and_no_escapes(mtlrun, command, id):
-    assert "is no name of a data set" in _harmless(mtlrun(*command, "--", id)) or len(id) > 1000
+    assert "is not the name of a data set" in _harmless(mtlrun(*command, "--", id)) or len(id) > 1000
 
 
 @pytest.mark.parametrize(

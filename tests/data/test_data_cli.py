@@ -124,11 +124,11 @@ def test_info_of_a_variant_and_of_simulated_data(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["info", "../mine"], "'../mine' is no name of a data set"),
+        (["info", "../mine"], "'../mine' is not the name of a data set"),
         (["info", "min"], "unknown data set 'min'\nDid you mean 'mine'?"),
         (["verify", "min"], "unknown data set 'min'\nDid you mean 'mine'?"),
-        (["fetch", "/etc"], "'/etc' is no name of a data set"),
-        (["add", "..", "x"], "'..' is no name of a data set"),
+        (["fetch", "/etc"], "'/etc' is not the name of a data set"),
+        (["add", "..", "x"], "'..' is not the name of a data set"),
         (["info", "mine", "--variant", "mor"], "unknown variant of mine 'mor'\nDid you mean 'more'?"),
         (["fetch", "mine", "enron", "--url", "https://example.org"], "--url goes with one data set"),
     ],

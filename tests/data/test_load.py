@@ -51,7 +51,7 @@ def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
         load_dataset("simulated-rmtl", variant="valeu")
     with pytest.raises(UnknownNameError, match="unknown data set 'enrno'"):
         load_dataset("enrno")
-    with pytest.raises(DataError, match="is no name of a data set"):
+    with pytest.raises(DataError, match="is not the name of a data set"):
         load_dataset("../enron")
 
 

@@ -331,7 +331,7 @@ def test_a_cut_parquet_file_is_refused(tmp_path):
     content = (tmp_path / "t.parquet").read_bytes()
     (tmp_path / "t.parquet").write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"t.parquet: .*parquet file"):
-        read_user_table(tmp_path / "t.parquet")
+        read_table(tmp_path / "t.parquet")
 
 
 def test_dates_left_out_are_called_dates():
