@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 #: From the bottom to the top: a layer imports itself and what stands before it.
@@ -58,14 +56,16 @@ def _body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
     return function.body[1:] if has_docstring else function.body
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_imports_point_only_downwards(path):
-    layer = _name(path).split(".")[1:2]
-    allowed = LAYERS[: LAYERS.index(layer[0]) + 1] if layer and layer[0] in LAYERS else LAYERS
-    for line, target in _imports(path):
-        parts = target.split(".")
-        if parts[0] == "mtlrun" and len(parts) > 1 and parts[1] in LAYERS:
-            assert parts[1] in allowed, f"{path}:{line} imports {target}"
+def test_imports_point_only_downwards():
+    upwards = []
+    for path in MODULES:
+        layer = _name(path).split(".")[1:2]
+        allowed = LAYERS[: LAYERS.index(layer[0]) + 1] if layer and layer[0] in LAYERS else LAYERS
+        for line, target in _imports(path):
+            parts = target.split(".")
+            if parts[0] == "mtlrun" and len(parts) > 1 and parts[1] in LAYERS and parts[1] not in allowed:
+                upwards.append(f"{path}:{line} imports {target}")
+    assert not upwards, "\n".join(upwards)
 
 
 def test_every_module_is_in_a_layer():
@@ -98,23 +98,25 @@ def test_no_modules_import_each_other_in_a_circle():
     assert not waits
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_files_and_functions_are_short_and_public_names_documented(path):
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    problems = [] if text.count("\n") <= MAX_LINES else [f"{text.count(chr(10))} lines"]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (body := _body(node)):
-            length = (node.end_lineno or 0) - body[0].lineno + 1
-            if length > MAX_BODY:
-                problems.append(f"line {node.lineno}: {node.name} has {length} lines")
-    for node in tree.body:
-        is_public = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-        if is_public and not ast.get_docstring(node):
-            problems.append(f"line {node.lineno}: {node.name} has no docstring")
-    if not ast.get_docstring(tree):
-        problems.append("no module docstring")
-    assert not problems, f"{path}: {problems}"
+def test_files_and_functions_are_short_and_public_names_documented():
+    problems = []
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        if text.count("\n") > MAX_LINES:
+            problems.append(f"{path}: {text.count(chr(10))} lines")
+        if not ast.get_docstring(tree):
+            problems.append(f"{path}: no module docstring")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (body := _body(node)):
+                length = (node.end_lineno or 0) - body[0].lineno + 1
+                if length > MAX_BODY:
+                    problems.append(f"{path}:{node.lineno}: {node.name} has {length} lines")
+        for node in tree.body:
+            is_public = isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+            if is_public and not ast.get_docstring(node):
+                problems.append(f"{path}:{node.lineno}: {node.name} has no docstring")
+    assert not problems, "\n".join(problems)
 
 
 def test_light_modules_load_no_heavy_package():
