@@ -94,7 +94,7 @@ def check_format(form: str | None) -> None:
 
 def say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
-    from mtlrun.runs.axis import settings
+    from mtlrun.runs.plan import settings
 
     spec = experiment.spec
     trials = sorted({place.trials for place in settings(spec)})

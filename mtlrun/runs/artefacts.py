@@ -1,8 +1,7 @@
-"""All artefacts of all papers: which there are, their plans, and an order in which they share cells."""
+"""All artefacts of all papers: which there are, and their plans."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -11,8 +10,7 @@ from pathlib import Path
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.runs.catalogue import Entry, catalogue
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.only import NoMatchError, OnlyError
-from mtlrun.runs.plan import Plan, plan
+from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.runs.run import todo
 from mtlrun.runs.spec import TRAIN, Experiment
 
@@ -22,12 +20,12 @@ ARTEFACT = "artefact"
 
 @dataclass
 class Everything:
-    """What can be run, in its order, and what cannot.
+    """What can be run and what cannot.
 
     Attributes
     ----------
     plans : list of Plan
-        Artefacts that share cells with others stand first in their paper, the largest before the others.
+        Paper by paper.
     skipped : dict of str to str
         Artefact -> why it is not asked for: no such profile, nothing that `only` names.
     refused : dict of str to UserError
@@ -45,9 +43,9 @@ class Everything:
         return {**self.skipped, **told}
 
 
-def artefacts(folder: Path | None = None) -> list[Entry]:
+def artefacts() -> list[Entry]:
     """Return the experiments that belong to a paper, without the training files."""
-    return [entry for entry in catalogue(folder) if entry.kind != TRAIN]
+    return [entry for entry in catalogue() if entry.kind != TRAIN]
 
 
 def gather(
@@ -57,8 +55,7 @@ def gather(
     data_dir: Path | None = None,
     only: Iterable[str] | None = None,
     output: Path | str,
-    prepare: Callable[[Experiment], None] | None = None,
-    folder: Path | None = None,
+    prepare: Callable[[Experiment], None] = lambda _: None,
 ) -> Everything:
     """Plan every artefact that has a profile.
 
@@ -72,25 +69,29 @@ def gather(
         As for `plan`; ``artefact=fetr/*`` chooses artefacts.
     prepare : callable, optional
         Gets every experiment before it is planned, to fetch its data for instance; a `UserError` refuses the artefact.
-    folder : Path, optional
-        Where the experiments lie; default: the shipped ones.
 
     Raises
     ------
     ConfigError
         If no artefact has the profile or what `only` names, or `only` cannot be read.
     """
-    wanted, cells = _split(only)
+    parts = [part.strip() for text in only or () for part in text.split(",")]
+    chosen = [part for part in parts if part.partition("=")[0].strip() == ARTEFACT]
+    wanted = [part.partition("=")[2].strip() for part in chosen]
+    cells = [part for part in parts if part not in chosen]
     found = Everything()
-    for entry in artefacts(folder):
+    for entry in artefacts():
         if wanted and not any(fnmatchcase(entry.id, pattern) for pattern in wanted):
             continue
         try:
-            experiment = _load(entry, profile, seed, data_dir, found)
-            if experiment is not None:
-                if prepare is not None:
-                    prepare(experiment)
-                found.plans.append(plan(experiment, data_dir=data_dir, only=cells or None, output=output))
+            experiment = load_experiment(entry.path, seed=seed, data_dir=data_dir)
+            if profile is not None and profile not in experiment.profiles:
+                found.skipped[entry.id] = f"no profile {profile!r}; it has {', '.join(experiment.profiles)}"
+                continue
+            if profile not in (None, experiment.profile):
+                experiment = load_experiment(entry.path, profile=profile, seed=seed, data_dir=data_dir)
+            prepare(experiment)
+            found.plans.append(plan(experiment, data_dir=data_dir, only=cells, output=output))
         except OnlyError:
             raise
         except NoMatchError:
@@ -100,21 +101,7 @@ def gather(
     if not found.plans and not found.refused:
         what = f"artefact has the profile {profile!r}" if not only else f"cell is named by --only {','.join(only)}"
         raise ConfigError(f"no {what}", "mtlrun list names the artefacts, mtlrun show NAME one with its profiles.")
-    found.plans = in_order(found.plans)
     return found
-
-
-def in_order(plans: Sequence[Plan]) -> list[Plan]:
-    """Return plans paper by paper, those first whose cells others have as well, of them the largest first."""
-    keys = {made.experiment.id: set(made.names) for made in plans}
-    count = Counter(key for own in keys.values() for key in own)
-
-    def place(made: Plan) -> tuple[str, int, int, str]:
-        name = made.experiment.id
-        shared = sum(count[key] > 1 for key in keys[name])
-        return name.partition("/")[0], -shared, -len(keys[name]) if shared else 0, name
-
-    return sorted(plans, key=place)
 
 
 def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int, int, int]]:
@@ -127,23 +114,3 @@ def to_compute(plans: Sequence[Plan], *, force: bool = False) -> list[tuple[int,
         found.append((new[0], new[1], len(cells) + len(folds) - sum(new)))
         seen.update(cells, folds)
     return found
-
-
-def _load(
-    entry: Entry, profile: str | None, seed: int | None, data_dir: Path | None, found: Everything
-) -> Experiment | None:
-    """Load an experiment with the profile; note the one that has none of that name."""
-    experiment = load_experiment(str(entry.path), seed=seed, data_dir=data_dir)
-    if profile is None or profile == experiment.profile:
-        return experiment
-    if profile not in experiment.profiles:
-        found.skipped[entry.id] = f"no profile {profile!r}; it has {', '.join(experiment.profiles)}"
-        return None
-    return load_experiment(str(entry.path), profile=profile, seed=seed, data_dir=data_dir)
-
-
-def _split(only: Iterable[str] | None) -> tuple[list[str], list[str]]:
-    """Return the patterns of artefacts and the other parts of `only`."""
-    parts = [part.strip() for text in only or () for part in text.split(",")]
-    mine = [part for part in parts if part.partition("=")[0].strip() == ARTEFACT]
-    return [part.partition("=")[2].strip() for part in mine], [part for part in parts if part not in mine]

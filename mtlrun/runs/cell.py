@@ -186,53 +186,6 @@ def with_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     return result
 
 
-def explain(old: Mapping[str, Any], new: Mapping[str, Any], limit: int = 3) -> str:
-    """Say in a few words why two cells of the same place in a table have different keys.
-
-    Parameters
-    ----------
-    old, new : mapping
-        Their contents, with their code under ``code``.
-    limit : int
-        Differences named before the rest is counted.
-    """
-    reasons = []
-    old_code, new_code = old.get("code") or {}, new.get("code") or {}
-    changed = sorted(name for name in {*old_code, *new_code} if old_code.get(name) != new_code.get(name))
-    if changed:
-        reasons.append(f"code changed ({', '.join(changed[:limit])}{', ...' if len(changed) > limit else ''})")
-    a, b = (_without_hashes(content) for content in (old, new))
-    if a.pop("fingerprint") != b.pop("fingerprint"):
-        reasons.append("data changed")
-    differences = list(_differences("", a, b))
-    reasons += differences[:limit]
-    if len(differences) > limit:
-        reasons.append(f"{len(differences) - limit} more")
-    return "; ".join(reasons)
-
-
-def _without_hashes(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a content without code and keys, and with the fingerprint of the data beside the rest."""
-    dataset = dict(content.get("dataset") or {})
-    search = {name: value for name, value in (content.get("search") or {}).items() if name != "keys"}
-    rest = {name: value for name, value in content.items() if name not in ("code", "schema")}
-    return {**rest, "fingerprint": dataset.pop("fingerprint", None), "dataset": dataset, "search": search}
-
-
-def _differences(path: str, old: Any, new: Any) -> list[str]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        found = []
-        for name in sorted({*old, *new}):
-            found += _differences(f"{path}.{name}" if path else str(name), old.get(name), new.get(name))
-        return found
-    return [] if old == new else [f"{path} {_short(old)} -> {_short(new)}"]
-
-
-def _short(value: Any) -> str:
-    text = "none" if value is None else str(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
 def _plain(value: Any) -> Any:
     """Return dataclasses as mappings of those fields that are not empty; parameters stay as they are."""
     if not dataclasses.is_dataclass(value):

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
-from mtlrun.errors import UserError, shorten, suggest
+from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.papers.measure import published_path
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
@@ -29,9 +31,9 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, read_curves
-from mtlrun.utils.schema import Finding, inside
-from mtlrun.utils.yaml import KeyPath
+from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, Curves
+from mtlrun.utils.schema import Finding, inside, schema_findings
+from mtlrun.utils.yaml import KeyPath, Problem, load_text, render
 
 #: Sections that only fits have, only measurements, and only training files.
 _FITS_ONLY = ("split", "selection", "grids", "average", "statistics", "keep")
@@ -382,6 +384,36 @@ def _references(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
         yield from _known(entry.get("method"), labels, ("reference", i, "method"), "method")
         yield from _known(entry.get("quantity"), quantities, ("reference", i, "quantity"), "quantity")
         yield from _known(entry.get("profile"), profiles, ("reference", i, "profile"), "profile")
+
+
+def read_curves(name: str) -> dict[str, Any]:
+    """Read published curves.
+
+    Parameters
+    ----------
+    name : str
+        File below the folder of the experiments, ``mtsvm/published/curves.yaml``.
+
+    Returns
+    -------
+    dict
+        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `Curve`.
+
+    Raises
+    ------
+    ConfigError
+        If the file is missing or is not a list of curves.
+    """
+    document = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}")
+    try:
+        Curves.model_validate(document.data)
+    except ValidationError as error:
+        problems = [
+            Problem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
+            for path, at_key, message, hint in schema_findings(error, document.data, Curves)
+        ]
+        raise ConfigError(render(problems, document)) from None
+    return {"file": name, "curves": document.data["curves"]}
 
 
 def _known(name: Any, known: Iterable[Any], path: KeyPath, what: str) -> Iterator[Finding]:

@@ -1,9 +1,9 @@
 """Which code a number depends on, and what a class or function can be given.
 
 `code_of` follows imports from file to file, without importing anything, and hashes what it finds: modules of mtlrun and
-the user's own. `facts` imports what it describes once and remembers the answer for as long as that code is the same: a
-run that is up to date imports no solver. Both keep what they found in ``code.json`` in the user's cache folder, under
-the content that it belongs to.
+of the user. `facts` imports what it describes once and remembers the answer until that code changes: a run that is up
+to date imports no solver. Both keep what they found in ``code.json`` in the user's cache folder, under the content that
+it belongs to.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ import ast
 import contextlib
 import functools
 import hashlib
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
 import inspect
 import json
 import os
+import pkgutil
 import sys
+import sysconfig
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -24,9 +30,12 @@ from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.papers.measure import measure
-from mtlrun.runs.modules import OWN, SOURCE, Finder, Module, stamp, version
 from mtlrun.utils.io import write_atomic
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.ownmodules import current_folder, import_named
+
+OWN = "mtlrun"
+SOURCE = tuple(importlib.machinery.SOURCE_SUFFIXES)
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 #: Modules of mtlrun that change no number, and import only each other and no numpy.
 EXEMPT = frozenset(
@@ -143,7 +152,7 @@ def remembering() -> Iterator[None]:
 
 def _facts(path: str) -> Facts:
     walk = _Walk([path])
-    key = _digest("facts", path, json.dumps(walk.prints), *map(stamp, sorted(walk.outside)))
+    key = _digest("facts", path, json.dumps(walk.prints), *map(_stamp, sorted(walk.outside)))
     known = walk.cache.get(key)
     if known is not None:
         return Facts(**{**known, "names": tuple(known["names"]), "keyword_only": tuple(known["keyword_only"])})
@@ -222,12 +231,9 @@ class _Walk:
     def _imported(self, module: Module, imports: Imports) -> Iterator[Module]:
         ours = module.name.partition(".")[0] == OWN
         for text, names in imports:
-            base = text.lstrip(".")
-            if level := len(text) - len(base):
-                parents = module.package.split(".")
-                base = ".".join([*parents[: len(parents) - level + 1], *filter(None, [base])])
-            elif ours and base.partition(".")[0] in sys.stdlib_module_names:
+            if ours and text.partition(".")[0] in sys.stdlib_module_names:
                 continue
+            base = importlib.util.resolve_name(text, module.package)
             yield from (around := self._around(base))
             if around and around[-1].folders and not around[-1].installed:
                 for name in names:
@@ -241,8 +247,8 @@ class _Walk:
         return [module for module in found if module is not None]
 
     def _version(self, package: str) -> str:
-        key = _digest("version", stamp(package))
-        known = self.cache.get(key) or version(package)
+        key = _digest("version", _stamp(package))
+        known = self.cache.get(key) or _version(package)
         if known:
             self.cache.put(key, known)
         return str(known or "unknown")
@@ -447,3 +453,129 @@ def _cache() -> _Cache:
 @functools.lru_cache(maxsize=4)
 def _open(folder: str) -> _Cache:
     return _Cache(Path(folder) / "code.json")
+
+
+# --- where modules are and whose they are
+
+
+@dataclass(frozen=True)
+class Module:
+    """Where a module is.
+
+    Attributes
+    ----------
+    name : str
+        With its packages.
+    file : str or None
+        None for a namespace package.
+    folders : tuple of str
+        Where its submodules are; empty unless it is a package.
+    """
+
+    name: str
+    file: str | None
+    folders: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """What its relative imports start from."""
+        return self.name if self.folders else self.name.rpartition(".")[0]
+
+    @property
+    def label(self) -> str:
+        """File, named from the outermost package on."""
+        return "/".join([*filter(None, self.package.split(".")), os.path.basename(self.file or "")])
+
+    @property
+    def installed(self) -> bool:
+        """Whether a version tells what is in it: it is neither mtlrun's nor the user's own."""
+        top = self.name.partition(".")[0]
+        return top != OWN and _is_installed(top, self.file or self.folders[0])
+
+
+class Finder:
+    """Finds modules as Python does, without importing them. A new finder sees files that changed."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Module | None] = {}
+        importlib.invalidate_caches()
+
+    def find(self, name: str) -> Module | None:
+        """Return where a module is, None if there is none; for one in an installed package, where that package is."""
+        if name not in self._found:
+            package = name.rpartition(".")[0]
+            parent = self.find(package) if package else None
+            inside = parent and (parent if parent.installed else _find_below(parent, name))
+            self._found[name] = inside if package else _find_top(name)
+        return self._found[name]
+
+
+def _find_below(parent: Module, name: str) -> Module | None:
+    """Return a submodule."""
+    spaces: list[str] = []
+    for folder in parent.folders:
+        finder: Any = pkgutil.get_importer(folder)
+        spec = finder.find_spec(name) if finder else None
+        if spec is not None and spec.loader is not None:
+            return Module(name, spec.origin, tuple(spec.submodule_search_locations or ()))
+        spaces += (spec.submodule_search_locations if spec else None) or ()
+    return Module(name, None, tuple(spaces)) if spaces else None
+
+
+def _find_top(name: str) -> Module | None:
+    """Return where a module is that is in no package, through whatever finds modules in this process."""
+    try:
+        with current_folder():
+            spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # a module without a specification, such as __main__
+        return None
+    if spec is None:
+        return None
+    folders = tuple(spec.submodule_search_locations or ())
+    file = spec.origin if spec.has_location or not folders else None
+    return Module(name, file, folders)
+
+
+def _version(package: str) -> str | None:
+    """Return the version of the distribution that an installed package is of, None if there is none."""
+    if package in sys.stdlib_module_names:
+        return "{}.{}".format(*sys.version_info)
+    names = importlib.metadata.packages_distributions().get(package, [package])
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(names[0])
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _stamp(package: str) -> str:
+    """Return a text that changes when another version of a package is installed."""
+    module = _find_top(package)
+    path = module and (module.file or module.folders[0])
+    try:
+        stat = os.stat(path or "")
+    except OSError:
+        return package
+    return f"{package} {path} {stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_installed(top: str, path: str) -> bool:
+    if not os.path.isabs(path) or not _INSTALLED.isdisjoint(Path(path).parts):  # not absolute: built in or frozen
+        return True
+    if any(Path(path).is_relative_to(folder) for folder in _library()):
+        return True
+    root = next((p.parent for p in (Path(path), *Path(path).parents) if p.stem == top), None)
+    return root is not None and any(_lists(file, top) for file in root.glob("*.dist-info/RECORD"))
+
+
+@functools.lru_cache(maxsize=1)
+def _library() -> set[str]:
+    return {path for key in ("stdlib", "platstdlib") if (path := sysconfig.get_path(key))}
+
+
+def _lists(record: Path, top: str) -> bool:
+    """Tell whether a distribution beside a package contains it, as ``pip install --target`` leaves them."""
+    with contextlib.suppress(OSError):
+        lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
+        return any(line.startswith((f"{top}/", f"{top}.py,")) for line in lines)
+    return False

@@ -13,8 +13,8 @@ from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.grid import show
 from mtlrun.report.run import Run, checked, read_json, read_run
-from mtlrun.runs.cell import explain
 from mtlrun.runs.store import PROVENANCE, Store
+from mtlrun.runs.survey import explain
 from mtlrun.utils.io import write_atomic
 
 #: Numbers of one cell from two machines may differ by this much, relatively.

@@ -20,8 +20,7 @@ from mtlrun.estimators.registry import METHODS, get_method
 from mtlrun.papers.measure import MEASURES, Declaration, published_path
 from mtlrun.report.checks import as_list
 from mtlrun.runs.cell import is_nested
-from mtlrun.runs.code import Facts, declarations, facts
-from mtlrun.runs.modules import SOURCE, Finder
+from mtlrun.runs.code import SOURCE, Facts, Finder, declarations, facts
 
 #: Given to a measure by the runner, not by the file.
 _RESERVED = ("seed",)

@@ -1,4 +1,4 @@
-"""The cells of an experiment, and which of them are done. Loads no solver and no data."""
+"""The cells of an experiment: one row per place of the table, method and trial. Loads no solver and no data."""
 
 from __future__ import annotations
 
@@ -6,20 +6,33 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.runs.axis import Setting, settings
+from mtlrun.data.cards import load_card
+from mtlrun.data.files import data_directory
+from mtlrun.data.load import check_options, dataset_fingerprint, source_path
+from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.report.grid import show
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
-from mtlrun.runs.code import code_of, remembering
-from mtlrun.runs.code import facts as code_facts
+from mtlrun.runs.checks import read_curves
+from mtlrun.runs.code import code_of, facts, remembering
 from mtlrun.runs.layers import resolved_yaml
-from mtlrun.runs.methods import class_paths, complete, measure_path, published_hash, quantities_of, resolved
-from mtlrun.runs.only import matching, read_patterns
-from mtlrun.runs.spec import PUBLISHED, Experiment, read_curves
+from mtlrun.runs.methods import (
+    class_paths,
+    complete,
+    has_parameter,
+    measure_parameters,
+    measure_path,
+    published_hash,
+    quantities_of,
+    resolved,
+)
+from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, Spec, Sweep
 from mtlrun.runs.spec import Method as MethodSpec
+from mtlrun.runs.spec import Split as SplitSpec
 from mtlrun.runs.store import Store
 from mtlrun.utils.io import jsonable, write_atomic
 from mtlrun.utils.seeds import derive_seed
@@ -30,6 +43,91 @@ RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
 #: Modules that compute the families of cells, and the one that loads their data.
 FIT_MODULE, MEASURE_MODULE, LOAD_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure", "mtlrun.data.load"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the methods are compared on: one table of the report.
+
+    Attributes
+    ----------
+    index : int
+        Of the data set in the file.
+    name : str
+        Label in tables: that of the data set, with the value of the axis for a sweep.
+    dataset : DatasetSpec or None
+        None for measures of published numbers.
+    split : SplitSpec or None
+        None for measurements.
+    trials : int
+        Splits, or repeats of a measurement.
+    metrics : list of str
+    features : FeatureStep
+        Step that is learned on the training rows (on all rows, for measurements).
+    methods : tuple of MethodSpec
+    axis : dict
+        ``{"of": label of the data set, "value": value of the axis}``; empty without a sweep.
+    """
+
+    index: int
+    name: str
+    dataset: DatasetSpec | None
+    split: SplitSpec | None
+    trials: int
+    metrics: list[str]
+    features: FeatureStep
+    methods: tuple[MethodSpec, ...]
+    axis: dict[str, Any]
+
+
+def settings(spec: Spec) -> list[Setting]:
+    """Return the data sets, for a sweep each of them at every value of the axis, in the order of the tables."""
+    found = []
+    datasets: list[DatasetSpec | None] = list(spec.datasets) or [None]
+    for index, dataset in enumerate(datasets):
+        split = (dataset.split if dataset else None) or spec.split
+        setting = Setting(
+            index,
+            dataset.name if dataset else PUBLISHED,
+            dataset,
+            split,
+            split.n_trials if split else spec.repeats,
+            (dataset.metrics if dataset else None) or spec.metrics,
+            (dataset.features if dataset else None) or spec.features,
+            tuple(method for method in spec.methods if dataset is None or method.takes(dataset)),
+            {},
+        )
+        found += [_at(setting, spec.sweep, value) for value in spec.sweep.values] if spec.sweep else [setting]
+    return found
+
+
+def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
+    """Return a setting at one value of the axis."""
+    dataset, split = setting.dataset, setting.split
+    if sweep.option is not None and dataset is not None:
+        dataset = DatasetSpec.model_validate({**dataset.model_dump(), sweep.option: value})
+    if sweep.split is not None and split is not None:
+        split = split.model_copy(update={sweep.split: value})
+    return replace(
+        setting,
+        name=f"{setting.name} ({sweep.name} {show(value)})",
+        dataset=dataset,
+        split=split,
+        methods=tuple(_changed(method, sweep.params or [], value) for method in setting.methods),
+        axis={"of": setting.name, "value": value},
+    )
+
+
+def _changed(method: MethodSpec, names: list[str], value: Any) -> MethodSpec:
+    """Return a method with the value in those of the parameters that it has."""
+    if method.measure:
+        known = measure_parameters(method.measure)
+        params = {**method.params, **{name: value for name in names if known is None or name in known}}
+    else:
+        params = complete(method.estimator, method.params)
+        changes = {name: value for name in names if has_parameter(method.estimator, params, name)}
+        params = with_params(params, changes) if changes else method.params
+    return method.model_copy(update={"params": params})
 
 
 @dataclass(frozen=True)
@@ -63,6 +161,13 @@ class Row:
     def name(self) -> str:
         """Name for people: ``enron/APG-RMTL/trial 0``."""
         return f"{self.dataset}/{self.method}/trial {self.trial}"
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The row as `run.json` has it."""
+        entry = {"key": self.cell.key, "family": self.cell.family, "dataset": self.dataset, "method": self.method}
+        more = {"trial": self.trial, "value": self.value, "was": self.was}
+        return {**entry, **{name: value for name, value in more.items() if value is not None}}
 
 
 @dataclass(frozen=True)
@@ -125,7 +230,7 @@ class Plan:
     def run_json(self) -> dict[str, Any]:
         """Return the content of `run.json` (described in docs/architecture.md)."""
         experiment, spec = self.experiment, self.experiment.spec
-        return {
+        about = {
             "schema": SCHEMA,
             "id": spec.id,
             "title": spec.title,
@@ -138,19 +243,15 @@ class Plan:
             "paper_datasets": list(experiment.paper_datasets),
             "methods": [m.label for m in spec.methods],
             "datasets": self.datasets,
-            "cells": [_planned(row) for row in self.rows],
+            "cells": [row.plain for row in self.rows],
             "command": rerun_command(experiment, self.data_dir),
-            **({} if spec.published is None else {"published": read_curves(spec.published)}),
-            **self._quantities(),
         }
-
-    def _quantities(self) -> dict[str, Any]:
-        """Return what the report must know about the quantities of measures: it reads records only."""
-        spec = self.experiment.spec
-        if not spec.measures:
-            return {}
-        known = quantities_of(method.measure for method in spec.methods) or {}
-        return {"quantities": {name: about for name, about in known.items() if name in spec.metrics}}
+        if spec.published is not None:
+            about["published"] = read_curves(spec.published)
+        if spec.measures:  # the report reads records only
+            known = quantities_of(method.measure for method in spec.methods) or {}
+            about["quantities"] = {name: facts for name, facts in known.items() if name in spec.metrics}
+        return about
 
 
 @remembering()
@@ -158,7 +259,7 @@ def plan(
     experiment: Experiment,
     *,
     data_dir: Path | str | None = None,
-    only: Mapping[str, Sequence[str]] | Iterable[str] | None = None,
+    only: Iterable[str] | None = None,
     output: Path | str = OUTPUT,
 ) -> Plan:
     """List the cells of an experiment.
@@ -168,8 +269,8 @@ def plan(
     experiment : Experiment
     data_dir : path, optional
         Data directory; default as for `load_dataset`.
-    only : mapping or iterable of str, optional
-        Patterns such as ``method=LADM*,dataset=enron`` or ``{"method": ["LADM*"]}``; other cells stay as they are.
+    only : iterable of str, optional
+        Patterns such as ``method=LADM*,dataset=enron``; other cells stay as they are.
     output : path
         Folder of the runs.
 
@@ -182,85 +283,73 @@ def plan(
     """
     folder = experiment.folder(output)
     directory = None if data_dir is None else Path(data_dir)
-    patterns = read_patterns(only)
     before = _earlier_keys(folder, Store(Path(output), folder))
-    facts: dict[str, dict[str, Any]] = {}
+    about: dict[str, dict[str, Any]] = {}
     rows: list[Row] = []
     codes: dict[tuple[str, ...], dict[str, str]] = {}
-    for place in settings(experiment.spec):
-        facts[place.name], reader = _dataset_facts(experiment, place, directory)
-        maker = _CellMaker(experiment, place, str(facts[place.name].get("fingerprint", "")), reader, codes)
-        for method in place.methods:
-            for trial in range(place.trials):
+    for setting in settings(experiment.spec):
+        about[setting.name], reader = _dataset_facts(experiment, setting, directory)
+        maker = _CellMaker(experiment.spec, setting, about[setting.name].get("fingerprint", ""), reader, codes)
+        for method in setting.methods:
+            for trial in range(setting.trials):
                 cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
-                key, was = before.get((place.name, method.label, trial), (None, None))
+                key, was = before.get((setting.name, method.label, trial), (None, None))
                 was = was if key == cell.key else key
-                rows.append(Row(place.name, method.label, trial, cell, place.axis.get("value"), was))
-    names = [{"dataset": row.dataset, "method": row.method, "trial": str(row.trial)} for row in rows]
-    chosen = [replace(row, wanted=wanted) for row, wanted in zip(rows, matching(names, patterns), strict=True)]
-    return Plan(experiment, folder, Path(output), directory, tuple(chosen), facts)
+                rows.append(Row(setting.name, method.label, trial, cell, setting.axis.get("value"), was))
+    rows = [replace(row, wanted=wanted) for row, wanted in zip(rows, _matching(rows, only or ()), strict=True)]
+    return Plan(experiment, folder, Path(output), directory, tuple(rows), about)
 
 
 @dataclass(frozen=True)
 class _CellMaker:
-    """Makes the cells of one place; `reader` is the module that reads its data, `codes` the digests found so far."""
+    """Makes the cells of one setting; `reader` is the module that reads its data, `codes` the digests found so far."""
 
-    experiment: Experiment
-    place: Setting
+    spec: Spec
+    setting: Setting
     fingerprint: str
     reader: str
     codes: dict[tuple[str, ...], dict[str, str]]
 
     def fit(self, method: MethodSpec, trial: int) -> Cell:
         """Return the cell that fits, times and scores."""
-        spec, place = self.experiment.spec, self.place
+        spec, given = self.spec, self.setting.split
+        assert given is not None  # only measures have none
+        kfold = given.kind == "kfold"  # the trials are the folds of one partition
+        split = Split(
+            **given.model_dump(exclude={"trials"}), trial=trial, seed=self._seed(*(() if kfold else (trial,)))
+        )
         timing = Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup) if spec.timing else None
-        assert place.split is not None  # only measures have none
-        kfold = place.split.kind == "kfold"  # the trials are the folds of one partition
-        split = place.split.model_dump(exclude={"trials"})
-        estimator = self._estimator(method, method.params, trial)
-        return Cell(
-            self._dataset(),
-            Split(**split, trial=trial, seed=self._seed() if kfold else self._seed(trial)),
-            estimator,
-            Scoring(
-                tuple(place.metrics),
-                spec.average,
-                tuple(sorted(set(spec.keep))),
-                timing,
-            ),
-            self._features(),
-            self._search(method, trial),
-            code=self._code(estimator),
+        scoring = Scoring(tuple(self.setting.metrics), spec.average, tuple(sorted(set(spec.keep))), timing)
+        return self._cell(
+            split, self._estimator(method, method.params, trial), scoring, search=self._search(method, trial)
         )
 
     def measure(self, method: MethodSpec, trial: int) -> Cell:
         """Return the cell that calls a measure."""
-        spec = self.experiment.spec
-        made = Method(
-            measure=measure_path(method.measure), params=dict(method.params), published=published_hash(method.params)
-        )
-        timing = Timing(1, spec.timing.threads if spec.timing else 1, False) if spec.timed else None
-        dataset = self._dataset() if self.place.dataset else None
-        return Cell(
-            dataset,
+        path, params = measure_path(method.measure), dict(method.params)
+        threads = self.spec.timing.threads if self.spec.timing else 1
+        return self._cell(
             Split("repeat", trial, self._seed(trial)),
-            made,
-            Scoring(timing=timing),
-            self._features(),
-            code=self._code(made),
+            Method(measure=path, params=params, published=published_hash(params)),
+            Scoring(timing=Timing(1, threads, False) if self.spec.timed else None),
         )
 
+    def _cell(self, split: Split, method: Method, scoring: Scoring, search: Search | None = None) -> Cell:
+        dataset, step = self.setting.dataset, self.setting.features
+        ref = DatasetRef(dataset.id, dataset.options, self.fingerprint) if dataset else None
+        features = None if step.kind == "none" else Features(**step.model_dump())
+        return Cell(ref, split, method, scoring, features, search, code=self._code(method))
+
     def _search(self, method: MethodSpec, trial: int) -> Search | None:
-        spec, selection = self.experiment.spec, self.experiment.spec.selection
+        selection = self.spec.selection
         if not method.grid or selection is None:
             return None
         fast = with_params(complete(method.estimator, method.params), method.select_with)
         searched = self._estimator(method, fast, trial)
         return Search(
-            {k: list(spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()},
+            {k: list(self.spec.grids[v]) if isinstance(v, str) else list(v) for k, v in method.grid.items()},
             1 if selection.on == "validation" else selection.folds,
-            selection.metric or self.place.metrics[0],
+            selection.metric or self.setting.metrics[0],
             self._seed(trial, "selection"),
             searched,
             selection.on,
@@ -268,17 +357,7 @@ class _CellMaker:
         )
 
     def _estimator(self, method: MethodSpec, params: Mapping[str, Any], trial: int) -> Method:
-        found = resolved(method.estimator, params, self._seed(trial, "estimator"))
-        return Method(found["estimator"], params=found["params"])
-
-    def _dataset(self) -> DatasetRef:
-        dataset = self.place.dataset
-        assert dataset is not None
-        return DatasetRef(dataset.id, dataset.options, self.fingerprint)
-
-    def _features(self) -> Features | None:
-        step = self.place.features
-        return None if step.kind == "none" else Features(**step.model_dump())
+        return Method(**resolved(method.estimator, params, self._seed(trial, "estimator")))
 
     def _code(self, method: Method) -> dict[str, str]:
         classes = tuple(class_paths({"estimator": method.estimator, "params": method.params}))
@@ -289,8 +368,87 @@ class _CellMaker:
         return self.codes[starts]
 
     def _seed(self, *purpose: object) -> int:
-        place = self.place.dataset.id if self.place.dataset else PUBLISHED
-        return derive_seed(self.experiment.spec.seed, place, *purpose)
+        place = self.setting.dataset.id if self.setting.dataset else PUBLISHED
+        return derive_seed(self.spec.seed, place, *purpose)
+
+
+def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
+    """Return what `run.json` says of the data set of a setting, and the module of its reader."""
+    spec = setting.dataset
+    if spec is None:
+        files = {name: digest for m in setting.methods for name, digest in published_hash(m.params).items()}
+        return _given(id=PUBLISHED, title="Published numbers", files=files, axis=setting.axis), ""
+    card = load_card(spec.id, data_directory(data_dir))
+    reader = source_path(card)
+    try:
+        variant = card.variant(spec.options.get("variant"))
+        check_options(spec.id, {**variant.options, **spec.options}, facts(reader).keyword_only)
+        fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
+    except (UnknownNameError, TypeError) as error:
+        place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
+        message, remedy = (error.message, error.remedy) if isinstance(error, UnknownNameError) else (str(error), None)
+        raise ConfigError(f"{place}: {message}", remedy) from None
+    about = _given(
+        id=spec.id,
+        title=card.title,
+        simulated=card.simulated,
+        fingerprint=fingerprint,
+        options=spec.options,
+        statistics=variant.statistics,
+        files={file.name: file.sha256 for file in card.needed(variant.name or None) if file.sha256},
+        licence=card.licence,
+        citation=card.citation,
+        notes=variant.notes,
+        axis=setting.axis,
+    )
+    return about, reader
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", {})}
+
+
+# --- what `only` chooses
+
+
+class OnlyError(ConfigError):
+    """What `only` cannot mean, whatever the experiment."""
+
+
+class NoMatchError(ConfigError):
+    """A pattern of `only` that matches nothing of the experiment."""
+
+
+def _matching(rows: Sequence[Row], only: Iterable[str]) -> list[bool]:
+    """Return whether each row matches one of the patterns of every key in ``method=LADM*,dataset=enron``.
+
+    Raises
+    ------
+    OnlyError, NoMatchError
+        For a part that is not ``key=pattern`` or has an unknown key, and for a pattern that matches no row.
+    """
+    names = [{"dataset": row.dataset, "method": row.method, "trial": str(row.trial)} for row in rows]
+    wanted: dict[str, list[str]] = {}
+    for part in (p for text in only for p in text.split(",")):
+        key, equals, pattern = (text.strip() for text in part.partition("="))
+        if not equals:
+            raise OnlyError(f"--only {part}: must be key=pattern", "for instance --only method=LADM*,dataset=enron")
+        if names and key not in names[0]:
+            raise OnlyError(f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(names[0])}.")
+        known = list(dict.fromkeys(row[key] for row in names))
+        if not any(_matches(name, pattern) for name in known):
+            near = suggest(pattern, known)
+            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Known: {', '.join(known)}."
+            raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
+        wanted.setdefault(key, []).append(pattern)
+    return [all(any(_matches(row[key], p) for p in some) for key, some in wanted.items()) for row in names]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name.lower(), pattern.lower())
+
+
+# --- the run folder
 
 
 def write_plan(plan: Plan) -> None:
@@ -335,13 +493,6 @@ def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
     return shlex.join(words)
 
 
-def _planned(row: Row) -> dict[str, Any]:
-    """Return a row as `run.json` has it."""
-    entry = {"key": row.cell.key, "family": row.cell.family, "dataset": row.dataset, "method": row.method}
-    more = {"trial": row.trial, "value": row.value, "was": row.was}
-    return {**entry, **{name: value for name, value in more.items() if value is not None}}
-
-
 def _read_run(folder: Path) -> dict[str, Any]:
     """Return the plan of an earlier start, {} where there is none or it is damaged."""
     try:
@@ -368,41 +519,3 @@ def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, int], tupl
 def _key(entry: Mapping[str, Any], name: str) -> str | None:
     text = entry.get(name)
     return text if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef") else None
-
-
-def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
-    """Return what `run.json` says of the data set of a place, and the module of its reader."""
-    from mtlrun.data.cards import load_card
-    from mtlrun.data.files import data_directory
-    from mtlrun.data.load import check_options, dataset_fingerprint, source_path
-
-    spec = setting.dataset
-    if spec is None:
-        files = {name: digest for m in setting.methods for name, digest in published_hash(m.params).items()}
-        about: dict[str, Any] = {"id": PUBLISHED, "title": "Published numbers", "files": files, "axis": setting.axis}
-        return {name: value for name, value in about.items() if value}, ""
-    card = load_card(spec.id, data_directory(data_dir))
-    reader = source_path(card)
-    try:
-        variant = card.variant(spec.options.get("variant"))
-        check_options(spec.id, {**variant.options, **spec.options}, code_facts(reader).keyword_only)
-        fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
-    except (UnknownNameError, TypeError) as error:
-        place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
-        remedy = error.remedy if isinstance(error, UnknownNameError) else None
-        message = error.message if isinstance(error, UnknownNameError) else str(error)
-        raise ConfigError(f"{place}: {message}", remedy) from None
-    facts = {
-        "id": spec.id,
-        "title": card.title,
-        "simulated": card.simulated,
-        "fingerprint": fingerprint,
-        "options": spec.options,
-        "statistics": variant.statistics,
-        "files": {file.name: file.sha256 for file in card.needed(variant.name or None) if file.sha256},
-        "licence": card.licence,
-        "citation": card.citation,
-        "notes": variant.notes,
-        "axis": setting.axis,
-    }
-    return {name: value for name, value in facts.items() if value not in (None, "", {})}, reader

@@ -20,13 +20,10 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationError,
     model_validator,
 )
 
-from mtlrun.errors import ConfigError
-from mtlrun.papers.measure import published_path
-from mtlrun.utils.yaml import KeyPath, load_text
+from mtlrun.utils.yaml import KeyPath
 
 SCHEMA = 1
 #: The profile that is the file as it stands; it need not be declared.
@@ -424,34 +421,6 @@ class Curves(Base):
     """A file of published curves."""
 
     curves: list[Curve]
-
-
-def read_curves(name: str) -> dict[str, Any]:
-    """Read published curves.
-
-    Parameters
-    ----------
-    name : str
-        File below the folder of the experiments, ``mtsvm/published/curves.yaml``.
-
-    Returns
-    -------
-    dict
-        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `Curve`.
-
-    Raises
-    ------
-    ConfigError
-        If the file is missing or is not a list of curves.
-    """
-    data = load_text(published_path(name).read_text(encoding="utf-8"), f"configs/{name}").data
-    try:
-        Curves.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise ConfigError(f"configs/{name}: {place}: {first['msg']}") from None
-    return {"file": name, "curves": data["curves"]}
 
 
 #: Keys of a training file and of its method.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from mtlrun.errors import counted
 from mtlrun.record import FAILED, PROTOCOL
-from mtlrun.runs.cell import Cell, explain
+from mtlrun.runs.cell import Cell
 from mtlrun.runs.plan import Plan, Row
 from mtlrun.runs.store import Store, settled
 
@@ -64,11 +64,6 @@ def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str])
     return State("stale", explain({**before.inputs, "code": before.code}, described(row.cell)) or "inputs changed")
 
 
-def described(cell: Cell) -> dict[str, Any]:
-    """Return the content of a cell and its code, as `explain` takes them."""
-    return {**cell.content(), "code": dict(cell.code)}
-
-
 def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
     """Return one line per (data set, method, reason) for wanted cells that had a result before."""
     grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
@@ -95,3 +90,52 @@ def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
 
 def _versions() -> dict[str, str]:
     return {name: version(name) for name in NUMERICAL_PACKAGES}
+
+
+def described(cell: Cell) -> dict[str, Any]:
+    """Return the content of a cell and its code, as `explain` takes them."""
+    return {**cell.content(), "code": dict(cell.code)}
+
+
+def explain(old: Mapping[str, Any], new: Mapping[str, Any], limit: int = 3) -> str:
+    """Say in a few words why two cells of the same place in a table have different keys.
+
+    Parameters
+    ----------
+    old, new : mapping
+        Their contents, with their code under ``code``.
+    limit : int
+        Differences named before the rest is counted.
+    """
+    reasons = []
+    old_code, new_code = old.get("code") or {}, new.get("code") or {}
+    changed = sorted(name for name in {*old_code, *new_code} if old_code.get(name) != new_code.get(name))
+    if changed:
+        reasons.append(f"code changed ({', '.join(changed[:limit])}{', ...' if len(changed) > limit else ''})")
+    if _fingerprint(old) != _fingerprint(new):
+        reasons.append("data changed")
+    differences = _differences("", old, new)
+    reasons += differences[:limit]
+    if len(differences) > limit:
+        reasons.append(f"{len(differences) - limit} more")
+    return "; ".join(reasons)
+
+
+def _fingerprint(content: Mapping[str, Any]) -> Any:
+    return (content.get("dataset") or {}).get("fingerprint")
+
+
+def _differences(path: str, old: Any, new: Any) -> list[str]:
+    """Return the values that differ, without hashes: those of code, data and folds say nothing."""
+    if old == new or path in ("code", "schema", "dataset.fingerprint", "search.keys"):
+        return []
+    if not all(value is None or isinstance(value, Mapping) for value in (old, new)):
+        return [f"{path} {_short(old)} -> {_short(new)}"]
+    before, after = old or {}, new or {}
+    names = sorted({*before, *after})
+    return [d for n in names for d in _differences(f"{path}.{n}".lstrip("."), before.get(n), after.get(n))]
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -199,15 +199,15 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     papers("alpha/first")
     papers("alpha/second", "Broken")
     plans = gather(profile="demo", output=tmp_path / RUNS).plans
-    assert [made.experiment.id for made in plans] == ["alpha/second", "alpha/first", "alpha/alone"]
-    assert to_compute(plans) == [(6, 0, 0), (0, 0, 4), (2, 0, 0)]
+    assert [made.experiment.id for made in plans] == ["alpha/alone", "alpha/first", "alpha/second"]
+    assert to_compute(plans) == [(2, 0, 0), (4, 0, 0), (2, 0, 4)]
     dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
     assert dry.exit_code == 0
-    assert "alpha/first   demo  0 of 4 cells; 4 shared with artefacts above" in dry.stdout
+    assert "alpha/second  demo  2 of 6 cells; 4 shared with artefacts above" in dry.stdout
     assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 folds to compute; nothing was run"
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")
-    assert "all 4 cells up to date" in done.stderr
+    assert "alpha/second: 2 cells to compute" in done.stderr
     made = summary(tmp_path)
     runs = {run["id"]: run["seconds"] for run in made["runs"]}
     assert 0 < runs["alpha/first"] <= runs["alpha/second"]

@@ -7,7 +7,7 @@ from mtlrun.data.load import load_dataset
 from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
 from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
-from mtlrun.runs.spec import read_curves
+from mtlrun.runs.checks import read_curves
 from mtlrun.solvers.svm.newton import solve_svm_newton
 
 

@@ -14,8 +14,8 @@ from mtlrun.report import build
 from mtlrun.report.run import PlannedCell, Run
 from mtlrun.report.terminal import print_report
 from mtlrun.runs.artefacts import artefacts
-from mtlrun.runs.axis import settings
 from mtlrun.runs.load import load_experiment
+from mtlrun.runs.plan import settings
 
 EXPERIMENTS = [entry.id for entry in artefacts()]
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.runs.cell import explain
+from mtlrun.runs.survey import explain
 from mtlrun.utils.io import sha256_json
 from mtlrun.utils.seeds import derive_seed
 

@@ -332,7 +332,7 @@ def test_modules_that_cannot_be_imported(own, source, message):
     assert message in str(refused.value)
 
 
-def test_a_file_that_cannot_be_read(own):
+def test_a_link_to_nowhere_is_no_module(own):
     (own.root / "own" / "broken.py").symlink_to(own.root / "nowhere.py")
-    with pytest.raises(ConfigError, match=r"cannot read .*broken\.py"):
+    with pytest.raises(ConfigError, match=r"no module 'own\.broken'"):
         code_of(["own.broken"])

@@ -156,13 +156,13 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
     made = lab.plan(trace + "published: curves.yaml\n").run_json()
     assert made["published"]["curves"][0]["y"] == [3, 4]
     for text, problem in {
-        curves.replace("[3, 4]", "[3]"): r"curves.yaml: curves\[0\]: 'x' and 'y' must be of one length",
-        curves.replace("[3, 4]", "[3, x]"): r"curves.yaml: curves\[0\]: 'y' must be a list of numbers",
-        curves.replace("x: [1, 2]", "x: 1"): r"curves.yaml: curves\[0\]: 'x' must be a list of numbers",
-        curves.replace("name: walk, ", ""): r"curves.yaml: curves\[0\]: missing key 'name'",
-        curves.replace("source:", "sauce:"): r"curves.yaml: curves\[0\]: unknown key 'sauce'; known: dataset, ",
-        "curves: [a]": r"curves.yaml: curves\[0\]: must be a mapping",
-        "[1]": "curves.yaml: must be a mapping with a list 'curves'",
+        curves.replace("[3, 4]", "[3]"): r"curves\.yaml:1:10: 'x' and 'y' must have the same length",
+        curves.replace("[3, 4]", "[3, x]"): r"curves\.yaml:1:68: an entry of 'y' must be a number",
+        curves.replace("x: [1, 2]", "x: 1"): r"curves\.yaml:1:53: 'x' must be a list",
+        curves.replace("name: walk, ", ""): r"curves\.yaml:1:10: missing key 'name'",
+        curves.replace("source:", "sauce:"): r"curves\.yaml:1:72: unknown key 'sauce'.*(?s:.*)valid keys: dataset, ",
+        "curves: [a]": r"curves\.yaml:1:10: an entry of 'curves' must be a mapping",
+        "[1]": r"curves\.yaml:1:1: the file must be a mapping",
     }.items():
         (tmp_path / "curves.yaml").write_text(text)
         with pytest.raises(ConfigError, match=problem):
