@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
@@ -13,35 +12,20 @@ from sklearn.base import clone
 
 from mtlrun.estimators.base import COMMON_RULES, BaseMTL, usual_bytes
 from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
-from mtlrun.problem import memory
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import (
-    Rotation,
-    gram_bytes,
-    gram_pays,
-    preparation_bytes,
-    prepare,
-    rotation_bytes,
-)
+from mtlrun.problem.quadratic import Rotation, prepare
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.admm import solve_admm, solve_split
-from mtlrun.solvers.convex.fista import solve_fista
-from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
+from mtlrun.solvers.convex.auto import choose_solver, decomposed, solve_convex, solver_bytes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 #: Losses that classifiers offer.
 CLASS_LOSSES = choice("logistic", "squared_hinge", "squared")
-#: Those without eigenbases; "lasso" is coordinate descent with ADMM behind it.
-_SOLVERS = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso}
-#: Classification with at most this many labels is a matter of milliseconds by any solver; there "auto" is FISTA, whose
-#: iterates take a weight of k exactly as k repetitions.
-SMALL_LABELS = 2000
 
 
 class Memory(NamedTuple):
@@ -95,26 +79,13 @@ class ConvexMTL(BaseMTL):
         return result
 
     def _bytes(self, data: TaskData) -> float:
-        parts, solver = len(self._penalties()), self._solver_for(data)
-        if solver == "admm":
-            bases = preparation_bytes(self._designs(data), invariant=self._invariant())
-            return usual_bytes(data, coefficients=8 * parts + 10, fields=12) + bases
-        grams = gram_bytes(data) if gram_pays(data) and not self._loss().labels else 0
-        return usual_bytes(data, coefficients=8 * parts + 14, fields=12) + 3 * grams
+        penalties, solver = self._penalties(), self._solver_for(data)
+        usual = usual_bytes(data, coefficients=8 * len(penalties) + (10 if solver == "admm" else 14), fields=12)
+        return usual + solver_bytes(data, self._loss(), penalties, solver)
 
     def _solver_for(self, data: TaskData) -> str:
-        """Return the solver that "auto" stands for: ADMM while the eigenbases fit into memory, where no other does."""
-        if self.solver != "auto":
-            return self.solver
-        if cd_applies(data, self._loss(), self._penalties()):
-            return "lasso"
-        if self._loss().labels and data.targets.size <= SMALL_LABELS:
-            return "fista"
-        bases = rotation_bytes(self._designs(data), invariant=self._invariant())
-        return "admm" if memory.fits(bases) else "fista"
-
-    def _invariant(self) -> bool:
-        return all(p.rotation_invariant for p in self._penalties())
+        """Return the solver, chosen where it is "auto"."""
+        return choose_solver(data, self._loss(), self._penalties()) if self.solver == "auto" else self.solver
 
     def _decompose(self, data: TaskData) -> Rotation | None:
         """Return the eigenbases that the solver needs, None if it needs none."""
@@ -123,25 +94,24 @@ class ConvexMTL(BaseMTL):
         return prepare(self._designs(data), self.fit_intercept)
 
     def _designs(self, data: TaskData) -> TaskData:
-        """Return the data whose eigenbases the solver uses: without weights and mask for losses on labels."""
-        return dataclasses.replace(data, weights=None, observed=None) if self._loss().labels else data
+        """Return the data whose eigenbases the solver uses."""
+        return decomposed(data, self._loss())
 
     def _solve(
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
         """Run the solver on checked data."""
-        loss, penalties = self._loss(), self._penalties()
-        options: dict[str, Any] = {
-            "start": start,
-            "fit_intercept": self.fit_intercept,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
-        solver = self._solver_for(data)
-        if solver != "admm":
-            return _SOLVERS[solver](data, loss, penalties, **options)
-        solve = solve_split if loss.labels else solve_admm
-        return solve(data, loss, penalties, rotation=rotation, **options)
+        return solve_convex(
+            data,
+            self._loss(),
+            self._penalties(),
+            self._solver_for(data),
+            rotation=rotation,
+            start=start,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
     def _gradient_at_zero(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> Array:
         """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts; the data are read."""

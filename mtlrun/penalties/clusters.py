@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.optimize
 
-from mtlrun.penalties.norms import SquaredFrobenius
+from mtlrun.penalties.norms import SquaredFrobenius, SquaredTraceNorm
 from mtlrun.penalties.spectral import SpectralBox, spectral_norm, trace_norm
 from mtlrun.problem.penalty import Penalty
 
@@ -108,7 +108,7 @@ class GroupTrace(Penalty):
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         out = np.empty_like(W)
         for g in self.groups:
-            out[:, list(g)] = _shrink_squared_sum(W[:, list(g)], step * self.alpha)
+            out[:, list(g)] = SquaredTraceNorm(self.alpha).prox(W[:, list(g)], step)
         return out
 
     def conjugate(self, Z: np.ndarray) -> float:
@@ -168,17 +168,6 @@ def _split(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean over tasks, (d, 1), and the deviations from it."""
     average = W.mean(axis=1, keepdims=True)
     return average, W - average
-
-
-def _shrink_squared_sum(W: np.ndarray, strength: float) -> np.ndarray:
-    """Return the prox of strength * ||W||_*^2."""
-    U, s, Vt = np.linalg.svd(W, full_matrices=False)
-    # With the k largest left, their sum after shrinking is sum / (1 + 2 strength k); k is the last that stays positive.
-    sums = np.cumsum(s) / (1.0 + 2.0 * strength * np.arange(1, len(s) + 1))
-    kept = int(np.count_nonzero(s > 2.0 * strength * sums))
-    if kept == 0:
-        return np.zeros_like(W)
-    return (U[:, :kept] * (s[:kept] - 2.0 * strength * sums[kept - 1])) @ Vt[:kept]
 
 
 def _tilt(T: int) -> np.ndarray:

@@ -29,9 +29,6 @@ class L1(Penalty):
         t = step * self.alpha
         return W - np.clip(W, -t, t)
 
-    def polar(self, Z: np.ndarray) -> float:
-        return float(self.column_polar(Z).max(initial=0.0))
-
     def column_polar(self, Z: np.ndarray) -> np.ndarray:
         return self._per_alpha(np.abs(Z).max(axis=0, initial=0.0))
 
@@ -62,9 +59,6 @@ class L12(Penalty):
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return W * _shrink(_norms(W, axis=0), step * self.alpha)
-
-    def polar(self, Z: np.ndarray) -> float:
-        return float(self.column_polar(Z).max(initial=0.0))
 
     def column_polar(self, Z: np.ndarray) -> np.ndarray:
         return self._per_alpha(_norms(Z, axis=0))

@@ -89,8 +89,8 @@ def dual_point(
     intercept: bool = False,
     loss: Loss | None = None,
     operator: TaskOperator | None = None,
-) -> np.ndarray:
-    """Return a feasible dual point near theta.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a feasible dual point near theta, and X' times it.
 
     Parameters
     ----------
@@ -105,7 +105,16 @@ def dual_point(
     operator : TaskOperator, optional
         Default: that of `data`.
     """
-    return _feasible(theta, data, penalties, intercept, loss, operator)[0]
+    operator = TaskOperator(data) if operator is None else operator
+    if intercept:
+        theta = _balance_classes(theta, data) if loss is not None and loss.labels else _recentre(theta, data)
+    Z = operator.adjoint(theta)
+    if any(p.is_zero for p in penalties):
+        return _annihilate(theta, Z, data, operator, intercept), np.zeros_like(Z)
+    scale = feasible_scale(Z, penalties)
+    if np.all(scale == 1.0):
+        return theta, Z
+    return theta * data.spread(scale), Z * scale
 
 
 def dual_value(
@@ -118,7 +127,7 @@ def dual_value(
     operator: TaskOperator | None = None,
 ) -> float:
     """Return the dual objective at the feasible point made from theta, at least 0 (the value at theta = 0)."""
-    theta, Z = _feasible(theta, data, penalties, intercept, loss, operator)
+    theta, Z = dual_point(theta, data, penalties, intercept=intercept, loss=loss, operator=operator)
     value = -loss.conjugate(-theta, data.targets, data.effective_weights())
     value -= sum(p.conjugate(Z) for p in penalties if not p.is_norm)
     return max(value, 0.0) + 0.0  # no negative zero
@@ -214,27 +223,6 @@ def _primal(
 ) -> float:
     value = loss.value(z, data.targets, data.effective_weights())
     return value + sum(p.value(W) for p, W in zip(penalties, parts, strict=True))
-
-
-def _feasible(
-    theta: np.ndarray,
-    data: TaskData,
-    penalties: Sequence[Penalty],
-    intercept: bool,
-    loss: Loss | None,
-    operator: TaskOperator | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the dual point and X' times it."""
-    operator = TaskOperator(data) if operator is None else operator
-    if intercept:
-        theta = _balance_classes(theta, data) if loss is not None and loss.labels else _recentre(theta, data)
-    Z = operator.adjoint(theta)
-    if any(p.is_zero for p in penalties):
-        return _annihilate(theta, Z, data, operator, intercept), np.zeros_like(Z)
-    scale = feasible_scale(Z, penalties)
-    if np.all(scale == 1.0):
-        return theta, Z
-    return theta * data.spread(scale), Z * scale
 
 
 def _recentre(theta: np.ndarray, data: TaskData) -> np.ndarray:

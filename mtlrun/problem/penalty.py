@@ -66,6 +66,8 @@ class Penalty(ABC):
 
     def polar(self, Z: np.ndarray) -> float:
         """Return dual norm of Z / alpha; for alpha = 0 it is 0 at Z = 0 and inf elsewhere."""
+        if self.by_column:
+            return float(self.column_polar(Z).max(initial=0.0))
         raise TypeError(f"{type(self).__name__} is not a norm; use conjugate")
 
     def column_polar(self, Z: np.ndarray) -> np.ndarray:

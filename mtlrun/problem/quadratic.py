@@ -468,7 +468,7 @@ def prepare(data: TaskData, fit_intercept: bool = False, given: Rotation | None 
     """
     if given is not None:
         if not given.belongs_to(data, fit_intercept):
-            raise ValueError("the rotation was prepared from other data or with another fit_intercept")
+            raise ValueError("the rotation was prepared from other data or weights, or with another fit_intercept")
         return given
     sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
     memory.require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY)

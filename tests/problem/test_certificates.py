@@ -62,10 +62,10 @@ def test_gap_reduced_by_the_unavoidable_part():
 )
 def test_scaled_points_are_feasible_and_touch_a_constraint(rng, penalties):
     data = shared_data(rng)
-    theta = dual_point(100 * data.targets, data, penalties)
+    theta = dual_point(100 * data.targets, data, penalties)[0]
     polars = [p.polar(TaskOperator(data).adjoint(theta)) for p in penalties if p.is_norm]
     assert max(polars) == pytest.approx(1.0, rel=1e-12)
-    np.testing.assert_array_equal(dual_point(1e-6 * data.targets, data, penalties), 1e-6 * data.targets)
+    np.testing.assert_array_equal(dual_point(1e-6 * data.targets, data, penalties)[0], 1e-6 * data.targets)
 
 
 def test_columns_are_scaled_before_the_whole(rng):
@@ -125,7 +125,7 @@ def test_dual_value_matches_the_papers_formulas(rng):
     beta, data = 0.4, shared_data(rng, labels=True)
     penalties = [TraceNorm(1.0), L12(0.6)]
     operator, Y = TaskOperator(data), data.Y
-    theta = dual_point(2 * beta * Y * 0.7, data, penalties)
+    theta = dual_point(2 * beta * Y * 0.7, data, penalties)[0]
     value = np.sum(theta * Y) - np.sum(theta**2) / (4 * beta)
     assert dual_value(theta, data, SquaredLoss(2 * beta), penalties) == pytest.approx(value)
     a = Y * theta
@@ -180,7 +180,7 @@ def test_free_intercepts_demand_sums_of_zero(rng, loss, weighted):
     if weighted:
         data = TaskData.from_matrix(data.X, data.Y, weights=rng.random(12))
     theta = -loss.gradient(rng.normal(size=(12, 3)), data.Y, data.effective_weights())
-    point = dual_point(theta, data, [L12(0.5)], intercept=True, loss=loss)
+    point = dual_point(theta, data, [L12(0.5)], intercept=True, loss=loss)[0]
     np.testing.assert_allclose(data.sum_by_task(point), 0, atol=1e-13)
     assert np.isfinite(loss.conjugate(-point, data.Y, data.effective_weights()))
 

@@ -148,21 +148,21 @@ def test_a_shared_design_equals_its_ragged_copy():
 # ---------------------------------------------------------------------- degenerate models
 
 
-@pytest.mark.parametrize("presolve", [True, False])
-def test_lam_of_one_or_more_is_the_trace_norm(small, presolve):
+@pytest.mark.parametrize("prune", [True, False])
+def test_lam_of_one_or_more_is_the_trace_norm(small, prune):
     data, loss = small.make("shared"), SquaredLoss(2.0)
     trace = solve_admm(data, loss, [TraceNorm(1.0)], tol=1e-9)
     for lam in (1.0, 1.7):
-        robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9, presolve=presolve, max_iter=20000)
+        robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9, prune=prune, max_iter=20000)
         assert robust.objective[-1] == pytest.approx(trace.objective[-1], rel=1e-8)
         assert_allclose(robust.W, trace.W, atol=1e-4)
 
 
-@pytest.mark.parametrize("presolve", [True, False])
-def test_small_lam_leaves_nothing_of_low_rank(small, presolve):
+@pytest.mark.parametrize("prune", [True, False])
+def test_small_lam_leaves_nothing_of_low_rank(small, prune):
     data, loss = small.make("shared"), SquaredLoss(2.0)
     lam = 0.99 / np.sqrt(3)
-    robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9, presolve=presolve)
+    robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9, prune=prune)
     columns = solve_admm(data, loss, [L12(lam)], tol=1e-9)
     assert robust.objective[-1] == pytest.approx(columns.objective[-1], rel=1e-8)
     assert_allclose(robust.parts[0], 0.0, atol=1e-4)

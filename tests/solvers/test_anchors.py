@@ -61,11 +61,11 @@ def school():
 
 
 @pytest.mark.parametrize(("lam", "beta"), ENRON)
-@pytest.mark.parametrize("presolve", [True, False])
-def test_enron(enron, lam, beta, presolve):
+@pytest.mark.parametrize("prune", [True, False])
+def test_enron(enron, lam, beta, prune):
     data, rotation = enron
     penalties = [TraceNorm(1.0), L12(lam)]
-    result = solve_admm(data, SquaredLoss(2 * beta), penalties, rotation=rotation, presolve=presolve)
+    result = solve_admm(data, SquaredLoss(2 * beta), penalties, rotation=rotation, prune=prune)
     assert result.converged
     assert result.objective[-1] == pytest.approx(ENRON[lam, beta], rel=1e-4)
     assert result.n_iter <= 400

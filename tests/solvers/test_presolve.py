@@ -58,7 +58,7 @@ def test_penalties_without_a_dual_norm_and_single_ones_are_kept():
 def test_the_optimum_is_the_same_with_and_without(small, lam):
     data = small.make("shared")
     loss, penalties = SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)]
-    with_, without = (solve_admm(data, loss, penalties, presolve=p, tol=1e-8) for p in (True, False))
+    with_, without = (solve_admm(data, loss, penalties, prune=p, tol=1e-8) for p in (True, False))
     assert len(with_.info["needed"]) == 1
     assert without.info["needed"] == [0, 1]
     assert with_.objective[-1] == pytest.approx(without.objective[-1], rel=1e-7)

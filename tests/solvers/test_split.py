@@ -93,7 +93,7 @@ def test_a_rotation_serves_data_with_other_weights(small):
     assert result.converged
     with pytest.raises(ValueError, match="other data"):
         solve_split(weighted, HingeLoss(), [SquaredFrobenius(1.0)], rotation=rotation)
-    with pytest.raises(ValueError, match="with weights"):
+    with pytest.raises(ValueError, match="other data or weights"):
         solve_split(weighted, HingeLoss(), [SquaredFrobenius(1.0)], rotation=prepare(weighted))
     with pytest.raises(ValueError, match="fit_intercept"):
         solve_split(plain, HingeLoss(), [SquaredFrobenius(1.0)], rotation=rotation, fit_intercept=True)

@@ -133,7 +133,7 @@ def solve_admm(
     tol: float = 1e-4,
     max_iter: int = 5000,
     rho: float | None = None,
-    presolve: bool = True,
+    prune: bool = True,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise squared loss + penalties over parts W_1..W_K (and intercepts) by ADMM in eigenbases of the designs.
@@ -165,7 +165,7 @@ def solve_admm(
     max_iter : int, default 5000
     rho : float, optional
         First penalty parameter; by default guessed from a ridge solution.
-    presolve : bool, default True
+    prune : bool, default True
         Leave out parts that cannot be needed (`needed_parts`).
     callback : callable, optional
         Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
@@ -185,7 +185,7 @@ def solve_admm(
         raise ValueError(f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split or solve_fista")
     rotation = prepare(data, fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
-    needed = needed_parts(penalties, shape) if presolve else list(range(len(penalties)))
+    needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
     space = _Space(rotation, [penalties[k] for k in needed])
     Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start, rho)
     tracker = Tracker(tol, max_iter, callback, unavoidable=0.5 * loss.scale * rotation.unexplained)
@@ -344,7 +344,7 @@ def solve_split(
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 10000,
-    presolve: bool = True,
+    prune: bool = True,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise loss + penalties over parts W_1..W_K (and intercepts) by ADMM on parts and predictions.
@@ -374,7 +374,7 @@ def solve_split(
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 10000
-    presolve : bool, default True
+    prune : bool, default True
         Leave out parts that cannot be needed (`needed_parts`).
     callback : callable, optional
         Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
@@ -391,7 +391,7 @@ def solve_split(
     """
     rotation = prepare(replace(data, weights=None, observed=None), fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
-    needed = needed_parts(penalties, shape) if presolve else list(range(len(penalties)))
+    needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
     run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))
     first = start_parts(start, len(penalties), shape)
     state = start.info.get("state") if isinstance(start, SolverResult) else None

@@ -14,10 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-#: Compiled once per machine. Sums may be reordered (vectorised); NaN and infinities keep their meaning.
-compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+from mtlrun.utils.jit import summing as compiled
 
 #: Changes of iterates that an extrapolation combines.
 DEPTH = 5
@@ -74,6 +72,25 @@ def descend(
 
 
 @compiled
+def _minimise_row(W: np.ndarray, j: int, curvature: float, alpha: float, move: np.ndarray) -> bool:
+    """Minimise over row j and return whether it moved; `move` holds its products with the residual, then its change."""
+    T = W.shape[1]
+    square = 0.0
+    for t in range(T):
+        move[t] += curvature * W[j, t]
+        square += move[t] * move[t]
+    norm = np.sqrt(square)
+    shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
+    moved = False
+    for t in range(T):
+        new = shrink * move[t]
+        move[t] = new - W[j, t]
+        moved |= move[t] != 0.0
+        W[j, t] = new
+    return moved
+
+
+@compiled
 def sweep(G: np.ndarray, W: np.ndarray, Q: np.ndarray, alpha: float, move: np.ndarray) -> bool:
     """Minimise over every row once; return whether one moved."""
     k, T = W.shape
@@ -82,19 +99,9 @@ def sweep(G: np.ndarray, W: np.ndarray, Q: np.ndarray, alpha: float, move: np.nd
         curvature = G[j, j]
         if curvature <= 0.0:
             continue
-        square = 0.0
         for t in range(T):
-            move[t] = curvature * W[j, t] + Q[j, t]
-            square += move[t] * move[t]
-        norm = np.sqrt(square)
-        shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
-        moved = False
-        for t in range(T):
-            new = shrink * move[t]
-            move[t] = new - W[j, t]
-            moved |= move[t] != 0.0
-            W[j, t] = new
-        if moved:
+            move[t] = Q[j, t]
+        if _minimise_row(W, j, curvature, alpha, move):
             any_moved = True
             subtract(Q, G, j, move, 1.0)
     return any_moved
@@ -295,26 +302,13 @@ def _sweep(
     A: Columns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float, move: np.ndarray, only_used: bool
 ) -> bool:
     """Minimise over every row once, or over those that are not zero; return whether one moved."""
-    k, T = W.shape
     any_moved = False
-    for j in range(k):
+    for j in range(len(W)):
         curvature = A.squares[j]
         if curvature <= 0.0 or (only_used and row_norm(W, j) == 0.0):
             continue
         _pull(A, j, F, s, move)
-        square = 0.0
-        for t in range(T):
-            move[t] += curvature * W[j, t]
-            square += move[t] * move[t]
-        norm = np.sqrt(square)
-        shrink = (1.0 - alpha / norm) / curvature if norm > alpha else 0.0
-        moved = False
-        for t in range(T):
-            new = shrink * move[t]
-            move[t] = new - W[j, t]
-            moved |= move[t] != 0.0
-            W[j, t] = new
-        if moved:
+        if _minimise_row(W, j, curvature, alpha, move):
             any_moved = True
             _push(A, j, F, s, move)
     return any_moved

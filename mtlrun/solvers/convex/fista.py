@@ -234,7 +234,7 @@ def solve_fista(
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 20000,
-    presolve: bool = True,
+    prune: bool = True,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise loss + penalties over parts W_1..W_K (and intercepts) by FISTA on all parts jointly.
@@ -260,7 +260,7 @@ def solve_fista(
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 20000
-    presolve : bool, default True
+    prune : bool, default True
         Leave out parts that cannot be needed (`needed_parts`).
     callback : callable, optional
         Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
@@ -291,7 +291,7 @@ def solve_fista(
     """
     smooth = smooth_loss(data, loss, fit_intercept)
     shape = (data.n_features, data.n_tasks)
-    needed = needed_parts(penalties, shape) if presolve else list(range(len(penalties)))
+    needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
     first = start_parts(start, len(penalties), shape)
     parts = np.zeros((len(needed), *shape)) if first is None else first[needed]
     if first is not None and len(needed) < len(penalties):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.utils.extmath import row_norms
 
 from mtlrun.errors import suggest
 from mtlrun.problem.arrays import as_array, as_design, check_finite, is_sparse
@@ -66,7 +67,7 @@ class LinearKernel(Kernel):
     """k(x, z) = x'z."""
 
     def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        return np.array(safe_sparse_dot(X, Z.T, dense_output=True))
+        return np.asarray(linear_kernel(X, Z))
 
     def _diagonal(self, X: Any) -> np.ndarray:
         return np.asarray(row_norms(X, squared=True))
@@ -98,7 +99,7 @@ class PolynomialKernel(LinearKernel):
             raise ValueError(f"shift must be non-negative and finite, got {self.shift!r}")
 
     def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        return np.asarray((super()._raw(X, Z) + self.shift) ** self.degree)
+        return np.asarray(polynomial_kernel(X, Z, degree=self.degree, gamma=1.0, coef0=self.shift))
 
     def _diagonal(self, X: Any) -> np.ndarray:
         return np.asarray((super()._diagonal(X) + self.shift) ** self.degree)
@@ -126,17 +127,7 @@ class GaussianKernel(Kernel):
             raise ValueError(f"spread must be positive and finite, got {self.spread!r}")
 
     def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        squares = row_norms(X, squared=True)
-        other = squares if Z is X else row_norms(Z, squared=True)
-        K = np.array(safe_sparse_dot(X, Z.T, dense_output=True))
-        K *= -2.0
-        K += squares[:, None]
-        K += other
-        np.maximum(K, 0.0, out=K)
-        if Z is X:
-            np.fill_diagonal(K, 0.0)
-        K *= -0.5 / self.spread**2
-        return np.exp(K, out=K)
+        return np.asarray(rbf_kernel(X, Z, gamma=0.5 / self.spread**2))
 
     def _diagonal(self, X: Any) -> np.ndarray:
         return np.ones(X.shape[0])

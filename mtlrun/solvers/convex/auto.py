@@ -1,0 +1,101 @@
+"""The solvers of the convex models, loss + one penalty per part, and the choice among them.
+
+``solver="auto"`` is the first line that applies:
+
+==========================================================================  =========  ===============================
+problem                                                                     solver     method
+==========================================================================  =========  ===============================
+squared loss, one L1 or L21 penalty, one design, at most weights by row     "lasso"    coordinate descent, then ADMM
+                                                                                       once that would have been faster
+logistic or squared hinge loss with at most 2000 labels                     "fista"    accelerated proximal gradient:
+                                                                                       takes a weight of k exactly as k
+                                                                                       repetitions
+eigenbases of the designs take at most 2 GB (`mtlrun.problem.memory.KEPT`)  "admm"     ADMM; with labels it also splits
+                                                                                       off the predictions
+all others                                                                  "fista"    through Gram matrices for the
+                                                                                       squared loss where these are
+                                                                                       cheaper than the rows
+==========================================================================  =========  ===============================
+
+"cd" is coordinate descent alone, for the problems of the first line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mtlrun.problem import memory
+from mtlrun.problem.losses import Loss
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import GRAM_COPIES, Rotation, gram_bytes, gram_pays, preparation_bytes, rotation_bytes
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.admm import solve_admm, solve_split
+from mtlrun.solvers.convex.fista import solve_fista
+from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
+
+#: Up to so many labels a classification is a matter of milliseconds by any solver.
+SMALL_LABELS = 2000
+
+_WITHOUT_BASES = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso}
+
+
+def choose_solver(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> str:
+    """Return the solver that "auto" stands for: see the table of `mtlrun.solvers.convex.auto`."""
+    if cd_applies(data, loss, penalties):
+        return "lasso"
+    if loss.labels and data.targets.size <= SMALL_LABELS:
+        return "fista"
+    bases = rotation_bytes(decomposed(data, loss), invariant=_invariant(penalties))
+    return "admm" if memory.fits(bases) else "fista"
+
+
+def solve_convex(
+    data: TaskData,
+    loss: Loss,
+    penalties: Sequence[Penalty],
+    solver: str = "auto",
+    *,
+    rotation: Rotation | None = None,
+    **options: Any,
+) -> SolverResult:
+    """Minimise loss + penalties over parts (and intercepts) by a solver given by name.
+
+    Parameters
+    ----------
+    data, loss, penalties
+        The problem.
+    solver : {"auto", "lasso", "cd", "admm", "fista"}, default "auto"
+    rotation : Rotation, optional
+        From `prepare` with `decomposed(data, loss)` and the same `fit_intercept`; only "admm" uses it.
+    **options
+        `start`, `fit_intercept`, `tol`, `max_iter`, as of every solver.
+
+    Raises
+    ------
+    ValueError
+        If the solver does not apply to the problem.
+    """
+    solver = choose_solver(data, loss, penalties) if solver == "auto" else solver
+    if solver != "admm":
+        return _WITHOUT_BASES[solver](data, loss, penalties, **options)
+    solve = solve_split if loss.labels else solve_admm
+    return solve(data, loss, penalties, rotation=rotation, **options)
+
+
+def decomposed(data: TaskData, loss: Loss) -> TaskData:
+    """Return the data whose eigenbases "admm" uses: without weights and mask for losses on labels."""
+    return replace(data, weights=None, observed=None) if loss.labels else data
+
+
+def solver_bytes(data: TaskData, loss: Loss, penalties: Sequence[Penalty], solver: str) -> float:
+    """Return what a solver takes beside coefficients and fields: making eigenbases, or Gram matrices."""
+    if solver == "admm":
+        return preparation_bytes(decomposed(data, loss), invariant=_invariant(penalties))
+    return GRAM_COPIES * gram_bytes(data) if gram_pays(data) and not loss.labels else 0.0
+
+
+def _invariant(penalties: Sequence[Penalty]) -> bool:
+    return all(p.rotation_invariant for p in penalties)
