@@ -1,4 +1,4 @@
-"""Errors that a user can mend. Standard library only, so that the command line starts fast."""
+"""Errors that a user can fix. Standard library only, so that the command line starts fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MtlrunError(Exception):
 
 
 class UserError(MtlrunError):
-    """Something the user can mend.
+    """Something the user can fix.
 
     Parameters
     ----------

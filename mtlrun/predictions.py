@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.utils.text import table_text, visible
+from mtlrun.utils.text import sanitize, table_text
 
 
 def predictions_table(
@@ -105,8 +105,8 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
 def to_csv(table: pd.DataFrame) -> str:
     """Return a table as CSV, eight significant digits; its names are no formulas and move no terminal."""
     columns = [
-        column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(visible(str(v))))
+        column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(sanitize(str(v))))
         for _, column in table.items()
     ]
-    table = pd.concat(columns, axis=1).set_axis([table_text(visible(str(name))) for name in table.columns], axis=1)
+    table = pd.concat(columns, axis=1).set_axis([table_text(sanitize(str(name))) for name in table.columns], axis=1)
     return str(table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))

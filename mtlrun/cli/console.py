@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from mtlrun.utils.text import visible
+from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ def messages() -> Console:
 def say(text: str, *, error: bool = False) -> None:
     """Print a text as it is: no markup, no folding; control characters, which could rewrite the screen, written out."""
     console = messages() if error else output()
-    console.print(visible(text), soft_wrap=True, markup=False, highlight=False)
+    console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
 
 
 def complain(message: str, remedy: str | None = None) -> None:

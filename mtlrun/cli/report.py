@@ -12,7 +12,7 @@ from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.pages import HTML, writing
 from mtlrun.errors import UnknownNameError, UserError
-from mtlrun.utils.text import visible
+from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -122,7 +122,7 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
         console = output()
         with console.capture() as captured:
             print_table(console, made)
-            console.print(visible(f"report: {folder / REPORT}"), soft_wrap=True, markup=False, highlight=False)
+            console.print(sanitize(f"report: {folder / REPORT}"), soft_wrap=True, markup=False, highlight=False)
         typer.echo(captured.get(), nl=False)
         return captured.get()
     return ""

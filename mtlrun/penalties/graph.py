@@ -148,10 +148,10 @@ def check_similarity(graph: Any, tasks: np.ndarray, *, isolated: bool = False) -
         )
     degrees = A.sum(axis=1) - A.diagonal()
     if n_tasks > 1 and not isolated and np.any(degrees == 0):
-        lonely = [names[t] for t in np.flatnonzero(degrees == 0)]
+        isolated_tasks = [names[t] for t in np.flatnonzero(degrees == 0)]
         raise ValueError(
-            f"graph has isolated tasks, similar to no other: {lonely}. Give each a positive similarity to another "
-            "task, fit them apart (IndependentSVC), or set coupling=0 to learn every task alone"
+            f"graph has isolated tasks, similar to no other: {isolated_tasks}. Give each a positive similarity to "
+            "another task, fit them separately (IndependentSVC), or set coupling=0 to learn all tasks independently"
         )
     return sp.csr_array((A + A.T) / 2) if is_sparse(A) else (A + A.T) / 2
 
@@ -172,7 +172,7 @@ def _require_pairs(n_tasks: int, matrices: int) -> None:
 
 
 def _reorder(graph: Any, tasks: np.ndarray) -> Any:
-    """Put a DataFrame named by the tasks into their order; one with default names stays as it is."""
+    """Return a DataFrame as an array in the order of the tasks; one with default labels is taken as it is."""
     names = tasks.tolist()
     rows, columns = list(graph.index), list(graph.columns)
     if set(rows) == set(names) and set(columns) == set(names):

@@ -1,4 +1,4 @@
-"""Checks of arrays at the door: everything becomes float64 in C order, or CSR, without copies where it is already."""
+"""Validation of arrays: everything becomes float64 in C order, or CSR; arrays that are so already are not copied."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def stack_designs(designs: list[Design]) -> Design:
 
 
 def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
-    """Return a dense float64 array of `ndim` dimensions in C order, or refuse `values` by name."""
+    """Return a dense float64 array of `ndim` dimensions in C order, or raise an error that names the argument."""
     if is_sparse(values):
         raise ValueError(f"{name} must be dense")
     array = np.asarray(values)
@@ -77,7 +77,7 @@ def as_array(values: Any, name: str, ndim: int) -> np.ndarray:
 
 
 def check_finite(array: np.ndarray, name: str) -> None:
-    """Refuse an array with NaN or infinite values by name."""
+    """Raise an error that names the argument if an array has NaN or infinite values."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()):  # one pass without a temporary; only a failure needs the exact test
             return
@@ -86,7 +86,7 @@ def check_finite(array: np.ndarray, name: str) -> None:
 
 
 def as_weights(weights: Any, shapes: list[tuple[int, ...]], name: str = "weights") -> np.ndarray:
-    """Return finite, non-negative float64 weights of one of the shapes, or refuse them by name."""
+    """Return finite, non-negative float64 weights of one of the shapes, or raise an error that names the argument."""
     ndim = np.ndim(weights)
     array = as_array(weights, name, ndim=ndim)
     if array.shape not in shapes:

@@ -105,7 +105,7 @@ class Loss(ABC):
         return self.prox_step(z, y, step if weights is None else step * weights)
 
     def check_targets(self, y: np.ndarray, weights: Weights = None) -> None:
-        """Refuse targets that the loss cannot take; entries of weight 0 are not looked at.
+        """Raise an error for targets that the loss does not support; entries of weight 0 are ignored.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""The memory that a fit may take. Standard library only.
+"""How much memory a fit may take. Standard library only.
 
-What would not fit is refused before it is made: a process that takes too much is killed without a word.
+What would not fit is refused before it is allocated: the system kills a process that takes too much without a message.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 from mtlrun.errors import MemoryLimitError
 
-#: Eigenbases, Gram and kernel matrices up to this size are kept where that is faster than doing without. It is the same
-#: on every machine, so that the choice of an algorithm is.
+#: Eigenbases, Gram and kernel matrices up to this size are kept where that is faster than doing without. The limit is
+#: the same on every machine, so that the choice of an algorithm is reproducible.
 KEPT = 2 << 30
-#: Up to this need the machine is not asked.
+#: Requests up to this size are granted without a look at the machine.
 _SMALL = 256 << 20
 _GROUP = Path("/sys/fs/cgroup")
 _sharers = 1
@@ -28,14 +28,14 @@ def fits(need: float) -> bool:
 
 
 def require(need: float, what: str, remedy: str, *, limit: float | None = None) -> None:
-    """Refuse what needs more memory than there is.
+    """Raise an error if something needs more memory than is available.
 
     Parameters
     ----------
     need : float
         Bytes.
     what : str
-        What needs them, with its sizes: the message is "... needs 74.5 GB of memory, ...".
+        What needs them, with its sizes; the message begins with it.
     remedy : str
         What to do instead.
     limit : float, optional
@@ -55,7 +55,7 @@ def require(need: float, what: str, remedy: str, *, limit: float | None = None) 
 
 @contextmanager
 def shared_by(processes: int) -> Iterator[None]:
-    """Let `require` allow this process one part of the memory: as many processes work at once."""
+    """Let `require` allow this process its share of the memory while several processes work at once."""
     global _sharers
     before, _sharers = _sharers, max(1, processes)
     try:
@@ -67,7 +67,7 @@ def shared_by(processes: int) -> Iterator[None]:
 def free_bytes() -> float:
     """Return the bytes that this process can still take: free memory, limits of the container and of the process.
 
-    inf where the system does not tell.
+    inf where the system does not report it.
     """
     return min(_machine(), _container(), _process())
 
@@ -83,7 +83,7 @@ def _machine() -> float:
 
 
 def _container() -> float:
-    """Return what the control group of a container leaves beside memory that cannot be given back."""
+    """Return what the control group of a container still allows beyond the memory in use."""
     most = "".join(_lines(_GROUP / "memory.max")).strip()
     if not most.isdecimal():
         return math.inf

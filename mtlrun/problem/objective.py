@@ -67,7 +67,7 @@ def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
     Z : ndarray of shape (d, T)
         X'theta.
     penalties : sequence of Penalty
-        Those whose conjugate is finite everywhere ask for nothing.
+        Those whose conjugate is finite everywhere impose no constraint.
     """
     scale = np.ones(Z.shape[1])
     norms = [p for p in penalties if p.constrains_dual]
@@ -236,7 +236,7 @@ def _recentre(theta: np.ndarray, data: TaskData) -> np.ndarray:
 def _annihilate(
     theta: np.ndarray, Z: np.ndarray, data: TaskData, operator: TaskOperator, intercept: bool
 ) -> np.ndarray:
-    """Move theta so that X'theta = 0 (to rounding), which an unpenalised part demands: a least-squares fit of theta."""
+    """Move theta so that X'theta = 0 (to rounding), as an unpenalised part requires: a least-squares fit of theta."""
     w = data.effective_weights()
     if intercept:  # the fit must keep the sums over tasks at zero
         ones = np.ones_like(theta) if w is None else w

@@ -19,7 +19,7 @@ _FLOATS, _PATIENCE = 1e-13, 3
 
 @dataclass
 class SolverResult:
-    """Solution of one run of a solver and how it was reached.
+    """Solution of a solver, with the history of the run.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class SolverResult:
     gaps : list of (iteration, primal, dual)
         History of the certificate.
     stop_crit : float or None
-        Value of the stopping quantity at the end (the gap unless another rule was asked for).
+        Final value of the stopping criterion (the gap unless another rule was requested).
     message : str
         Why the solver stopped.
     info : dict
-        Facts of the particular solver.
+        Further results of the particular solver.
     """
 
     parts: np.ndarray

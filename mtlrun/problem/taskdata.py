@@ -298,7 +298,7 @@ class TaskData:
     def task(self, t: int) -> tuple[Design, np.ndarray, np.ndarray | None]:
         """Return design, targets and weights (or None) of task t; views unless rows are missing.
 
-        Rows with a missing target are left out, so that per-task algorithms need not know about masks.
+        Rows with a missing target are left out, so that algorithms that work task by task can ignore masks.
         """
         t = range(self.n_tasks)[t]
         if self.offsets is not None:
@@ -394,7 +394,7 @@ class TaskData:
         return dataclasses.replace(self, X=X)
 
     def _checked(self) -> TaskData:
-        """Refuse a task without rows that count."""
+        """Raise an error if a task has no observed row of positive weight."""
         if self.n_rows == 0 or np.any(self.sizes == 0):
             name = "X" if self.n_rows == 0 else f"task {self._label(np.argmin(self.sizes))}"
             raise ValueError(f"{name} has no rows; every task needs at least one observed row")

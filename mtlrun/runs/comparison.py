@@ -37,7 +37,7 @@ from mtlrun.report.summary import COMPARED
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
-from mtlrun.utils.text import visible
+from mtlrun.utils.text import sanitize
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
@@ -333,7 +333,7 @@ def _axes(height: float) -> Any:
 
 def _name_ticks(ax: Any, names: list[str]) -> None:
     """Write names from a table beside the rows of a figure: short, without control characters, never as formulas."""
-    texts = [visible(shorten(" ".join(name.split()), _LONGEST_NAME)) for name in names]
+    texts = [sanitize(shorten(" ".join(name.split()), _LONGEST_NAME)) for name in names]
     ax.set_yticks(range(len(texts)), texts, parse_math=False)
 
 

@@ -48,7 +48,7 @@ def sha256_json(value: Any) -> str:
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with a digest of it under `DIGEST`: a file that is damaged later is then known as such."""
+    """Return an object with its digest under `DIGEST`, so that later damage to the file is detected."""
     return {**content, DIGEST: sha256_json(content)}
 
 
@@ -101,7 +101,7 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
 
 @contextlib.contextmanager
 def writing(place: Path | str, remedy: str) -> Iterator[None]:
-    """Say what the disk refuses while results are written; errors of files that are read are told by their readers.
+    """Turn errors of the disk while results are written into a `UserError`; errors on reading are left to the readers.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def writing(place: Path | str, remedy: str) -> Iterator[None]:
     """
     try:
         yield
-    except BrokenPipeError:  # somebody who listened has gone: no disk
+    except BrokenPipeError:  # the reader of a pipe has exited: not an error of the disk
         raise
     except OSError as error:
         raise unwritable(place, error, remedy) from error
@@ -128,7 +128,7 @@ def unwritable(place: Path | str, error: OSError, remedy: str) -> UserError:
 
 
 def temporary(folder: Path) -> dict[str, Any]:
-    """Return the arguments with which `tempfile` makes a name in a folder that tells host and pid (`writer_of`)."""
+    """Return arguments for `tempfile` that put host and pid into the name (see `writer_of`)."""
     return {"dir": folder, "prefix": f".{socket.gethostname()}-{os.getpid()}-", "suffix": TEMPORARY}
 
 

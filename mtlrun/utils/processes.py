@@ -1,4 +1,4 @@
-"""Processes that may be gone, and files that one process holds at a time. Standard library only."""
+"""Locks on files, and processes that may have ended. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ try:
 except ImportError:  # not on Windows: creation of a file is still exclusive, only take-over is unguarded there
     fcntl = None  # type: ignore[assignment]
 
-#: What file systems say that know no locks.
+#: Errors of file systems that do not support locks.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[str | None]:
-    """Hold a file or folder, waiting for it; the kernel lets go of dead processes.
+    """Lock a file or folder, waiting if necessary; the kernel releases the locks of dead processes.
 
-    Yields None, or why nothing is held: the system or the file system knows no locks.
+    Yields None, or why there is no lock: the system or the file system does not support them.
     """
     if fcntl is None:
         yield "this system has no flock"
@@ -59,7 +59,7 @@ def file_system(path: Path) -> str:
 
 
 def running(host: str, pid: int, started: str = "") -> bool:
-    """Whether a process may run: it is on another host, or here is one of this pid, started then as far as known."""
+    """Whether a process may still be running: on another host, or here with this pid and, if known, this start time."""
     if host != socket.gethostname():
         return True
     found = start_of(pid)
@@ -67,7 +67,7 @@ def running(host: str, pid: int, started: str = "") -> bool:
 
 
 def start_of(pid: int) -> str | None:
-    """Return when a process started, in any fixed unit, "" where nothing tells; None when there is no such process."""
+    """Return when a process started, in any fixed unit; "" if unknown, None if there is no such process."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -78,12 +78,12 @@ def start_of(pid: int) -> str | None:
     try:
         listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     except OSError:
-        return ""  # nobody can tell: it may run
+        return ""  # unknown: it may be running
     return listed.stdout.strip() or None
 
 
 def tidy(paths: Iterable[Path]) -> None:
-    """Remove those temporary files and folders of `mtlrun.utils.io.temporary` whose processes are gone."""
+    """Remove temporary files and folders (`mtlrun.utils.io.temporary`) whose processes have ended."""
     for path in list(paths):
         writer = writer_of(path)
         if writer is None or running(*writer):

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import ConfigError, UserError
-from mtlrun.utils.text import hidden, visible
+from mtlrun.utils.text import hidden, sanitize
 
 KeyPath = tuple[str | int, ...]
 MAX_BYTES = 1_000_000
@@ -304,7 +304,7 @@ def _yaml_problem(error: yaml.YAMLError, text: str) -> Problem:
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        return Problem(Mark(line, column), f"the character {visible(chr(error.character))} may not stand in YAML")
+        return Problem(Mark(line, column), f"the character {sanitize(chr(error.character))} may not stand in YAML")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     place = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
     text = str(getattr(error, "problem", None) or error)

@@ -118,7 +118,7 @@ class SvmTasks:
         return len(self.grams.kernels)
 
     def again(self, costs: Sequence[np.ndarray], accuracy: float) -> SvmTasks:
-        """Return machines with other costs on the same data; what has been learnt is kept as far as it fits."""
+        """Return machines with other costs on the same data, which reuse the solutions that are still valid."""
         other = SvmTasks(self.grams, self.labels, costs, accuracy)
         other._tol = list(self._tol)
         if accuracy >= self.accuracy and all(map(np.array_equal, costs, self.costs)):
@@ -174,7 +174,7 @@ class SvmTasks:
         return SvmPoint(theta, dual, b, total, slope, total + smooth, hinge - smooth)
 
     def _without_kernel(self, t: int, stack: np.ndarray) -> SvmPoint:
-        """Return the machine without any kernel: a constant; its alpha is any that the bounds allow."""
+        """Return the machine without any kernel: a constant, with any feasible alpha."""
         y, C = self.labels[t], self.costs[t]
         positive, negative = C[y > 0].sum(), C[y < 0].sum()
         total = min(positive, negative)

@@ -124,19 +124,19 @@ class PairwiseWeights(Coupling):
 
 # A step that does not descend is repeated with this many times the curvature.
 _BACKTRACK = 2.0
-# Smallest decrease asked for, relative to curvature * ||step||^2.
+# Smallest decrease required, relative to curvature * ||step||^2.
 _DECREASE = 1e-3
 # A task's curvature estimate is kept within these multiples of that of all tasks.
 _FLATTER, _STEEPER = 1e-2, 1e3
 # Accuracy of the theta-step relative to tol * objective; tightened when the step is too coarse to move.
 _INNER = 0.05
-# A theta within this of an earlier one has come back: the alternating algorithm cycles.
+# A theta this close to an earlier one counts as the same: the alternating algorithm cycles.
 _SAME = 1e-3
 
 
 @dataclass
 class MklResult:
-    """Solution and account of one run.
+    """Solution of multi-task MKL, with the history of the run.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ def solve_group_mkl(
     ----------
     tasks : SvmTasks
     lam : float
-        0 (tasks apart) to infinity (one vector of weights for all tasks).
+        0 (independent tasks) to infinity (one vector of weights for all tasks).
     start : MklResult, optional
         Warm start, of a run on tasks of the same shape, whatever its lam and C.
     tol : float, default 1e-3
@@ -243,7 +243,7 @@ class _Move:
     ) -> None:
         self.tasks, self.coupling = tasks, coupling
         self.origin, self.slopes = theta, slopes
-        # What is not known of F at the origin must not make a good step look bad.
+        # An upper bound: inexact SVMs at the origin must not make a good step look bad.
         self.ceiling = _primal(points, coupling, theta)
         self.theta, self.points = theta, points
 

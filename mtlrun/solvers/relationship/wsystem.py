@@ -94,7 +94,7 @@ class Solution:
 
     @cached_property
     def residual(self) -> float:
-        """||cross - apply(W)||_F / ||cross||_F, computed when it is asked for."""
+        """||cross - apply(W)||_F / ||cross||_F, computed on access."""
         return self.system.relative(self.system.residual(self.W))
 
 

@@ -147,7 +147,7 @@ class _Problem:
         self.tau = 1.0 / (_STEP_MARGIN * square) if square > 0 else 1.0
         self.size = max(1.0, float(np.linalg.norm(self.data.targets)))
 
-    def visible(self, field: np.ndarray) -> np.ndarray:
+    def observed_only(self, field: np.ndarray) -> np.ndarray:
         """Return D . field: zero where targets are missing."""
         return field if self.observed is None else self.observed * field
 
@@ -197,7 +197,7 @@ class _Run:
         problem = self.problem
         parts, self.values = self.parts.copy(), []
         for k in range(len(parts)):
-            residual = problem.visible(sign * self.image + offset)
+            residual = problem.observed_only(sign * self.image + offset)
             gradient = problem.operator.adjoint(sign * residual)
             parts[k], value = self._prox(k, parts[k], gradient, problem.tau)
             self.values.append(value)
@@ -213,7 +213,7 @@ class _ConstrainedRun(_Run):
     def step(self) -> None:
         problem = self.problem
         self._sequential_parts(self.C / self.mu - problem.data.targets, 1.0)
-        residual = problem.visible(self.image - problem.data.targets)
+        residual = problem.observed_only(self.image - problem.data.targets)
         self.C = self.C + self.mu * residual
         self.violation = float(np.linalg.norm(residual)) / problem.size
 
@@ -228,7 +228,7 @@ class _PrintedHingeRun(_Run):
     def step(self) -> None:
         problem = self.problem
         D = np.ones_like(self.M) if problem.observed is None else problem.observed
-        F = problem.visible(problem.data.targets)
+        F = problem.observed_only(problem.data.targets)
         self._sequential_parts(self.M - D + self.C / self.mu, F)
         B = D - F * self.image - self.C / self.mu
         beta = 0.5 * problem.loss.scale
