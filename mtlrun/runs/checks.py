@@ -73,7 +73,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
 
 
 def shown(path: KeyPath, data: dict[str, Any]) -> KeyPath:
-    """Return a path as it is in the file: a training file has one data set and one method."""
+    """Return a path as the file has it: a training file has one data set and one method."""
     if path and data.get("kind") == TRAIN and path[0] in ONE_OF:
         return (ONE_OF[str(path[0])], *path[2:])
     return path

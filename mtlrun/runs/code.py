@@ -294,7 +294,7 @@ def declarations(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, ast.Call]]
 
 
 def _text(node: object) -> str:
-    """Write a syntax tree as text, the same for every layout and in every version of Python."""
+    """Write a syntax tree as text that depends neither on its layout nor on the version of Python."""
     if isinstance(node, ast.AST):
         fields = []
         for name in node._fields:
@@ -369,7 +369,7 @@ def _rules(found: type) -> dict[str, Any]:
 
 
 def _parameters(function: Any) -> tuple[list[inspect.Parameter], bool]:
-    """Return the parameters of a class or function, and whether it does not tell them, as some compiled code."""
+    """Return the parameters of a class or function, and whether they are unknown, as for some compiled code."""
     try:
         return list(inspect.signature(function).parameters.values()), False
     except (TypeError, ValueError):
@@ -488,7 +488,7 @@ class Module:
 
     @property
     def installed(self) -> bool:
-        """Whether a version tells what is in it: it is neither mtlrun's nor the user's own."""
+        """Whether its version identifies its content: it belongs neither to mtlrun nor to the user."""
         top = self.name.partition(".")[0]
         return top != OWN and _is_installed(top, self.file or self.folders[0])
 
@@ -574,7 +574,7 @@ def _library() -> set[str]:
 
 
 def _lists(record: Path, top: str) -> bool:
-    """Tell whether a distribution beside a package contains it, as ``pip install --target`` leaves them."""
+    """Whether a distribution beside a package contains it, as after ``pip install --target``."""
     with contextlib.suppress(OSError):
         lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
         return any(line.startswith((f"{top}/", f"{top}.py,")) for line in lines)

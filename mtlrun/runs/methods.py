@@ -141,7 +141,7 @@ def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
 
 
 def needs_data(name: str) -> bool:
-    """Whether a measure declares that it is taken of a data set."""
+    """Whether a measure declares that it needs a data set."""
     known = declared(name)
     return known is not None and known[1].needs_data
 

@@ -412,7 +412,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 class OnlyError(ConfigError):
-    """What `only` cannot mean, whatever the experiment."""
+    """An `only` that is wrong for every experiment."""
 
 
 class NoMatchError(ConfigError):

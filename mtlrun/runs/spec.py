@@ -289,7 +289,7 @@ class Tolerance(Base):
     sigmas: NotNegative | None = None
 
 
-class Reference(Base):
+class Reference(Tolerance):
     """A published number (`source: paper`) or one of ours (`source: stored`), of all tasks or of one."""
 
     dataset: str
@@ -302,17 +302,15 @@ class Reference(Base):
     decimals: Annotated[int, Field(ge=0)] | None = None
     profile: str | list[str] | None = None
     source: Literal["paper", "stored"] | None = None
-    absolute: NotNegative | None = None
-    relative: NotNegative | None = None
-    sigmas: NotNegative | None = None
 
 
-class ReferenceFile(Base):
-    """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.papers.printed`)."""
+class ReferenceFile(Tolerance):
+    """Numbers as the paper prints them, in a csv file beside the experiment (`mtlrun.papers.printed`).
+
+    `quantity` is that of all numbers; without it, and without a column ``quantity``, the columns are named after
+    quantities."""
 
     file: Annotated[str, Field(pattern=r"^[^/\\][^\\]*\.csv$")]
-    quantity: str | None = None
-    """Of all numbers; without it, and without a column ``quantity``, the columns are named after quantities."""
     method: str | None = None
     """Of all numbers; without it the columns are named after methods."""
     percent: bool = False
@@ -322,9 +320,6 @@ class ReferenceFile(Base):
     n: Count | None = None
     profile: str | list[str] | None = None
     source: Literal["paper", "stored"] | None = None
-    absolute: NotNegative | None = None
-    relative: NotNegative | None = None
-    sigmas: NotNegative | None = None
 
 
 def _reference_kind(entry: Any) -> str:

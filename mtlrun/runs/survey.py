@@ -93,12 +93,12 @@ def _versions() -> dict[str, str]:
 
 
 def described(cell: Cell) -> dict[str, Any]:
-    """Return the content of a cell and its code, as `explain` takes them."""
+    """Return the content of a cell and its code, as `explain` expects them."""
     return {**cell.content(), "code": dict(cell.code)}
 
 
 def explain(old: Mapping[str, Any], new: Mapping[str, Any], limit: int = 3) -> str:
-    """Say in a few words why two cells of the same place in a table have different keys.
+    """Say in a few words why two cells at the same place of a table have different keys.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def _fingerprint(content: Mapping[str, Any]) -> Any:
 
 
 def _differences(path: str, old: Any, new: Any) -> list[str]:
-    """Return the values that differ, without hashes: those of code, data and folds say nothing."""
+    """Describe the values that differ; hashes of code, data and folds are left out."""
     if old == new or path in ("code", "schema", "dataset.fingerprint", "search.keys"):
         return []
     if not all(value is None or isinstance(value, Mapping) for value in (old, new)):
