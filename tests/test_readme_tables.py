@@ -17,18 +17,24 @@ def made():
     return runpy.run_path(str(SCRIPT))
 
 
-def test_committed_tables_are_up_to_date(made):
-    stale = [name for name, text in made["texts"](ROOT).items() if (ROOT / name).read_text(encoding="utf-8") != text]
+@pytest.fixture(scope="module")
+def texts(made):
+    """What the runs say now; it takes seconds to read them all."""
+    return made["texts"](ROOT)
+
+
+def test_committed_tables_are_up_to_date(texts):
+    stale = [name for name, text in texts.items() if (ROOT / name).read_text(encoding="utf-8") != text]
     assert stale == [], "run: python scripts/readme_tables.py --write"
 
 
-def test_every_run_is_linked_and_links_lead_somewhere(made):
-    readme = made["texts"](ROOT)["README.md"]
+def test_every_run_is_linked_and_links_lead_somewhere(texts):
+    readme = texts["README.md"]
     links = [part.split(")")[0] for part in readme.split("](")[1:]]
     assert [link for link in links if not link.startswith("http") and not (ROOT / link.split("#")[0]).exists()] == []
     artefacts = {"/".join(path.parts[-4:-2]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
     assert [name for name in artefacts if f"[{name}](" not in readme] == []
-    summary = made["texts"](ROOT)["results/summary.md"]
+    summary = texts["results/summary.md"]
     runs = {"/".join(path.parts[-4:-1]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
     assert [name for name in sorted(runs) if f"[{name}]({name}/report.md)" not in summary] == []
 

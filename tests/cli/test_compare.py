@@ -351,25 +351,27 @@ def test_a_budget_that_is_too_small_says_what_could_be_run(mtlrun, grades):
 
 
 @pytest.mark.parametrize(
-    ("more", "text"),
+    ("more", "words"),
     [
-        (("--budget", "nan"), "budget must be more than 0 minutes, not nan"),
-        (("--jobs", "0", "--budget", "1"), "--jobs 0: at least one job is needed\n-1 means all cores."),
-        (("--jobs", "-2"), "--jobs -2: at least one job is needed"),
-        (("--methods", "Nope"), "`mtlrun list methods` lists all; those compared by default: TaskMean, "),
-        (("--methods", "nowhere.at_all:Model"), "no module 'nowhere' for 'nowhere.at_all:Model'"),
-        (("--methods", "json.decoder:JSONDecoder"), "'json.decoder:JSONDecoder' is no estimator: the class has no fit"),
-        (("-o", "grades.csv"), "grades.csv is a file, the results need a folder"),
-        (("-o", "grades.csv/below"), "grades.csv is a file, the results need a folder"),
-        (("-o", "taken"), "taken/compare is a file, the results need a folder"),
+        (("--budget", "nan"), ("budget", "nan")),
+        (("--jobs", "0", "--budget", "1"), ("--jobs 0", "-1")),
+        (("--jobs", "-2"), ("--jobs -2",)),
+        (("--methods", "Nope"), ("Nope", "mtlrun list methods", "TaskMean, ")),
+        (("--methods", "nowhere.at_all:Model"), ("'nowhere'", "'nowhere.at_all:Model'")),
+        (("--methods", "json.decoder:JSONDecoder"), ("'json.decoder:JSONDecoder'", "fit")),
+        (("-o", "grades.csv"), ("grades.csv", "folder")),
+        (("-o", "grades.csv/below"), ("grades.csv", "folder")),
+        (("-o", "taken"), ("taken/compare", "folder")),
     ],
 )
-def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(mtlrun, grades, tmp_path, more, text):
+def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
+    mtlrun, grades, tmp_path, lacking, more, words
+):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/compare").touch()
     result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *more)
     assert result.exit_code == 2, result.output
-    assert text in result.stderr
+    assert not lacking(result.stderr, *words)
     assert "split 1" not in result.stderr
 
 

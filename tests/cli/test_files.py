@@ -6,100 +6,59 @@ import re
 
 import pytest
 
-#: Name -> (lines that replace those of the good file, the whole of stderr).
+#: Name -> (lines that replace those of the good file, what stderr has: places, excerpts and remedies).
 BROKEN = {
     "unknown key": (
         {"title": "titel: A small table"},
-        """
-error: table.yaml:1:1: missing key 'title'
-  1 | schema: 1
-      ^
-table.yaml:3:1: unknown key 'titel'
-  2 | id: made/table1
-  3 | titel: A small table
-      ^^^^^ did you mean 'title'?   valid keys: schema, id, title, kind, extends, description, default_for, paper, \
-datasets, split, repeats, metrics, average, features, keep, seed, selection, timing, limits, sweep, grids, methods, \
-statistics, claims, reference, published, tolerance, deviations, profiles
-""",
+        ("table.yaml:1:1: ", "'title'", "table.yaml:3:1: ", "\n  3 | titel: A small table\n      ^^^^^ ", "'title'?"),
     ),
     "wrong type": (
         {"split": "split: {kind: random, train: half, trials: 2}"},
-        """
-error: table.yaml:6:30: 'train' must be a number, not 'half'
-  5 | datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 3}]
-  6 | split: {kind: random, train: half, trials: 2}
-                                   ^^^^
-""",
+        ("table.yaml:6:30: 'train'", "number", "'half'", "\n                                   ^^^^\n"),
     ),
     "unknown data set": (
         {"datasets": "datasets: [enorn]"},
-        """
-error: table.yaml:5:12: unknown data set 'enorn'
-  4 | paper: {cite: "Nobody, Nothing, 2015", artefact: Table I}
-  5 | datasets: [enorn]
-                 ^^^^^ did you mean 'enron'?
-""",
+        ("table.yaml:5:12: ", "'enorn'", "\n  5 | datasets: [enorn]\n                 ^^^^^ ", "'enron'?"),
     ),
     "duplicate key": (
         {"title": "title: A\ntitle: B"},
-        """
-error: table.yaml:4:1: duplicate key 'title'
-  3 | title: A
-  4 | title: B
-      ^^^^^ first given in line 3
-""",
+        ("table.yaml:4:1: ", "'title'", "\n  4 | title: B\n      ^^^^^ ", "line 3"),
     ),
     "tab": (
         {"split": "split:\n\tkind: random"},
-        """
-error: table.yaml:7:1: a tab where blanks are needed
-  6 | split:
-  7 |  kind: random
-      ^ indent with blanks
-""",
+        ("table.yaml:7:1: ", "tab", "\n  7 |  kind: random\n      ^ "),
     ),
     "several problems": (
         {"metrics": "metrics: [mes]", "timing": "timing: {repeats: 0, baseline: Rigde}"},
-        """
-error: table.yaml:7:11: unknown metric 'mes'
-  6 | split: {kind: random, train: 0.5, trials: 2}
-  7 | metrics: [mes]
-                ^^^ did you mean 'mse'?
-table.yaml:8:19: 'repeats' must be greater than or equal to 1, not 0
-  7 | metrics: [mes]
-  8 | timing: {repeats: 0, baseline: Rigde}
-                        ^
-table.yaml:8:32: unknown method 'Rigde'
-  7 | metrics: [mes]
-  8 | timing: {repeats: 0, baseline: Rigde}
-                                     ^^^^^ did you mean 'Ridge'?
-""",
+        ("table.yaml:7:11: ", "'mse'?", "table.yaml:8:19: 'repeats'", "table.yaml:8:32: ", "'Ridge'?"),
     ),
 }
 
 
 @pytest.mark.parametrize("command", ["validate", "reproduce", "show", "status"])
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files(mtlrun, write_experiment, tmp_path, name, command):
-    changes, expected = BROKEN[name]
+def test_broken_files(mtlrun, write_experiment, tmp_path, lacking, name, command):
+    changes, words = BROKEN[name]
     write_experiment(**changes)
     result = mtlrun(command, "table.yaml")
-    assert (result.exit_code, result.stderr, result.stdout) == (2, expected.lstrip("\n"), "")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert not lacking(result.stderr, *words)
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
-    ("args", "expected"),
+    ("args", "words"),
     [
-        (["absent.yaml"], "absent.yaml: no such file\nmtlrun list shows the experiments that come with mtlrun.\n"),
-        (["tabel2"], "unknown experiment 'tabel2'\nDid you mean 'table2' or 'table3' or 'table1'?\n"),
-        (["table.yaml", "--profile", "dmeo"], "unknown profile of table.yaml: 'dmeo'\nDid you mean 'demo'?\n"),
+        (["absent.yaml"], ("absent.yaml", "mtlrun list")),
+        (["tabel2"], ("experiment 'tabel2'", "'table2' or 'table3' or 'table1'?")),
+        (["table.yaml", "--profile", "dmeo"], ("table.yaml", "'dmeo'", "'demo'?")),
     ],
 )
-def test_wrong_names(mtlrun, write_experiment, args, expected):
+def test_wrong_names(mtlrun, write_experiment, lacking, args, words):
     write_experiment()
     result = mtlrun("show", *args)
-    assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {expected}", "")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert not lacking(result.stderr, "error: ", *words)
 
 
 def test_wrong_overrides_are_all_named(mtlrun, write_experiment, lacking):
