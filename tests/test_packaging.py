@@ -24,7 +24,9 @@ def wheel(tmp_path_factory):
 
 
 def _shipped(folder: str) -> set[str]:
-    return {str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*.yaml")}
+    return {
+        str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*") if path.suffix in (".yaml", ".csv")
+    }
 
 
 def test_wheel_carries_configs_cards_and_modules(wheel):

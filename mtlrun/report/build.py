@@ -26,7 +26,7 @@ from mtlrun.report.statistics import comparison_section, rank_groups, statistics
 from mtlrun.report.tables import axis_section, measurement_sections
 
 #: What may have become of cells that have no number.
-TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the limit of seconds"}
+TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the time limit"}
 
 
 @dataclass
@@ -74,7 +74,8 @@ class Report:
         lines = [f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}."]
         earlier = sum(record.protocol != PROTOCOL for record in self.run.cells.values())
         if earlier:
-            lines.append(f"{counted(earlier, 'cell')} computed by an earlier version of mtlrun (protocol 1).")
+            were = "cell was" if earlier == 1 else "cells were"
+            lines.append(f"{earlier} {were} computed by an earlier version of mtlrun (protocol 1).")
         claims, references = [c.verdict for c in self.claims], [r.verdict for r in self.references]
         if claims:
             lines.append(f"{counted(len(claims), 'claim')} of the paper: {verdicts_text(claims)}.")
@@ -103,7 +104,7 @@ class Report:
 def cells_text(cells: Mapping[str, int]) -> str:
     """Say how many cells have a number and what became of the others; `cells` as of `Report`."""
     told = "".join(f", {cells[name]} {text}" for name, text in TROUBLE.items() if cells[name])
-    return f"{cells['done']} of {cells['planned']} cells done{told}"
+    return f"{cells['done']} of {counted(cells['planned'], 'cell')} done{told}"
 
 
 def verdicts_text(verdicts: Iterable[str]) -> str:

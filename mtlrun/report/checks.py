@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 #: Verdicts on claims, in the order in which they are counted.
 VERDICTS = (Verdict.CONFIRMED, Verdict.PARTLY, Verdict.NOT_CONFIRMED, Verdict.NOT_TESTABLE)
 #: Verdicts on reference numbers, and what sentences call them.
-NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "outside", Verdict.NOT_RUN: "not run"}
+NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of tolerance", Verdict.NOT_RUN: "not run"}
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,9 +17,9 @@ from mtlrun.report.run import Row, Run
 from mtlrun.report.statistics import Ranking, paired, paired_predictions, rank_rows
 
 TOLERANCE_RULE = (
-    "A number is within tolerance when it differs by at most the largest of: the absolute tolerance, the relative "
-    "tolerance times the printed value, half a unit of the last printed digit and, with at least two splits on both "
-    "sides, the stated number of standard errors of the difference."
+    "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
+    "tolerance; the relative tolerance times the printed value; half a unit of the last printed digit; and, if both "
+    "sides have at least two splits, the given number of standard errors of the difference."
 )
 #: How the number of a check is written.
 _NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
@@ -141,10 +142,10 @@ def _summary(findings: Sequence[Finding]) -> str:
     parts = [f"{len(good)} of {len(good) + len(bad)} comparisons hold"]
     if bad:
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-        parts.append("against it: " + "; ".join(f.text for f in bad[:3]) + more)
+        parts.append("contradicted by " + "; ".join(f.text for f in bad[:3]) + more)
     reasons = dict.fromkeys(f.why for f in findings if f.why)
     if reasons:
-        parts.append("not tested: " + "; ".join(map(str, reasons)))
+        parts.append("not tested, because " + "; ".join(map(str, reasons)))
     return "; ".join(parts)
 
 
@@ -229,7 +230,7 @@ def _on_methods(
     if task is not None:
         where = f"{dataset}, {task}"
         if any(row is not None and task not in row.task_names for row in group):
-            return Finding(_title(check, where, methods), None, why=f"no task {task!r} is known of {dataset}")
+            return Finding(_title(check, where, methods), None, why=f"no task {task!r} is known in {dataset}")
         group = [row and row.of_task(task) for row in group]
     rows = []
     for method, row in zip(methods, group, strict=True):
@@ -278,7 +279,7 @@ def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: t
     extreme, word = (min, "smallest") if check.get("at_least") is not None else (max, "largest")
     found = extreme(values)
     splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
-    text = f"{title}: {word} p {show(found, 'small')} of {splits} ({_bounds(check)})"
+    text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_bounds(check)})"
     return Finding(text, all(_within(check, value) for value in values), found)
 
 
@@ -299,7 +300,9 @@ def _within(check: Mapping[str, Any], found: float) -> bool:
 
 def _bounds(check: Mapping[str, Any]) -> str:
     names = {"at_least": "at least", "at_most": "at most"}
-    return " and ".join(f"{text} {check[key]:g}" for key, text in names.items() if check.get(key) is not None)
+    return "claimed: " + " and ".join(
+        f"{text} {check[key]:g}" for key, text in names.items() if check.get(key) is not None
+    )
 
 
 def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()) -> str:
@@ -309,8 +312,8 @@ def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()
         return f"methods that rank significantly worse than {check['control']} on {dataset}"
     quantity = check.get("quantity") or "predictions"
     names = methods or tuple(", ".join(as_list(check.get(k))) for k in ("of", "over", "methods") if check.get(k))
-    joined = {"ratio": " / ", "difference": " - ", "paired": " against ", "order": ", "}.get(kind, "")
-    prefix = "p of " if kind == "paired" else ""
+    joined = {"ratio": " / ", "difference": " minus ", "paired": " against ", "order": ", "}.get(kind, "")
+    prefix = "p-value of " if kind == "paired" else ""
     unit = f" by {check.get('unit') or CHOICES['unit'][0]}" if kind == "paired" else ""
     return f"{prefix}{quantity} of {joined.join(names)}{unit} on {dataset}"
 
@@ -436,6 +439,16 @@ def _decimals(value: float) -> int:
     if "e" in text:
         return max(0, -int(text.split("e")[1]))
     return len(text.split(".")[1].rstrip("0")) if "." in text else 0
+
+
+def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
+    """Return the printed numbers beside ours; those that were not run are only counted, with the reason."""
+    compared = [r for r in references if r.ours is not None]
+    reasons = Counter(str(r.why) for r in references if r.ours is None)
+    waiting = [f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()]
+    return Section(
+        "Reference numbers", [*[TOLERANCE_RULE] * bool(compared), *waiting], [reference_grid(compared)] * bool(compared)
+    )
 
 
 def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:

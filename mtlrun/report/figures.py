@@ -170,7 +170,7 @@ class RankDiagram:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        return f"Average ranks by {self.title} (1 is best); bars: not told apart by Nemenyi's test at 0.05"
+        return f"Average ranks by {self.title} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
 def file_name(*parts: str) -> str:
@@ -325,7 +325,7 @@ def published_line(run: Run) -> str | None:
     sources = dict.fromkeys(str(entry["source"]) for entry in run.published if entry.get("source"))
     if not run.published:
         return None
-    return f"Pale dashed curves are published ones{': ' if sources else ''}{'; '.join(sources)}."
+    return f"Pale dashed curves are the published ones{': ' if sources else ''}{'; '.join(sources)}."
 
 
 def matrix_figures(run: Run) -> list[Figure]:

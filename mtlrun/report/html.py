@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.claims import TOLERANCE_RULE, reference_grid
+from mtlrun.report.claims import reference_section
 from mtlrun.report.figures import Figure, RankDiagram, path_figures, published_line, rank_diagrams
 from mtlrun.report.grid import Column, Grid, Link, Section, show
 from mtlrun.report.run import PARTIAL
@@ -67,8 +67,7 @@ def html_report(report: Report) -> str:
         claims=report.claims,
         notes=result_notes(run, report.rows),
         results=results,
-        references=_table(reference_grid(report.references)) if report.references else None,
-        rule=TOLERANCE_RULE,
+        references=_section(reference_section(report.references)) if report.references else None,
         figures=shown,
         published=published_line(run),
         sections=sections,

@@ -24,7 +24,7 @@ SECTIONS = {
     "selection": "Parameter search",
     "timing": "Timing",
     "limits": "Limits",
-    "sweep": "Axis",
+    "sweep": "Sweep",
     "statistics": "Tests",
 }
 #: What a data set may have instead of the experiment.
@@ -66,14 +66,14 @@ def protocol_section(run: Run) -> Section:
     if run.metrics and not run.measures:
         over = "rows" if config.get("average") == "sample" else "tasks"
         section.lines.append(
-            f"Metrics: {', '.join(run.metrics)}; averaged over the {over} of the test part (tasks where a metric is "
-            "undefined are left out and counted), then mean ± standard deviation over the splits."
+            f"Metrics: {', '.join(run.metrics)}, averaged over the {over} of the test part (tasks for which a metric "
+            "is undefined are left out and counted); then mean ± standard deviation over the splits."
         )
     section.lines += [f"{title}: {facts(config[name])}." for name, title in SECTIONS.items() if config.get(name)]
     for entry in as_list(config.get("datasets")):
         own = {k: entry[k] for k in OWN if isinstance(entry, Mapping) and entry.get(k) is not None}
         if own:
-            section.lines.append(f"Of {entry.get('label') or entry['id']} instead: {facts(own)}.")
+            section.lines.append(f"Different for {entry.get('label') or entry['id']}: {facts(own)}.")
     if run.info.get("overrides"):
         section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
     methods = as_list(config.get("methods"))
@@ -95,7 +95,7 @@ def rerun_section(run: Run) -> Section:
     section = Section("How to rerun")
     if not command:
         return section
-    section.lines.append(f"All: `{command}` (finished cells are kept; --force computes them again).")
+    section.lines.append(f"Everything: `{command}` (finished cells are reused; --force recomputes them).")
     grid = Grid([Column("method"), Column("command")])
     for method in run.methods:
         pattern = re.sub(r"[,*?\[]", "?", method)  # what means something in patterns becomes any character
@@ -125,12 +125,14 @@ def search_section(run: Run) -> Section:
         return section
     validated = (run.config.get("selection") or {}).get("on") == "validation"
     how = "on the validation part" if validated else "by cross-validation inside the training part"
-    section.lines.append(f"Chosen {how} of every split; methods with the same objective share a search.")
+    section.lines.append(
+        f"Parameters are chosen {how} of each split; methods with the same objective share one search."
+    )
     edges_seen = sum(row[-1] is not None for row in grid.rows)
     if edges_seen:
         section.lines.append(
-            f"{edges_seen} of {len(grid.rows)} rows ended at an edge of their grid at least once: "
-            "the best value may lie outside."
+            f"In {edges_seen} of {counted(len(grid.rows), 'row')} the best value was at an edge of the grid at least "
+            "once, so a better one may lie outside."
         )
     section.grids.append(grid)
     return section
@@ -231,7 +233,9 @@ def solver_section(run: Run, rows: Sequence[Row]) -> Section:
         )
     bad = [f"{row.method} on {row.dataset}" for row in rows if row.status == "not_converged"]
     if bad:
-        section.lines.append(f"Not converged within the iterations allowed (the numbers are kept): {', '.join(bad)}.")
+        section.lines.append(
+            f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
+        )
     return section
 
 
@@ -253,7 +257,7 @@ def timing_section(run: Run) -> Section:
     grid.rows = [[*kind, count] for kind, count in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))]
     section.grids.append(grid)
     if len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records}) > 1:
-        section.lines.append("Warning: cells were timed under different conditions; their seconds do not compare.")
+        section.lines.append("Warning: cells were timed under different conditions; their seconds are not comparable.")
     return section
 
 
@@ -270,10 +274,10 @@ def _accuracy_line(run: Run) -> str:
         elif records:
             none.append(method)
     text = (
-        "Every method stops by its own rule, the papers' where the protocol says so: seconds are not at equal accuracy."
+        "Each method stops by its own rule (the paper's where the protocol says so): seconds are not at equal accuracy."
     )
     parts = [f"Largest certified relative duality gap: {', '.join(known)}."] * bool(known)
-    parts += [f"No gap: {', '.join(blocks)} (divide and conquer solves other problems than the whole)."] * bool(blocks)
+    parts += [f"No gap: {', '.join(blocks)} (divide and conquer does not solve the whole problem)."] * bool(blocks)
     parts += [f"No certificate: {', '.join(none)}."] * bool(none)
     return " ".join([text, *parts])
 
@@ -306,7 +310,7 @@ def failures_section(run: Run) -> Section:
         error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
         section.grids[0].rows.append([cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
     section.lines += [
-        f"{name}: the file of the cell cannot be read; it is computed again next time." for name in run.unreadable
+        f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable
     ]
     missing = Counter((c.dataset, c.method) for c in run.missing)
     section.lines += [
@@ -325,11 +329,11 @@ def cost_section(run: Run) -> Section:
     searches = math.fsum(_search_seconds(run.selections[key]) for key in sorted(run.selections))
     if fits:
         section.lines.append(
-            f"{counted(len(cells), 'cell')}: {significant(evaluation)} s, of it timed fits {significant(fits)} s."
+            f"{counted(len(cells), 'cell')} took {significant(evaluation)} s, timed fits {significant(fits)} s of it."
         )
     if searches:
         n = counted(len(run.selections), "parameter search", "parameter searches")
-        section.lines.append(f"{n}: {significant(searches)} s.")
+        section.lines.append(f"{n} took {significant(searches)} s.")
     walls = [w for entry in run.provenance if (w := _wall(entry)) is not None]
     if walls:
         count = counted(len(walls), "invocation")
@@ -440,10 +444,11 @@ def _cell_facts(run: Run, record: Record) -> list[Any]:
 
 
 def facts(mapping: Any) -> str:
-    """Write a mapping in one line: ``kind random, train 0.4, trials 5``; nested ones in parentheses."""
+    """Write a mapping in one line: ``random, train 0.4, trials 5`` (`kind` has no key); nested ones in parentheses."""
     if not isinstance(mapping, Mapping):
         return "" if mapping is None else value_text(mapping)
-    return ", ".join(f"{k} {value_text(v)}" for k, v in mapping.items() if v is not None)
+    named = {k: value_text(v) for k, v in mapping.items() if v is not None}
+    return ", ".join(text if k == "kind" else f"{k} {text}" for k, text in named.items())
 
 
 def value_text(value: Any) -> str:

@@ -172,7 +172,7 @@ def _group_section(group: Ranking) -> Section:
     section.lines.append(f"Ranks by {group.metric} over {len(group.blocks)} data sets (1 is best).")
     if group.own:
         named = "; ".join(f"{dataset} by {metric}" for dataset, metric in group.own.items())
-        section.lines.append(f"Ranked by metrics of their own: {named}.")
+        section.lines.append(f"Ranked by their own metrics: {named}.")
     section.lines += _friedman_lines(group)
     if group.left_out:
         section.lines.append(f"Not ranked: {'; '.join(group.left_out)}.")
@@ -182,8 +182,9 @@ def _group_section(group: Ranking) -> Section:
     section.grids.append(ranks)
     if group.tests:
         section.lines.append(
-            f"Holm's test against {group.control} at {group.significance:g} (two-sided, normal approximation of the "
-            f"average ranks): {group.rejections} of {len(group.tests)} methods rank significantly worse."
+            f"Holm's test against {group.control} at level {group.significance:g} (two-sided, normal approximation of "
+            f"the average ranks): {group.rejections} of {counted(len(group.tests), 'method')} "
+            f"{'ranks' if len(group.tests) == 1 else 'rank'} significantly worse."
         )
         columns = [Column("method"), Column("z", "seconds"), Column("p", "small"), Column("p (Holm)", "small")]
         grid = Grid([*columns, Column("alpha (Holm)", "small"), Column("rejected")])
@@ -243,7 +244,7 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
     order = sorted(ranking.average.items(), key=lambda pair: pair[1])
     section.lines.append(
         f"Average ranks by {ranking.metric} over {ranking.label} (1 is best). "
-        "Splits of one data set share rows: tests over them are optimistic."
+        "The splits of a data set share rows, so tests over splits are optimistic."
     )
     section.lines += _friedman_lines(ranking)
     section.grids.append(Grid([Column("method"), Column("average rank", "seconds")], [[m, r] for m, r in order]))
@@ -251,8 +252,8 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
     grid = _pairwise_grid(run, rows, ranking.metric, control)
     if grid.rows:
         section.lines.append(
-            f"Two-sided signed-rank tests of {ranking.metric} against {control}; "
-            "Holm's correction within a data set and unit."
+            f"Two-sided Wilcoxon signed-rank tests of {ranking.metric} against {control}, corrected by Holm's method "
+            "within each data set and unit; wins are wins-losses-ties."
         )
         section.grids.append(grid)
     return section

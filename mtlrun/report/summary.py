@@ -35,7 +35,8 @@ FORMATS = ("md", "json", "html")
 SHORT = {str(Verdict.NOT_TESTABLE): "not testable", "seconds": "computing"}
 #: What the columns of counts are.
 COUNTS = (
-    "* Columns: cells; claims by verdict; reference numbers within tolerance, outside it, not run; time of computing."
+    "* Columns: cells; claims by verdict; reference numbers within tolerance, out of tolerance, not run; "
+    "computing time."
 )
 LEGEND = "claims: confirmed, partly, not confirmed, not testable here; numbers: within tolerance of those run"
 _T = TypeVar("_T")

@@ -144,12 +144,12 @@ def task_note(run: Run, rows: list[Row]) -> str | None:
     for row in rows:
         for name, values in row.counts.items():
             counts.setdefault(name, []).extend(values)
-    names = {ONE_CLASS: "one class only in the training part"}
-    names.update({f"undefined_{m}": f"{m} undefined" for m in run.metrics})
-    told = [f"{text}: {range_text(counts[name])}" for name, text in names.items() if any(counts.get(name, ()))]
+    names = {ONE_CLASS: "have only one class in the training part"}
+    names.update({f"undefined_{m}": f"have no defined {m}" for m in run.metrics})
+    told = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts.get(name, ()))]
     if not told:
         return None
-    return f"of {range_text(counts.get('n_tasks'))} tasks, per split: {'; '.join(told)}"
+    return f"in each split, of {range_text(counts.get('n_tasks'))} tasks {' and '.join(told)}"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:
@@ -200,8 +200,8 @@ def axis_section(run: Run, rows: Sequence[Row]) -> Section:
             if grid.rows:
                 section.grids.append(grid)
     if section.grids:
-        what = "repeats" if run.measures else "splits, medians of seconds"
-        section.lines.append(f"Mean ± standard deviation over the {what}; the table of results has all else.")
+        what = "repeats" if run.measures else "splits (seconds: medians)"
+        section.lines.append(f"Mean ± standard deviation over the {what}; the results table has everything else.")
     return section
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.claims import TOLERANCE_RULE, reference_grid
+from mtlrun.report.claims import reference_grid, reference_section
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import (
     Column,
@@ -58,8 +58,7 @@ def markdown(report: Report) -> str:
     if report.figures:
         blocks.append(markdown_section(Section("Figures", _figure_lines(report))))
     if report.references:
-        numbers = markdown_grid(reference_grid(report.references))
-        blocks.append(markdown_section(Section("Reference numbers", [TOLERANCE_RULE, numbers])))
+        blocks.append(markdown_section(reference_section(report.references)))
     blocks += [markdown_section(section) for section in report.sections]
     return harmless("\n\n".join(blocks) + "\n")
 
@@ -172,6 +171,8 @@ def _claim_lines(report: Report) -> list[str]:
     lines = []
     for claim in report.claims:
         where = f" ({claim.where})" if claim.where else ""
+        found = "Why" if claim.verdict == Verdict.NOT_TESTABLE else "Found"
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
-        lines.append(f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}. {claim.why}")
+        head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
+        lines.append(f"{head} {found}: {claim.why.rstrip('.')}.")
     return lines

@@ -25,7 +25,7 @@ def ratio(at_least: float, **fields: Any) -> dict[str, Any]:
 def test_ratio(maker, bound, verdict):
     claim = verdict_of(maker.fill(), ratio(bound))
     assert claim.verdict == verdict
-    assert claim.why == f"seconds of APG-RMTL / {DC} on alpha: 4.00 (at least {bound:g})"
+    assert claim.why == f"seconds of APG-RMTL / {DC} on alpha: 4.00 (claimed: at least {bound:g})"
 
 
 def test_difference_with_lists_tests_every_pair(maker):
@@ -33,7 +33,9 @@ def test_difference_with_lists_tests_every_pair(maker):
     claim = verdict_of(maker.fill(), check)
     assert claim.verdict == "partly"
     assert [f.holds for f in claim.findings] == [False, True]
-    assert claim.why.startswith("1 of 2 comparisons hold; against it: auc of APG-RMTL - One Norm on alpha: 0.0100")
+    assert claim.why.startswith(
+        "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 0.0100"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_claim_without_data_set_needs_data_of_the_paper(maker):
 def test_tested_in_part_is_partly_and_accepted(maker):
     claim = verdict_of(maker.fill(), ratio(2.0, dataset=["alpha", "delicious"]))
     assert claim.verdict == "partly"
-    assert "not tested: data set delicious" in claim.why
+    assert "not tested, because data set delicious" in claim.why
     assert claim.accepted
 
 

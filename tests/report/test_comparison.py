@@ -35,7 +35,7 @@ def test_lower_is_better_for_errors(maker):
 def test_one_data_set_is_ranked_over_its_splits(maker):
     ranking, section = ranking_of(maker.fill())
     assert ranking.label == "2 splits of alpha"
-    assert "tests over them are optimistic" in section.lines[0]
+    assert "tests over splits are optimistic" in section.lines[0]
 
 
 def test_one_split_gives_ranks_but_no_test(maker):

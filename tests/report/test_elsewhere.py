@@ -30,8 +30,7 @@ class Refuse(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Refuse())
 from mtlrun.report.build import build_report
-from mtlrun.report.summary import read_overview
-from mtlrun.report.summary import render_overview
+from mtlrun.report.summary import read_overview, render_overview
 from mtlrun.report.writers import FILES, render
 
 root, pages = Path(sys.argv[1]), sys.argv[2:]

@@ -74,7 +74,7 @@ def test_the_report_of_a_trace(trace):
     text = lines_of(markdown(build_report(trace.write())))
     assert "alpha DCD 1.5 ± 0.71 2 ok" in text
     assert "![alpha: gap against seconds](figures/alpha.svg)" in text
-    assert "Pale dashed curves are published ones: theirs." in text
+    assert "Pale dashed curves are the published ones: theirs." in text
     assert "Repeats: 2, each with its own seed; base seed 0." in text
     assert "seconds_to_1e-4: made seconds_to_1e-4." in text
     assert "DCD made C 10" in text
@@ -99,7 +99,7 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
     assert "alpha (simulated) seconds 10 15 ± 7.1 40 (1 of 2 > 120 s)" in text
     assert "alpha (simulated) seconds 100 150 ± 71 > 120 s" in text
     assert report.run.failed == [], "the limit is part of the experiment"
-    assert report.summary[0] == "5 of 8 cells done, 3 stopped at the limit of seconds."
+    assert report.summary[0] == "5 of 8 cells done, 3 stopped at the time limit."
     (figure,) = report.figures
     dcd, mtk = figure.panels[0].curves
     assert (figure.panels[0].log, dcd.y, mtk.x) == (True, [15.0, 150.0], [10])

@@ -113,4 +113,4 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
     searched.config["datasets"] = [{"id": "alpha", "split": {"kind": "kfold", "folds": 10}, "metrics": ["auc"]}]
     text = markdown(build_report(searched.write()))
     assert "Chosen on the validation part of every split; methods with the same objective share a search." in text
-    assert "Of alpha instead: split (kind kfold, folds 10), metrics [auc]." in text
+    assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text

@@ -55,7 +55,7 @@ def test_average_ranks_are_a_quantity(ranked):
     low = claim(ranked, kind="order", quantity="average_rank", methods=[DC, "APG-RMTL", "One Norm"])
     assert low.verdict == "confirmed"
     found = claim(ranked, kind="value", quantity="average_rank", of="APG-RMTL", at_most=2)
-    assert found.why == "average_rank of APG-RMTL on all data sets: 2.1667 (at most 2)"
+    assert found.why == "average_rank of APG-RMTL on all data sets: 2.1667 (claimed: at most 2)"
 
 
 def test_references_of_average_ranks(ranked):
@@ -122,7 +122,7 @@ def test_a_data_set_with_metrics_of_its_own_is_ranked_by_the_first(ranked):
     assert group.own == {"zeta": "mse"}
     assert not group.left_out
     lines = {s.title: s for s in build_report(ranked.write()).sections}["Ranks and tests: all data sets"].lines
-    assert "Ranked by metrics of their own: zeta by mse." in lines
+    assert "Ranked by their own metrics: zeta by mse." in lines
 
 
 def test_ranks_on_other_data_than_the_papers_decide_nothing(ranked):
@@ -169,7 +169,7 @@ def test_checks_of_single_tasks(joints):
         at_most=0,
     )
     assert [f.found for f in found.findings] == [0.5, -0.5]
-    assert "mse of APG-RMTL - One Norm on alpha, joint 1: 0.5000" in found.why
+    assert "mse of APG-RMTL minus One Norm on alpha, joint 1: 0.5000" in found.why
     unknown = claim(joints, kind="value", quantity="mse", of="One Norm", task="knee", at_most=0)
     assert unknown.why == "no task 'knee' is known of alpha"
 
@@ -198,7 +198,7 @@ def test_predictions_are_tested_split_by_split(maker):
     found = claim(maker, **check, at_least=0.3)
     assert found.verdict == "not confirmed"
     assert found.findings[0].found < 1e-6, "the worst split decides"
-    assert "p of predictions of APG-RMTL against One Norm by prediction on alpha: smallest p" in found.why
+    assert "p-value of predictions of APG-RMTL against One Norm by prediction on alpha: smallest p-value" in found.why
     assert "of 2 splits of up to 60 pairs" in found.why
     assert claim(maker, **check, at_most=0.3).verdict == "not confirmed", "the other split has a large p"
 
