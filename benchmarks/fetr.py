@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
-from mtlrun.estimators.fetr import FETR
+from mtlrun.estimators.relationship import FETR
 from mtlrun.papers.fetr_convergence import solve_projected_gradient
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import solve_fetr

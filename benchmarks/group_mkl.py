@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
-from mtlrun.estimators.group_mkl import GroupMKLClassifier
+from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.solvers.mkl.mkl import PairwiseWeights
 from mtlrun.solvers.pairwise import Flows
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from mtlrun.estimators.catalogue import JointFeatureMTL, SparseMTL
+from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import duality_gap

@@ -26,10 +26,9 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import UserError
-from mtlrun.estimators.catalogue import SparseMTL, TraceNormMTL
-from mtlrun.estimators.divide import DivideAndConquerRMTL
 from mtlrun.estimators.independent import IndependentRidge, IndependentSVC
-from mtlrun.estimators.robust import RobustMTL
+from mtlrun.estimators.penalized import SparseMTL, TraceNormMTL
+from mtlrun.estimators.robust import DivideAndConquerRMTL, RobustMTL
 from mtlrun.metrics import auc_per_task
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss

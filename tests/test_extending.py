@@ -11,7 +11,7 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.estimators.catalogue import JointFeatureMTL
+from mtlrun.estimators.penalized import JointFeatureMTL
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.taskdata import TaskData

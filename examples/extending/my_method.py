@@ -1,13 +1,11 @@
 """A method of one's own: ridge regression of every task towards the ridge regression of all tasks together."""
 
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 
 import mtlrun
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL
-from mtlrun.estimators.params import Rule, real
+from mtlrun.estimators.base import BaseMTL, RegressorMTL
+from mtlrun.estimators.params import Positive
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 
@@ -15,19 +13,8 @@ from mtlrun.problem.taskdata import TaskData
 class TowardsPooled(RegressorMTL, BaseMTL):
     """v = argmin ||y - X v||^2 + common ||v||^2 over all rows, w_t = argmin ||y_t - X_t w||^2 + alpha ||w - v||^2."""
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "alpha": real(0, closed="neither"),
-        "common": real(0, closed="neither"),
-    }
-
-    def __init__(
-        self, alpha: float = 1.0, common: float = 1.0, *, task_column: int | str | None = None, unseen: str = "error"
-    ) -> None:
-        self.alpha = alpha
-        self.common = common
-        self.task_column = task_column
-        self.unseen = unseen
+    alpha: Positive = 1.0
+    common: Positive = 1.0
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         tasks = [data.task(t) for t in range(data.n_tasks)]  # (X, y, weights or None), missing targets have weight 0

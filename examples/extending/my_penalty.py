@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtlrun.estimators.base import RegressorMTL
-from mtlrun.estimators.convex import StrengthMTL
+from mtlrun.estimators.convex import PenalizedMTL
 from mtlrun.problem.penalty import Penalty
 
 
@@ -32,31 +32,10 @@ class WeightedRows(Penalty):
         return largest / self.alpha if self.alpha > 0 else (np.inf if largest > 0 else 0.0)
 
 
-class WeightedFeatureMTL(RegressorMTL, StrengthMTL):
+class WeightedFeatureMTL(RegressorMTL, PenalizedMTL):
     """sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha * sum over features of weights[j] * ||W[j, :]||_2."""
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        weights: Sequence[float] | None = None,
-        *,
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.weights = weights
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    weights: Sequence[float] | None = None
 
     def _penalties(self):
         weights = [1.0] * self.n_features_in_ if self.weights is None else self.weights

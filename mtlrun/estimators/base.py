@@ -35,6 +35,10 @@ from mtlrun.problem.taskdata import TaskData
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+class DegenerateModelWarning(UserWarning):
+    """A part of the model is zero whatever the data are, because of a parameter."""
+
+
 def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, designs: float = 3) -> float:
     """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
     design = 0 if data.sparse else data.X.shape[0] * data.X.shape[1]
@@ -79,6 +83,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     #: What to do when a fit would take too much memory.
     _remedy: ClassVar[str] = "Use fewer features (select some of them), fewer tasks or fewer rows."
+    #: Attributes that hold the parts of `coef_`, in the order of the penalties.
+    _part_names: ClassVar[tuple[str, ...]] = ()
     # Task ids are data like X and y: scikit-learn routes them without a request.
     __metadata_request__fit: ClassVar = {"task_id": True}
 
@@ -173,6 +179,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """Set the fitted attributes and warn when the solver did not converge."""
         self.coef_ = np.ascontiguousarray(result.W.T)
         self.intercept_ = np.asarray(result.intercept, dtype=np.float64)
+        for name, part in zip(self._part_names, result.parts, strict=False):
+            setattr(self, name, np.ascontiguousarray(part.T))
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.objective_ = list(result.objective)
@@ -217,6 +225,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             code = codes[rows[0]]
             scores[rows] = X[rows] @ coef[code] + intercept[code]
         return scores
+
+    def __getstate__(self) -> Any:
+        # What a warm start keeps for the next fit belongs to this process.
+        return {key: value for key, value in super().__getstate__().items() if key != "_memory"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

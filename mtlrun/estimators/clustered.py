@@ -1,26 +1,33 @@
-"""Linear classifiers whose tasks form clusters, convex: in the space of tasks (CMTL), feature by feature (FlexClus)."""
+"""Clusters of tasks: around centers, feature by feature, with a common subspace, with equal coefficients."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from mtlrun.estimators.base import ClassifierMTL
-from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
-from mtlrun.estimators.params import NONE, Rule, integer, real
-from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
+from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.facts import BOX_COST, POWERS, Facts
+from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
+from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters, GroupTrace
 from mtlrun.penalties.norms import SquaredFrobenius
+from mtlrun.problem.losses import LOSSES
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation, preparation_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered.coclus import solve_coclus
+from mtlrun.solvers.clustered.metag import solve_metag
+from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks
 
-#: Values of `n_task_clusters`: a number, a part of the tasks strictly between 0 and 1, or None.
-CLUSTERS = integer(1) | real(0, 1, closed="neither") | NONE
+#: A number of clusters, a fraction of the tasks, or None.
+Clusters = Annotated[float | None, integer(1) | real(0, 1, closed="neither") | NONE]
 
 
 def resolve_clusters(n_clusters: float | None, n_tasks: int) -> int:
-    """Return the number of clusters of tasks: an int as it is, a part of the tasks rounded, None for half of them.
+    """Return the number of clusters of tasks: an int as it is, a fraction of the tasks rounded, None for half of them.
 
     The number is at least one; halves are rounded down.
 
@@ -41,44 +48,59 @@ def resolve_clusters(n_clusters: float | None, n_tasks: int) -> int:
     return int(n_clusters)
 
 
-class CMTL(ClassifierMTL, ConvexMTL):
-    """Clustered multi-task learning (Jacob, Bach and Vert): tasks near the centres of r clusters.
+class _SquaredByDefault(ConvexClassifierMTL):
+    """The squared loss, as in the experiments of the papers, unless another one is chosen.
 
-    Minimises, with w_mean the mean of the tasks and D the deviations from it::
+    Parameters
+    ----------
+    loss : {"logistic", "squared_hinge", "squared"}, default "squared"
+        Loss of the margin m = y (x'w_t + b_t): log(1 + exp(-m)), 1/2 max(0, 1 - m)^2, or 1/2 (1 - m)^2.
+    """
 
-        loss + alpha (mean * T ||w_mean||^2 + min_S tr(D S^{-1} D'))
+    _: KW_ONLY
+    loss: ClassLoss = "squared"
 
-    S has eigenvalues between 1/within and 1/between and trace (r - 1)/between + (T - r)/within: the convex relaxation
-    of ``between * variance between clusters + within * variance within clusters``. The loss is a sum over all entries.
-    Convex; solved with the closed prox of the relaxation (no alternation) and certified by a duality gap.
-    (`ClusteredMTL` is another relaxation, without the mean part.)
 
-    ``between = within = mean`` is ridge regression of every task alone; one cluster with large `within` is one model
-    for all tasks. Our reading: the squared loss by default, and the weights `mean`, `between`, `within` (their eps_M,
-    eps_B, eps_W) fixed while `alpha` and the number of clusters are tuned; the source leaves them to the user.
+class CMTL(_SquaredByDefault, ConvexMTL):
+    """Classification tasks near the centers of clusters, by a convex relaxation (CMTL).
+
+    Minimizes, with w_mean the mean of the tasks and D their deviations from it::
+
+        loss + alpha (mean T ||w_mean||^2 + min_S tr(D S^{-1} D'))
+        subject to I/within <= S <= I/between, tr(S) = (r - 1)/between + (T - r)/within
+
+    This relaxes ``between * variance between clusters + within * variance within clusters``. It is solved with the
+    closed form of the proximal step, without alternation. (`ClusteredMTL` is another relaxation, without the mean.)
+
+    ``between = within = mean`` is ridge regression of every task alone; one cluster with a large `within` is one model
+    for all tasks.
 
     Parameters
     ----------
     alpha : float, default 1.0
-    n_task_clusters : int or float, optional
-        r, or a part of the tasks (between 0 and 1); by default half the tasks.
-    mean, between, within : float, default 0.1, 1.0, 10.0
-        Positive, between <= within.
-    loss : {"squared", "logistic", "squared_hinge"}, default "squared"
-        1/2 (1 - m)^2, log(1 + exp(-m)) or 1/2 max(0, 1 - m)^2 of the margin m = y (x'w_t + b_t).
-    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `SparseMTL`.
+        Regularization strength.
+    n_task_clusters : int or float, default None
+        Number r of clusters, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+    mean : float, default 0.1
+        Weight of the mean of the tasks.
+    between : float, default 1.0
+        Weight of the variance between clusters, at most `within`.
+    within : float, default 10.0
+        Weight of the variance within clusters.
 
     Attributes
     ----------
     n_task_clusters_ : int
         Number of clusters used.
-    coef_, intercept_, tasks_, classes_, objective_, gap_, n_iter_, converged_, n_features_in_
-        As of `SparseMTLClassifier`.
+
+    Notes
+    -----
+    Our reading of the paper: the squared loss by default, and the weights `mean`, `between` and `within` (its eps_M,
+    eps_B, eps_W) fixed while `alpha` and the number of clusters are tuned; the paper leaves them to the user.
 
     References
     ----------
-    Jacob, Bach and Vert, Clustered multi-task learning: a convex formulation, NIPS 2008.
+    L. Jacob, F. Bach and J.-P. Vert, "Clustered multi-task learning: a convex formulation", NIPS 2008.
 
     Examples
     --------
@@ -94,46 +116,14 @@ class CMTL(ClassifierMTL, ConvexMTL):
     True
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **ConvexMTL._rules,
-        "alpha": real(0),
-        "n_task_clusters": CLUSTERS,
-        "mean": real(0, closed="neither"),
-        "between": real(0, closed="neither"),
-        "within": real(0, closed="neither"),
-        "loss": CLASS_LOSSES,
-    }
+    facts: ClassVar = Facts(cite=("jacob2008",), cost=BOX_COST, grid={"alpha": POWERS})
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        n_task_clusters: float | None = None,
-        *,
-        mean: float = 0.1,
-        between: float = 1.0,
-        within: float = 10.0,
-        loss: str = "squared",
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.n_task_clusters = n_task_clusters
-        self.mean = mean
-        self.between = between
-        self.within = within
-        self.loss = loss
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    alpha: NonNegative = 1.0
+    n_task_clusters: Clusters = None
+    _: KW_ONLY
+    mean: Positive = 0.1
+    between: Positive = 1.0
+    within: Positive = 10.0
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
@@ -144,42 +134,35 @@ class CMTL(ClassifierMTL, ConvexMTL):
         return [ClusterNorm(self.alpha, self.n_task_clusters_, self.mean, self.between, self.within)]
 
 
-class FlexClus(ClassifierMTL, ConvexMTL):
-    """Flexible clusters (Zhong and Kwok): in every feature the tasks may form other clusters.
+class FlexClus(_SquaredByDefault, ConvexMTL):
+    """Classification tasks with clusters that may differ from feature to feature (FlexClus).
 
-    Minimises over w_t = u_t + v_t::
+    The coefficients w_t = u_t + v_t minimize::
 
         loss + alpha sum_features sum_{s<t} |u_s - u_t| + ridge ||U||_F^2 + own ||V||_F^2
 
-    with the loss summed over all entries. Convex; the prox of a feature is an isotonic regression; certified by a
-    duality gap. Equal entries of a row of `shared_` are a cluster; `own_` holds what is left to the task.
+    The proximal step of a feature is an isotonic regression. Tasks with equal entries in a column of `shared_` are a
+    cluster for that feature; `own_` holds what is left to the task.
 
     ``alpha = 0`` learns every task alone (ridge regression); large `alpha` and `own` give one model for all tasks.
-    Our reading: the squared loss by default, as in the source's experiments.
 
     Parameters
     ----------
     alpha : float, default 1.0
-        Strength of the clusters (their lambda_1).
+        Strength of the clusters (lambda_1 of the paper).
     ridge : float, default 0.1
-        Positive (lambda_2).
+        Strength of the squared norm of the shared part (lambda_2).
     own : float, default 1.0
-        Positive (lambda_3).
-    loss : {"squared", "logistic", "squared_hinge"}, default "squared"
-        As of `CMTL`.
-    solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `SparseMTL`.
+        Strength of the squared norm of the tasks' own part (lambda_3).
 
     Attributes
     ----------
     shared_, own_ : ndarray of shape (n_tasks, n_features)
-        U and V; `coef_` is their sum.
-    coef_, intercept_, tasks_, classes_, objective_, gap_, n_iter_, converged_, n_features_in_
-        As of `SparseMTLClassifier`.
+        The two parts U' and V'; their sum is `coef_`.
 
     References
     ----------
-    Zhong and Kwok, Convex multitask learning with flexible task clusters, ICML 2012.
+    L. W. Zhong and J. T. Kwok, "Convex multitask learning with flexible task clusters", ICML 2012.
 
     Examples
     --------
@@ -195,45 +178,266 @@ class FlexClus(ClassifierMTL, ConvexMTL):
     True
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **ConvexMTL._rules,
-        "alpha": real(0),
-        "ridge": real(0, closed="neither"),
-        "own": real(0, closed="neither"),
-        "loss": CLASS_LOSSES,
-    }
+    facts: ClassVar = Facts(
+        cite=("zhong2012",), cost="O(N d + d T log T) per iteration", grid={"alpha": POWERS, "own": POWERS}
+    )
+    _part_names = ("shared_", "own_")
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        ridge: float = 0.1,
-        own: float = 1.0,
-        loss: str = "squared",
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.ridge = ridge
-        self.own = own
-        self.loss = loss
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    alpha: NonNegative = 1.0
+    _: KW_ONLY
+    ridge: Positive = 0.1
+    own: Positive = 1.0
 
     def _penalties(self) -> list[Penalty]:
         return [FeatureClusters(self.alpha, self.ridge), SquaredFrobenius(2.0 * self.own)]
 
-    def _publish(self, result: SolverResult) -> None:
-        super()._publish(result)
-        self.shared_ = np.ascontiguousarray(result.parts[0].T)
-        self.own_ = np.ascontiguousarray(result.parts[1].T)
+
+class Whom(ConvexClassifierMTL, ConvexMTL):
+    """Classification tasks in groups that share a subspace of the features (learning with whom to share).
+
+    Minimizes over W and over the partitions of the tasks into groups g::
+
+        loss + alpha sum_g ||W_g||_*^2
+
+    with W_g the columns of the group. For given groups the problem is convex, and the final solution is certified by a
+    duality gap; the groups themselves are a local optimum. One group is the trace norm for all tasks; as many groups as
+    tasks is ridge regression of every task alone.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Regularization strength.
+    n_task_clusters : int or float, default None
+        Number of groups, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+    max_moves : int, default 10
+        Rounds of solving for W and moving tasks.
+
+    Attributes
+    ----------
+    groups_ : list of lists of int
+        Positions in `tasks_` of the tasks of every group.
+    n_task_clusters_ : int
+        Number of groups asked for.
+
+    Notes
+    -----
+    The paper relaxes the groups to diagonal matrices Q_g with sum_g Q_g = I and descends along a square root of Q. The
+    objective is concave in Q, so its minima are partitions, which are searched directly here: tasks that were learned
+    alone are merged greedily, then W is solved for and single tasks are moved to other groups, in turn, until no move
+    lowers the objective. The objective never rises, and there are no random starts. `objective_`, `gap_` and `n_iter_`
+    are those of the last solution for W.
+
+    References
+    ----------
+    Z. Kang, K. Grauman and F. Sha, "Learning with whom to share in multi-task feature learning", ICML 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import Whom
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 6))
+    >>> W = np.zeros((6, 4))
+    >>> W[0, :2], W[1, :2], W[3, 2:], W[4, 2:] = [2, -1], [1, 2], [2, 1], [-1, 2]
+    >>> y = np.where(X @ W > 0, 1, -1)
+    >>> model = Whom(alpha=0.5, n_task_clusters=2).fit(X, y)
+    >>> float(model.score(X, y)) > 0.8
+    True
+    """
+
+    facts: ClassVar = Facts(
+        cite=("kang2011",),
+        cost="per iteration one SVD per group; O(T^2) small eigenvalue problems per round of moves",
+        grid={"alpha": POWERS},
+    )
+
+    alpha: NonNegative = 1.0
+    n_task_clusters: Clusters = None
+    _: KW_ONLY
+    max_moves: Count = 10
+
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
+        self.groups_: Groups = [[t] for t in range(data.n_tasks)]
+        return data
+
+    def _penalties(self) -> list[Penalty]:
+        return [GroupTrace(self.alpha, tuple(tuple(g) for g in self.groups_))]
+
+    def _solve(
+        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+    ) -> SolverResult:
+        rotation = self._decompose(data) if rotation is None else rotation
+        self.groups_ = [[t] for t in range(data.n_tasks)]
+        result = super()._solve(data, start=start, rotation=rotation)
+        if self.n_task_clusters_ == data.n_tasks:
+            return result
+        groups = merge_tasks(result.W, self.n_task_clusters_)
+        for _ in range(self.max_moves):
+            if groups == self.groups_:
+                break
+            self.groups_ = groups
+            result = super()._solve(data, start=result, rotation=rotation)
+            groups = move_tasks(result.W, groups)
+        return result
+
+
+class CoClus(_SquaredByDefault, BaseMTL):
+    """Classification tasks with co-clusters of tasks and features: a global part plus a part near rank k (CoClus).
+
+    The coefficients w_t = p_t + q_t minimize::
+
+        loss + shared sum_t ||p_t - mean(p)||^2 + low_rank sum_{i>k} sigma_i(Q)^2
+
+    with sigma_i the singular values of Q in descending order: k co-clusters cost nothing. The problem is not convex. It
+    is solved by alternating between W = P + Q for a given subspace of tasks, and the subspace; the objective never
+    rises. (The paper takes proximal alternating linearized steps, which need thousands of iterations where features are
+    correlated.)
+
+    ``shared = 0`` or ``low_rank = 0`` learns every task alone by least squares; large values of both give one common
+    model plus a part of rank k. The mean of P is not penalized.
+
+    Parameters
+    ----------
+    shared : float, default 1.0
+        Strength of the global part (lambda_1 of the paper).
+    low_rank : float, default 1.0
+        Strength of the co-clusters (lambda_2).
+    n_task_clusters : int or float, default None
+        Number k of co-clusters, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+    fit_intercept : bool, default True
+        Whether to fit an intercept per task. Intercepts are not penalized.
+    tol : float, default 1e-5
+        The solver stops when a round lowers the objective by less than this fraction of the objective at zero.
+    max_iter : int, default 500
+        Largest number of rounds.
+
+    Attributes
+    ----------
+    shared_, own_ : ndarray of shape (n_tasks, n_features)
+        The two parts P' and Q'; their sum is `coef_`.
+    n_task_clusters_ : int
+        Number of co-clusters used.
+    stop_crit_ : float
+        Decrease of the objective in the last round; `gap_` is None.
+
+    References
+    ----------
+    L. Xu, A. Huang, J. Chen and E. Chen, "Exploiting task-feature co-clusters in multi-task learning", AAAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import CoClus
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 4))
+    >>> y = np.where(X @ np.column_stack([[1, 1, 0, 0]] * 2 + [[0, 0, 1, 1]] * 2) > 0, 1, -1)
+    >>> model = CoClus(shared=1.0, low_rank=1.0, n_task_clusters=2).fit(X, y)
+    >>> model.coef_.shape, bool((model.predict(X) == y).mean() > 0.9)
+    ((4, 4), True)
+    """
+
+    facts: ClassVar = Facts(
+        cite=("xu2015",),
+        cost="O(N d) per step of conjugate gradients; once an eigendecomposition of every task's X",
+        grid={"shared": POWERS, "low_rank": POWERS},
+    )
+    _part_names = ("shared_", "own_")
+
+    shared: NonNegative = 1.0
+    low_rank: NonNegative = 1.0
+    n_task_clusters: Clusters = None
+    _: KW_ONLY
+    fit_intercept: bool = True
+    tol: Positive = 1e-5
+    max_iter: Count = 500
+
+    def _bytes(self, data: TaskData) -> float:
+        bases = preparation_bytes(data, invariant=False)
+        return usual_bytes(data, coefficients=20, fields=30) + bases + 8.0 * 8 * data.n_tasks**2
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
+        return solve_coclus(
+            data,
+            LOSSES[self.loss](),
+            self.shared,
+            self.low_rank,
+            self.n_task_clusters_,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+
+
+class MeTaG(ClassifierMTL, BaseMTL):
+    """Classification tasks in groups with equal coefficients, by a penalty on pairwise differences (MeTaG).
+
+    Minimizes::
+
+        1/2 sum_t sum_i (y_ti - x_ti'w_t - b_t)^2 + alpha sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2
+
+    It is solved by the consensus ADMM that also makes the theta-step of `GroupMKLClassifier`, up to a duality gap.
+    ``alpha = 0`` learns every task alone (the solution of smallest norm where it is not unique); from a finite `alpha`
+    on there is one model for all tasks.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Strength of the differences.
+    ridge : float, default 0.0
+        Strength of the squared norm. The paper has none; without one nothing penalizes what all tasks have in common,
+        which ruins tasks with fewer rows than features.
+    fit_intercept : bool, default True
+        Whether to fit an intercept per task. Intercepts are not penalized.
+    tol : float, default 1e-4
+        The solver stops at this relative duality gap, (P - D) / max(1, |P|, |D|).
+    max_iter : int, default 5000
+        Largest number of iterations.
+
+    Notes
+    -----
+    The paper has H levels, W = sum_h W_h, with the strengths alpha / phi^(h-1) of the *same* seminorm on every level.
+    Such a sum of levels equals the single level with the smallest strength, hence only one level is implemented: give
+    the strength of the last one.
+
+    References
+    ----------
+    L. Han and Y. Zhang, "Learning multi-level task groups in multi-task learning", AAAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import MeTaG
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> y = np.where(X @ np.column_stack([[1, 1, 0]] * 2 + [[0, -1, 1]] * 2) > 0, 1, -1)
+    >>> model = MeTaG(alpha=2.0, ridge=0.1).fit(X, y)
+    >>> apart = np.linalg.norm(model.coef_[:, None] - model.coef_, axis=2)
+    >>> bool(apart[0, 1] < apart[0, 2])
+    True
+    """
+
+    facts: ClassVar = Facts(
+        cite=("han2015",),
+        cost="O(T^2 d) per iteration; once an eigendecomposition of every task's X",
+        grid={"alpha": POWERS},
+    )
+
+    alpha: NonNegative = 1.0
+    _: KW_ONLY
+    ridge: NonNegative = 0.0
+    fit_intercept: bool = True
+    tol: Positive = 1e-4
+    max_iter: Count = 5000
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        return solve_metag(
+            data,
+            self.alpha,
+            ridge=self.ridge,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )

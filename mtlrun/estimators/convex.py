@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, usual_bytes
-from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
+from mtlrun.estimators.params import Count, NonNegative, choice
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
@@ -24,8 +25,7 @@ from mtlrun.solvers.convex.auto import choose_solver, decomposed, solve_convex, 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-#: Losses that classifiers offer.
-CLASS_LOSSES = choice("logistic", "squared_hinge", "squared")
+ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 
 
 class Memory(NamedTuple):
@@ -38,24 +38,33 @@ class Memory(NamedTuple):
 
 
 class ConvexMTL(BaseMTL):
-    """loss + sum of penalties, one per part, W the sum of the parts.
+    """Base of models that minimize a loss plus penalties, one for each part of the coefficients.
 
-    A subclass names its penalties; the loss is the squared one unless it has a parameter `loss`.
+    A subclass returns its penalties from `_penalties`; the coefficients are the sum of as many parts. The loss is the
+    squared one unless there is a parameter `loss`.
+
+    Parameters
+    ----------
+    solver : {"auto", "admm", "fista"}, default "auto"
+        ADMM in eigenbases of the designs, or accelerated proximal gradient. "auto" is ADMM unless the bases would take
+        more than 2 GB; for classification with at most 2000 labels it is FISTA.
+    fit_intercept : bool, default True
+        Whether to fit an intercept per task. Intercepts are not penalized.
+    tol : float, default 1e-4
+        The solver stops at this relative duality gap, (P - D) / max(1, |P|, |D|).
+    max_iter : int, default 5000
+        Largest number of iterations.
+    warm_start : bool, default False
+        Keep the decomposition of the data and the state of the solver: another `fit` on data of the same content (a
+        digest is compared) starts from there. Use it for paths of regularization strengths.
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "solver": choice("auto", "admm", "fista"),
-        "fit_intercept": BOOLEAN,
-        "tol": real(0),
-        "max_iter": integer(1),
-        "warm_start": BOOLEAN,
-    }
-    solver: str
-    fit_intercept: bool
-    tol: float
-    max_iter: int
-    warm_start: bool
+    _: KW_ONLY
+    solver: Annotated[str, choice("auto", "admm", "fista")] = "auto"
+    fit_intercept: bool = True
+    tol: NonNegative = 1e-4
+    max_iter: Count = 5000
+    warm_start: bool = False
 
     @abstractmethod
     def _penalties(self) -> list[Penalty]:
@@ -125,40 +134,50 @@ class ConvexMTL(BaseMTL):
         """Return the value of the objective."""
         return primal_value(data, self._loss(), self._penalties(), parts, intercept)
 
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        return {key: value for key, value in state.items() if key != "_memory"}
 
+class PenalizedMTL(ConvexMTL):
+    """Base of models that minimize a loss plus norms, all multiplied by a strength `alpha`.
 
-class StrengthMTL(ConvexMTL):
-    """loss + norms that a strength `alpha` multiplies (further terms may have weights of their own)."""
+    A subclass names its norm (`_penalty`), or returns several from `_penalties`.
 
-    _rules: ClassVar[dict[str, Rule]] = {**ConvexMTL._rules, "alpha": real(0)}
-    alpha: float
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Regularization strength. `alpha_max` returns the smallest value for which all coefficients are zero.
+    """
+
+    alpha: NonNegative = 1.0
+    _penalty: ClassVar[type[Penalty]]
+
+    def _penalties(self) -> list[Penalty]:
+        return [self._penalty(self.alpha)]
 
     def alpha_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
         """Return the smallest `alpha` for which all coefficients are zero, the other parameters being as they are.
 
-        A dual norm of the gradient of the loss at zero (with the best intercepts there). Arguments as of `fit`; the
-        model itself stays as it is.
+        It is a dual norm of the gradient of the loss at zero, with the best intercepts there. Arguments as in `fit`;
+        the model itself is not changed.
         """
         model = clone(self)
         return model._edge(model._gradient_at_zero(X, y, task_id, sample_weight))
 
     def _edge(self, gradient: Array) -> float:
-        """Return `alpha_max` given the gradient (d, T) at zero; may change `alpha`, the model is a copy."""
+        """Return `alpha_max` given the gradient (d, T) at zero; may change `alpha`, since the model is a copy."""
         self.alpha = 1.0
         return max(p.polar(gradient) for p in self._penalties())
 
 
-class SinglePenaltyMTL(StrengthMTL):
-    """loss + alpha * one norm; a subclass names the norm."""
+class ConvexClassifierMTL(ClassifierMTL):
+    """Classification by a convex loss of the margins ``m = y z`` of scores z and labels y = -1 or +1.
 
-    _rules: ClassVar[dict[str, Rule]] = {**StrengthMTL._rules, "solver": choice("auto", "cd", "admm", "fista")}
-    _penalty: ClassVar[type[Penalty]]
+    Parameters
+    ----------
+    loss : {"logistic", "squared_hinge", "squared"}, default "logistic"
+        Loss of the margin: log(1 + exp(-m)), 1/2 max(0, 1 - m)^2, or 1/2 (1 - m)^2.
+    """
 
-    def _penalties(self) -> list[Penalty]:
-        return [self._penalty(self.alpha)]
+    _: KW_ONLY
+    loss: ClassLoss = "logistic"
 
 
 def _content(data: TaskData) -> str:

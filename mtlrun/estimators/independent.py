@@ -2,42 +2,145 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import warnings
+from abc import abstractmethod
+from dataclasses import KW_ONLY, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
 
-from mtlrun.estimators.base import COMMON_RULES, ClassifierMTL, RegressorMTL
-from mtlrun.estimators.params import BOOLEAN, Rule, integer, real
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
+from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
+from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.estimators.ridge import ridge_bytes, solve_ridge
-from mtlrun.estimators.single import Independent, Pooled, Solo, count_one_class, fit_sklearn, is_constant, with_mirror
 from mtlrun.penalties.norms import L1, SquaredFrobenius
+from mtlrun.problem.arrays import stack_designs
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss
+from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
+_SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 
-class _RidgeModel(RegressorMTL):
-    """Squared loss, squared penalty, closed form."""
 
-    _rules: ClassVar[dict[str, Rule]] = {**COMMON_RULES, "alpha": real(0), "fit_intercept": BOOLEAN}
+# Bytes of the objects that belong to the solution of one task.
+_PER_TASK = 1000
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.task_column = task_column
-        self.unseen = unseen
+
+class Solo(NamedTuple):
+    """Solution of one single-task problem."""
+
+    coef: Array
+    intercept: float
+    n_iter: int
+    converged: bool
+
+
+class _SingleTask(BaseMTL):
+    """What the two ways of using a single-task model share.
+
+    Attributes
+    ----------
+    objective_ : list of one float
+        Sum of the objectives of all tasks.
+    n_one_class_ : int
+        Number of tasks with constant targets, or with one class only.
+    """
+
+    @abstractmethod
+    def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
+        """Solve one problem."""
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss of the objective."""
+
+    @abstractmethod
+    def _penalty(self) -> Penalty:
+        """Return the penalty of the objective."""
+
+    def _result(
+        self, data: TaskData, W: Array, b: Array, penalised: Array, n_iter: int, converged: bool
+    ) -> SolverResult:
+        predicted = TaskOperator(data).forward(W, b)
+        value = self._loss().value(predicted, data.targets, data.effective_weights())
+        value += self._penalty().value(penalised)
+        return SolverResult(W[np.newaxis], b, converged, n_iter, objective=[value])
+
+
+class _Independent(_SingleTask):
+    """One model per task."""
+
+    def _bytes(self, data: TaskData) -> float:
+        rows = data.n_rows if data.shared else int(data.sizes.max())
+        entries = 2.0 * data.X.nnz * rows / data.n_rows if data.sparse else float(rows) * data.n_features
+        designs = 0 if data.shared else 1  # predictions of ragged tasks are made from products, entry by entry
+        return usual_bytes(data, coefficients=6, designs=designs) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        self.n_one_class_ = count_one_class(data)
+        fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
+        W = np.column_stack([fit.coef for fit in fits])
+        b = np.array([fit.intercept for fit in fits])
+        return self._result(data, W, b, W, max(fit.n_iter for fit in fits), all(fit.converged for fit in fits))
+
+
+class _Pooled(_SingleTask):
+    """One model for the rows of all tasks; the penalty is counted once."""
+
+    _without = ("n_one_class_",)
+
+    def _bytes(self, data: TaskData) -> float:
+        entries = 2.0 * data.X.nnz if data.sparse else float(data.n_rows) * data.n_features
+        return usual_bytes(data, coefficients=6, designs=0) + 8.0 * 4 * entries
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        fit = self._fit_one(*pool(data, labels=self._loss().labels))
+        W = np.repeat(fit.coef[:, np.newaxis], data.n_tasks, axis=1)
+        b = np.full(data.n_tasks, fit.intercept)
+        return self._result(data, W, b, fit.coef[:, np.newaxis], fit.n_iter, fit.converged)
+
+
+class _Ridge(RegressorMTL):
+    """Squared loss, squared penalty, closed form.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Regularization strength; 0 gives the least-squares solution of least norm.
+    fit_intercept : bool, default True
+        Whether to fit intercepts, which are not penalized.
+
+    Notes
+    -----
+    A shared design without missing targets is factorized once for all tasks. Where the Gram matrix would take too much
+    memory (more than about 9000 rows and features), conjugate gradients with the features alone take its place.
+
+    References
+    ----------
+    A. E. Hoerl and R. W. Kennard, "Ridge regression: biased estimation for nonorthogonal problems", Technometrics,
+    1970.
+    """
+
+    facts: ClassVar = Facts(
+        cite=("hoerl1970",),
+        elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
+        cost="one Cholesky factorization of min(n, d) per task, one for all tasks of a shared design",
+        grid={"alpha": STRENGTHS},
+        search=lambda scale: {"alpha": scale.times(_WIDE)},
+        multitask=False,
+    )
+
+    alpha: NonNegative = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = True
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
@@ -57,46 +160,19 @@ class _RidgeModel(RegressorMTL):
         return SquaredFrobenius(self.alpha)
 
 
-class IndependentRidge(_RidgeModel, Independent):
-    """Ridge regression of every task alone.
+class IndependentRidge(_Ridge, _Independent):
+    """Ridge regression, every task alone.
 
-    Minimises for every task t::
+    Minimizes::
 
-        1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 ||w_t||^2
+        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha/2 ||w_t||^2
 
-    which is scikit-learn's Ridge with the same `alpha`. A shared design without missing targets is factorised once
-    for all tasks. Where the Gram matrix of a task would take too much memory (more than about 9000 rows and features),
-    conjugate gradients with the features alone take its place.
-
-    Parameters
-    ----------
-    alpha : float, default 1.0
-        Strength; 0 gives the least-squares solution of least norm.
-    fit_intercept : bool, default True
-        Intercepts are not penalised.
-    task_column : int or str, optional
-        Column of X (position, or name in a DataFrame) that holds the task ids and is no feature.
-    unseen : {"error", "mean"}, default "error"
-        What `predict` does with a task that was not in the training data: refuse, or use the mean of all tasks.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_tasks, n_features)
-    intercept_ : ndarray of shape (n_tasks,)
-    tasks_ : ndarray of shape (n_tasks,)
-    objective_ : list with the sum of the objectives
-    n_iter_, converged_, n_features_in_ (without the task column)
-    n_one_class_ : int
-        Tasks with constant targets.
-
-    References
-    ----------
-    Hoerl and Kennard, Ridge regression: biased estimation for nonorthogonal problems, Technometrics 1970.
+    which is scikit-learn's Ridge with the same `alpha` for every task.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mtlrun.estimators.independent import IndependentRidge
+    >>> from mtlrun.estimators import IndependentRidge
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = IndependentRidge(alpha=0).fit(X, np.column_stack([2 * X[:, 0], 1 - X[:, 0]]))
     >>> model.coef_.round(6).tolist(), model.intercept_.round(6).tolist()
@@ -115,12 +191,17 @@ class IndependentRidge(_RidgeModel, Independent):
         return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
 
 
-class PooledRidge(_RidgeModel, Pooled):
-    """One ridge regression for the rows of all tasks.
+class PooledRidge(_Ridge, _Pooled):
+    """Ridge regression, one model for the rows of all tasks.
 
-    Minimises ``1/2 sum_t ||y_t - X_t w - b||^2 + alpha/2 ||w||^2``. Parameters and attributes as of
-    `IndependentRidge`; all rows of `coef_` are equal.
+    Minimizes::
+
+        sum_t 1/2 ||y_t - X_t w - b||^2 + alpha/2 ||w||^2
+
+    All rows of `coef_` are equal.
     """
+
+    facts: ClassVar = replace(_Ridge.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)})
 
     def _bytes(self, data: TaskData) -> float:
         return super()._bytes(data) + _solving_bytes(data, data.n_rows)
@@ -133,33 +214,43 @@ def _solving_bytes(data: TaskData, n_rows: int) -> float:
     return ridge_bytes(n_rows, data.n_features, data.sparse) + products
 
 
-class _LassoModel(RegressorMTL):
-    """Squared loss, l1 penalty, scikit-learn's coordinate descent."""
+class _Lasso(RegressorMTL):
+    """Squared loss, l1 penalty, scikit-learn's coordinate descent.
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "alpha": real(0),
-        "fit_intercept": BOOLEAN,
-        "tol": real(0),
-        "max_iter": integer(1),
-    }
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Regularization strength; scikit-learn's Lasso has ``alpha / n_samples`` instead.
+    fit_intercept : bool, default True
+        Whether to fit intercepts, which are not penalized.
+    tol : float, default 1e-6
+        Duality gap relative to ||y||^2, as scikit-learn has it.
+    max_iter : int, default 10000
+        Largest number of epochs of coordinate descent per task.
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 10000,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task_column = task_column
-        self.unseen = unseen
+    Attributes
+    ----------
+    n_iter_ : int
+        The largest of all tasks.
+
+    References
+    ----------
+    R. Tibshirani, "Regression shrinkage and selection via the lasso", Journal of the Royal Statistical Society B, 1996.
+    """
+
+    facts: ClassVar = Facts(
+        cite=("tibshirani1996",),
+        elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a"},
+        cost="O(N d) per epoch",
+        grid={"alpha": STRENGTHS},
+        multitask=False,
+    )
+
+    alpha: NonNegative = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = True
+    tol: NonNegative = 1e-6
+    max_iter: Count = 10000
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         total = X.shape[0] if weights is None else weights.sum()
@@ -173,65 +264,69 @@ class _LassoModel(RegressorMTL):
         return L1(self.alpha)
 
 
-class IndependentLasso(_LassoModel, Independent):
-    """Lasso of every task alone, by scikit-learn's coordinate descent.
+class IndependentLasso(_Lasso, _Independent):
+    """Lasso, every task alone, by scikit-learn's coordinate descent.
 
-    Minimises ``sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha ||w_t||_1``, the model of `SparseMTL` (the l1,1 penalty
-    decouples) by another algorithm. scikit-learn's Lasso has ``alpha / n_samples`` instead.
+    Minimizes::
+
+        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha ||w_t||_1
+
+    which is the model of `SparseMTL`, since the l1,1 norm does not couple the tasks, by another algorithm.
+    """
+
+    facts: ClassVar = replace(_Lasso.facts, search=lambda scale: {"alpha": scale.times(_SPARSE)})
+
+
+class PooledLasso(_Lasso, _Pooled):
+    """Lasso, one model for the rows of all tasks, by scikit-learn's coordinate descent.
+
+    Minimizes::
+
+        sum_t 1/2 ||y_t - X_t w - b||^2 + alpha ||w||_1
+
+    All rows of `coef_` are equal.
+    """
+
+
+class _Logistic(ClassifierMTL):
+    """Logistic loss, squared penalty, scikit-learn's L-BFGS.
 
     Parameters
     ----------
     alpha : float, default 1.0
+        Positive regularization strength: scikit-learn's ``C`` is 1/alpha.
     fit_intercept : bool, default True
+        Whether to fit intercepts, which are not penalized.
     tol : float, default 1e-6
-        scikit-learn's: duality gap relative to ||y||^2.
-    max_iter : int, default 10000
-        Epochs of coordinate descent per task.
-    task_column, unseen
-        As of `IndependentRidge`.
+        Largest entry of the gradient of the mean loss, as scikit-learn has it.
+    max_iter : int, default 1000
+        Largest number of iterations per task.
 
-    Attributes
-    ----------
-    coef_, intercept_, tasks_, objective_, n_iter_, converged_, n_one_class_
-        As of `IndependentRidge`; `n_iter_` is the largest of all tasks.
+    Notes
+    -----
+    A task with one class only gets zero coefficients and the log-odds with half an observation of the other class as
+    intercept; without intercept it is fitted like the others.
 
     References
     ----------
-    Tibshirani, Regression shrinkage and selection via the lasso, JRSS B 1996.
+    D. R. Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
     """
 
+    facts: ClassVar = Facts(
+        cite=("cox1958",),
+        elsewhere={"scikit-learn `LogisticRegression(C)`": "alpha = 1 / C"},
+        cost="O(N d) per iteration",
+        grid={"alpha": STRENGTHS},
+        search=lambda scale: {"alpha": scale.times(_WIDE)},
+        losses=("logistic",),
+        multitask=False,
+    )
 
-class PooledLasso(_LassoModel, Pooled):
-    """One lasso for the rows of all tasks; parameters and attributes as of `IndependentLasso`."""
-
-
-class _LogisticModel(ClassifierMTL):
-    """Logistic loss, squared penalty, scikit-learn's L-BFGS."""
-
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "alpha": real(0, closed="neither"),
-        "fit_intercept": BOOLEAN,
-        "tol": real(0, closed="neither"),
-        "max_iter": integer(1),
-    }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task_column = task_column
-        self.unseen = unseen
+    alpha: Positive = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = True
+    tol: Positive = 1e-6
+    max_iter: Count = 1000
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         if is_constant(y, weights):
@@ -255,34 +350,12 @@ class _LogisticModel(ClassifierMTL):
         return SquaredFrobenius(self.alpha)
 
 
-class IndependentLogistic(_LogisticModel, Independent):
-    """Logistic regression of every task alone, by scikit-learn's L-BFGS.
+class IndependentLogistic(_Logistic, _Independent):
+    """Logistic regression, every task alone, by scikit-learn's L-BFGS.
 
-    Minimises ``sum_t sum_i log(1 + exp(-y_ti (x_ti'w_t + b_t))) + alpha/2 ||w_t||^2``: scikit-learn's ``C = 1/alpha``.
-    A task with one class only gets zero coefficients and the log-odds with half an observation of the other class as
-    intercept; without intercept it is fitted like the others.
+    Minimizes::
 
-    Parameters
-    ----------
-    alpha : float, default 1.0
-    fit_intercept : bool, default True
-    tol : float, default 1e-6
-        Largest entry of the gradient (of the mean loss, as scikit-learn has it).
-    max_iter : int, default 1000
-    task_column, unseen
-        As of `IndependentRidge`.
-
-    Attributes
-    ----------
-    coef_, intercept_, tasks_, objective_, n_iter_, converged_
-        As of `IndependentRidge`.
-    classes_ : ndarray of shape (2,)
-    n_one_class_ : int
-        Tasks with one class only.
-
-    References
-    ----------
-    Cox, The regression analysis of binary sequences, JRSS B 1958.
+        sum_t sum_i log(1 + exp(-y_ti (x_ti'w_t + b_t))) + alpha/2 ||w_t||^2
 
     Examples
     --------
@@ -297,39 +370,57 @@ class IndependentLogistic(_LogisticModel, Independent):
     """
 
 
-class PooledLogistic(_LogisticModel, Pooled):
-    """One logistic regression for the rows of all tasks; parameters and attributes as of `IndependentLogistic`."""
+class PooledLogistic(_Logistic, _Pooled):
+    """Logistic regression, one model for the rows of all tasks, by scikit-learn's L-BFGS.
+
+    Minimizes::
+
+        sum_t sum_i log(1 + exp(-y_ti (x_ti'w + b))) + alpha/2 ||w||^2
+
+    All rows of `coef_` are equal.
+    """
+
+    facts: ClassVar = replace(_Logistic.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)})
 
 
-class _SVCModel(ClassifierMTL):
-    """Hinge loss, squared penalty, LIBLINEAR."""
+class _SVC(ClassifierMTL):
+    """Hinge loss, squared penalty, LIBLINEAR.
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "C": real(0, closed="neither"),
-        "fit_intercept": BOOLEAN,
-        "tol": real(0, closed="neither"),
-        "max_iter": integer(1),
-    }
+    Parameters
+    ----------
+    C : float, default 1.0
+        Cost of margin violations; the paper's ``lam`` is 1/C.
+    fit_intercept : bool, default False
+        Whether to fit intercepts; the paper has none. LIBLINEAR penalizes them like coefficients, `objective_` is
+        without that penalty.
+    tol : float, default 1e-4
+        Largest projected gradient of the dual, as LIBLINEAR has it.
+    max_iter : int, default 10000
+        Largest number of epochs of dual coordinate descent per task.
+    random_state : int, RandomState or None, default 0
+        For the order of the coordinates.
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        fit_intercept: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 10000,
-        random_state: Any = 0,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.task_column = task_column
-        self.unseen = unseen
+    Notes
+    -----
+    A task with one class only is fitted like the others (without intercept), or gets the score of its class
+    everywhere (with intercept).
+
+    References
+    ----------
+    R.-E. Fan, K.-W. Chang, C.-J. Hsieh, X.-R. Wang and C.-J. Lin, "LIBLINEAR: a library for large linear
+    classification", Journal of Machine Learning Research, 2008.
+    """
+
+    facts: ClassVar = Facts(
+        cite=("fan2008",), cost="O(N d) per epoch", grid={"C": POWERS}, losses=("hinge",), multitask=False
+    )
+
+    C: Positive = 1.0
+    _: KW_ONLY
+    fit_intercept: bool = False
+    tol: Positive = 1e-4
+    max_iter: Count = 10000
+    random_state: Any = 0
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         if is_constant(y, weights):
@@ -353,40 +444,68 @@ class _SVCModel(ClassifierMTL):
         return SquaredFrobenius(1.0)
 
 
-class IndependentSVC(_SVCModel, Independent):
-    """Linear support vector machine of every task alone (IndSVM), by LIBLINEAR through scikit-learn.
+class IndependentSVC(_SVC, _Independent):
+    """Linear support vector machine, every task alone, by LIBLINEAR.
 
-    Minimises ``sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))``; the paper's ``lam`` is ``1/C``.
-    A task with one class only is fitted like the others (without intercept), or gets the score of its class
-    everywhere (with intercept).
+    Minimizes::
 
-    Parameters
-    ----------
-    C : float, default 1.0
-    fit_intercept : bool, default False
-        As in the paper. LIBLINEAR penalises the intercept like a coefficient.
-    tol : float, default 1e-4
-        LIBLINEAR's: largest projected gradient of the dual.
-    max_iter : int, default 10000
-        Epochs of dual coordinate descent per task.
-    random_state : int, RandomState or None, default 0
-        Order of the coordinates.
-    task_column, unseen
-        As of `IndependentRidge`.
+        sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))
+    """
 
-    Attributes
-    ----------
-    coef_, intercept_, tasks_, objective_, n_iter_, converged_
-        As of `IndependentRidge`; `objective_` is without the penalty of the intercept.
-    classes_ : ndarray of shape (2,)
-    n_one_class_ : int
-        Tasks with one class only.
+    facts: ClassVar = replace(_SVC.facts, search=lambda scale: {"C": scale.inverse(_WIDE)[::-1]})
 
-    References
-    ----------
-    Fan et al., LIBLINEAR: a library for large linear classification, JMLR 2008.
+
+class PooledSVC(_SVC, _Pooled):
+    """Linear support vector machine, one model for the rows of all tasks, by LIBLINEAR.
+
+    Minimizes::
+
+        1/2 ||w||^2 + C sum_t sum_i max(0, 1 - y_ti (x_ti'w + b))
+
+    All rows of `coef_` are equal.
     """
 
 
-class PooledSVC(_SVCModel, Pooled):
-    """One linear SVM for the rows of all tasks; parameters and attributes as of `IndependentSVC`."""
+def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
+    """Return one problem with the same loss up to a constant; a shared X appears once (twice for labels)."""
+    if not data.shared:
+        return data.X, data.targets, data.weights
+    weights = data.effective_weights()
+    weights = np.ones(data.targets.shape) if weights is None else weights
+    if labels:
+        positive = (weights * (data.targets > 0)).sum(axis=1)
+        negative = weights.sum(axis=1) - positive
+        X = stack_designs([data.X, data.X])
+        return X, np.repeat([1.0, -1.0], data.n_rows), np.concatenate([positive, negative])
+    total = weights.sum(axis=1)
+    mean = np.divide((weights * data.targets).sum(axis=1), total, out=np.zeros(data.n_rows), where=total > 0)
+    return data.X, mean, total
+
+
+def count_one_class(data: TaskData) -> int:
+    """Count the tasks whose entries of positive weight all have the same target."""
+    tasks = (data.task(t) for t in range(data.n_tasks))
+    return sum(is_constant(y, weights) for _, y, weights in tasks)
+
+
+def is_constant(y: Array, weights: Array | None) -> bool:
+    """Return whether all entries of positive weight are equal."""
+    used = y if weights is None else y[weights > 0]
+    return bool(np.all(used == used[0]))
+
+
+def with_mirror(X: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Array]:
+    """Give a one-class problem without intercept a second class: half of a row becomes (-x, -y), of the same loss."""
+    weights = np.ones(len(y)) if weights is None else weights.copy()
+    row = int(np.argmax(weights))
+    weights[row] /= 2
+    return stack_designs([X, -X[[row]]]), np.append(y, -y[row]), np.append(weights, weights[row])
+
+
+def fit_sklearn(model: Any, X: Any, y: Array, weights: Array | None) -> Solo:
+    """Fit a scikit-learn model; its iterations tell whether it converged, the warning comes once for all tasks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y, sample_weight=weights)
+    n_iter = int(np.max(model.n_iter_))
+    return Solo(np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]), n_iter, n_iter < model.max_iter)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.inputs import task_codes
-from mtlrun.estimators.params import Rule, choice, instance, integer, real
+from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
+from mtlrun.estimators.facts import Facts
+from mtlrun.estimators.params import Count, NonNegative, Positive, instance
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -22,108 +22,89 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class MTNetwork(RegressorMTL, BaseMTL):
-    """Fully connected networks with rectifiers, squared error: MTN, STN and MTN-FETR. Needs PyTorch (extra ``nn``).
+    """Neural networks: with a shared body (MTN), one per task (STN), or with related outputs (MTN-FETR).
 
-    Minimises by Adam, with N observed entries in all and W (h, T) the weights of the last layer::
+    Fully connected networks with rectifiers, which need PyTorch (extra ``nn``). Adam minimizes, with N observed entries
+    in all and W (h, T) the weights of the last layer::
 
         1/N [sum of squares + prior(W)] + weight_decay/2 * (sum of squares of all weights)
 
-    * "mtn": all layers but the last are shared by the tasks, no prior.
-    * "stn": a network for every task, no prior.
-    * "mtn-fetr": shared body, ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]`` as in `FETR`;
-      W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
+    * "mtn": all layers but the last are shared by the tasks, without a prior.
+    * "stn": a network for every task, without a prior.
+    * "mtn-fetr": a shared body and ``prior(W) = eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - h log|S2|]`` as in
+      `FETR`; W is learned by back-propagation, S1 and S2 by their closed form after every epoch.
 
     Inside, every column of X (over the rows of all tasks) and the targets of every task have mean 0 and variance 1;
-    predictions are in the original units. No sample weights; targets of a 2-D `y` may be missing. Prediction needs no
-    PyTorch.
+    predictions are in the original units. There are no sample weights; targets of a 2-D `y` may be missing. Prediction
+    needs no PyTorch.
 
     Parameters
     ----------
     variant : {"mtn", "stn", "mtn-fetr"}, default "mtn"
+        The model, see above.
     hidden : tuple of int, default (256, 100)
         Units of the hidden layers, as in the paper.
-    eta, rho : float, default 1.0
-        Positive strengths of the prior ("mtn-fetr").
-    lower, upper : float, default 0.01 and 100.0
-        Box of the eigenvalues of S1 and S2.
+    eta : float, default 1.0
+        Positive strength of the ridge term of the prior ("mtn-fetr").
+    rho : float, default 1.0
+        Positive strength of the prior ("mtn-fetr").
+    lower : float, default 0.01
+        Smallest eigenvalue allowed in S1 and S2.
+    upper : float, default 100.0
+        Largest eigenvalue allowed in S1 and S2.
     weight_decay : float, default 0.0
+        Strength of the squared norm of all weights.
     learning_rate : float, default 1e-3
-        First step of Adam; it falls to zero along a half cosine.
+        First step of Adam; it falls to zero along half a cosine.
     batch_size : int, default 256
+        Rows per step.
     max_iter : int, default 100
-        Epochs; all of them are made.
+        Number of epochs; there is no early stopping.
     random_state : int, RandomState or None, default 0
-    task_column : int or str, optional
-        Column of X (position, or name in a DataFrame) that holds the task ids and is no feature.
-    unseen : {"error", "mean"}, default "error"
-        What `predict` does with a task that was not in the training data: refuse, or average over all tasks.
+        For the first weights and the order of the rows.
 
     Attributes
     ----------
     networks_ : list of list of (weights, biases)
-        One network with an output per task, or ("stn") one per task; for data in the original units.
-    tasks_ : ndarray of shape (n_tasks,)
+        One network with an output per task, or one per task ("stn"); for data in the original units.
     feature_precision_, feature_covariance_ : ndarray of shape (h, h)
         Of the last hidden units ("mtn-fetr").
     task_precision_, task_covariance_ : ndarray of shape (n_tasks, n_tasks)
         Of the tasks ("mtn-fetr").
     objective_ : list of float
         Mean over the batches of every epoch, summed over the networks.
-    n_iter_, converged_ (always True), gap_ (None), n_features_in_
+    converged_ : bool
+        Always True.
 
     References
     ----------
-    Caruana, Multitask learning, Machine Learning 1997; Zhao, Stretcu, Smola and Gordon, Efficient multitask feature and
-    relationship learning, 2017.
+    R. Caruana, "Multitask learning", Machine Learning, 1997.
+    H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and relationship learning", 2017.
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "variant": choice("mtn", "stn", "mtn-fetr"),
-        "hidden": instance("a tuple of ints", tuple, list),
-        "eta": real(0, closed="neither"),
-        "rho": real(0, closed="neither"),
-        "lower": real(0, closed="neither"),
-        "upper": real(0, closed="neither"),
-        "weight_decay": real(0),
-        "learning_rate": real(0, closed="neither"),
-        "batch_size": integer(1),
-        "max_iter": integer(1),
-    }
+    facts: ClassVar = Facts(
+        cite=("caruana1997", "zhao2017"),
+        cost="O(N * weights) per epoch",
+        grid={"learning_rate": (0.001, 0.01), "weight_decay": (0.0, 0.001)},
+        extra="nn",
+    )
+    _without = ("coef_", "intercept_", "gap_", "stop_crit_")
 
-    def __init__(
-        self,
-        variant: str = "mtn",
-        *,
-        hidden: tuple[int, ...] = (256, 100),
-        eta: float = 1.0,
-        rho: float = 1.0,
-        lower: float = 0.01,
-        upper: float = 100.0,
-        weight_decay: float = 0.0,
-        learning_rate: float = 1e-3,
-        batch_size: int = 256,
-        max_iter: int = 100,
-        random_state: Any = 0,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.variant = variant
-        self.hidden = hidden
-        self.eta = eta
-        self.rho = rho
-        self.lower = lower
-        self.upper = upper
-        self.weight_decay = weight_decay
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.task_column = task_column
-        self.unseen = unseen
+    variant: Literal["mtn", "stn", "mtn-fetr"] = "mtn"
+    _: KW_ONLY
+    hidden: Annotated[tuple[int, ...], instance("a tuple of ints", tuple, list)] = (256, 100)
+    eta: Positive = 1.0
+    rho: Positive = 1.0
+    lower: Positive = 0.01
+    upper: Positive = 100.0
+    weight_decay: NonNegative = 0.0
+    learning_rate: Positive = 1e-3
+    batch_size: Count = 256
+    max_iter: Count = 100
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any, *, task_id: Any = None) -> Self:  # type: ignore[override]  # no sample weights
-        """Train the network(s); arguments as of the other estimators, without sample weights.
+        """Train the network(s); arguments as for the other estimators, without sample weights.
 
         Parameters
         ----------
@@ -206,17 +187,11 @@ class MTNetwork(RegressorMTL, BaseMTL):
         self.n_iter_, self.converged_, self.objective_ = result.n_iter, result.converged, result.objective
         self.gap_ = self.stop_crit_ = None
 
-    def _scores(self, X: Any, task_id: Any) -> Array:
-        check_is_fitted(self)
-        X, ids = self._read_X(X, task_id, reset=False)
-        scores = np.hstack([forward(layers, X) for layers in self.networks_])
-        if ids is None:
-            if self._layout == "ragged" and len(self.tasks_) > 1:
-                raise ValueError(f"task_id is required: the model was fitted on {len(self.tasks_)} tasks")
-            return scores if self._layout == "shared" else scores[:, 0]
-        if self._layout == "single":
-            raise ValueError("task_id was given, but the model was fitted on one task without ids")
-        codes = task_codes(ids, self.tasks_, self.unseen)
+    def _scores_of_tasks(self, X: Any) -> Array:
+        return np.hstack([forward(layers, X) for layers in self.networks_])
+
+    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
+        scores = self._scores_of_tasks(X)
         picked = scores[np.arange(len(codes)), codes]
         return np.where(codes < 0, scores.mean(axis=1), picked)
 

@@ -184,7 +184,7 @@ def hint_rule(hint: Any) -> Rule | None:
         return Rule(tuple(part for rule in known for part in rule.parts)) if len(known) == len(rules) else None
     if hint in _HINTS:
         return _HINTS[hint]
-    return instance(f"an instance of {hint.__name__}", hint) if isinstance(hint, type) and hint is not Any else None
+    return instance(f"a {hint.__name__}", hint) if isinstance(hint, type) and hint is not Any else None
 
 
 def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:

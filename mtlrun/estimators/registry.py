@@ -1,16 +1,27 @@
-"""The methods by name: what they are, where their classes are, how to make one. Standard library only."""
+"""The methods by name: what they are, where their classes are, how to make one. Standard library only.
+
+What is known about them was derived from their classes by ``python -m mtlrun.estimators``.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.estimators.methods import METHODS, MethodInfo
+from mtlrun.estimators.facts import MethodInfo
 from mtlrun.utils.ownmodules import import_named
 
 __all__ = ["METHODS", "MethodInfo", "build", "get_method", "load_class"]
+
+#: All methods by name.
+METHODS: dict[str, MethodInfo] = {
+    record["name"]: MethodInfo(**record)
+    for record in json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
+}
 
 
 def get_method(name: str) -> MethodInfo:

@@ -1,41 +1,202 @@
-"""Multi-task feature learning and multi-task relationship learning: squared trace norm."""
+"""Models that learn how features, or tasks, are related: matrix-normal priors and squared trace norms."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mtlrun.estimators.base import RegressorMTL
+from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.convex import ConvexMTL
-from mtlrun.estimators.params import Rule, choice, real
+from mtlrun.estimators.facts import POWERS, SPECTRAL_COST, STRENGTHS, Facts
+from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.fetr import LowRank, solve_alternating
+from mtlrun.solvers.relationship.fetr import LowRank, check_box, fetr_bytes, solve_alternating, solve_fetr
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _MatrixNormal(RegressorMTL, BaseMTL):
+    """loss + eta ||W||^2 + rho * (minus the logarithm of a matrix-normal prior).
+
+    Parameters
+    ----------
+    eta : float, default 1.0
+        Positive strength of the ridge penalty.
+    rho : float, default 1.0
+        Positive strength of the matrix-normal prior.
+    lower : float, default 0.01
+        Smallest eigenvalue allowed in S1 and S2 (l in the paper).
+    upper : float, default 100.0
+        Largest eigenvalue allowed in S1 and S2 (u in the paper).
+    w_solver : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}, default "auto"
+        How W is found for given S1 and S2: by diagonalizing both sides (shared designs), by conjugate gradients
+        (preconditioned where tasks have their own designs), or by one of the paper's three methods: gradient descent,
+        the Sylvester equation (shared designs), or a dense system of d T equations (small problems). "auto" is "eigen"
+        for a shared design with at most one weight per row, else "cg".
+    fit_intercept : bool, default True
+        Whether to fit an intercept per task. Intercepts are not penalized.
+    tol : float, default 1e-5
+        The solver stops when a round lowers the objective by at most this fraction of loss + eta ||W||^2.
+    max_iter : int, default 500
+        Largest number of rounds of the three block steps.
+
+    Attributes
+    ----------
+    feature_precision_, feature_covariance_ : ndarray of shape (n_features, n_features)
+        S1 and its inverse.
+    task_precision_, task_covariance_ : ndarray of shape (n_tasks, n_tasks)
+        S2 and its inverse, in the order of `tasks_`.
+    objective_ : list of float
+        Values of the objective after every round.
+    stop_crit_ : float
+        Relative decrease in the last round; `gap_` is None, since there is no certificate.
+    """
+
+    eta: Positive = 1.0
+    rho: Positive = 1.0
+    lower: Positive = 0.01
+    upper: Positive = 100.0
+    w_solver: Literal["auto", "eigen", "cg", "gradient", "sylvester", "closed"] = "auto"
+    fit_intercept: bool = True
+    tol: NonNegative = 1e-5
+    max_iter: Count = 500
+
+    def _bytes(self, data: TaskData) -> float:
+        return usual_bytes(data, coefficients=20) + fetr_bytes(data)
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        check_box(self.lower, self.upper)
+        result = solve_fetr(
+            data,
+            self.eta,
+            self.rho,
+            lower=self.lower,
+            upper=self.upper,
+            w_solver=self.w_solver,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            **self._options(),
+        )
+        state = result.info["state"]
+        self.feature_precision_, self.task_precision_ = state.feature.matrix, state.task.matrix
+        self.feature_covariance_, self.task_covariance_ = state.feature.covariance, state.task.covariance
+        return result
+
+    @abstractmethod
+    def _options(self) -> dict[str, Any]:
+        """Return further arguments of the solver."""
+
+
+class FETR(_MatrixNormal):
+    """Multi-task regression that learns feature and task relationships together (FETR).
+
+    Minimizes over the coefficients W (d, T) and the precision matrices S1 (d, d) of its rows and S2 (T, T) of its
+    columns, with all eigenvalues of both between `lower` and `upper`::
+
+        sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
+
+    as in the paper, without the 1/2 of other models. The problem is not convex: block coordinate descent from
+    S1 = S2 = I finds a stationary point, and the objective never rises. For rho -> 0 this is `IndependentRidge` with
+    ``alpha = eta``.
+
+    Parameters
+    ----------
+    accelerate : bool, default True
+        Whether to extrapolate the precision matrices between rounds; False is the paper's plain iteration.
+
+    References
+    ----------
+    H. Zhao, O. Stretcu, A. J. Smola and G. J. Gordon, "Efficient multitask feature and relationship learning", 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import FETR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(50, 3))
+    >>> Y = np.outer(X[:, 0] + 2 * X[:, 1], [1, -1]) + 0.1 * rng.normal(size=(50, 2))
+    >>> model = FETR(rho=0.1).fit(X, Y)
+    >>> bool(model.task_covariance_[0, 1] < 0)
+    True
+    """
+
+    facts: ClassVar = Facts(
+        cite=("zhao2017",),
+        cost="per round eigendecompositions of d and T and d T (d + T), ragged: times iterations of CG",
+        grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
+    )
+
+    _: KW_ONLY
+    accelerate: bool = True
+
+    def _options(self) -> dict[str, Any]:
+        return {"accelerate": self.accelerate}
+
+
+class MTFRL(_MatrixNormal):
+    """Multi-task regression with a matrix-normal prior, fitted by flip-flop updates (MTFRL).
+
+    The model and the W-step are those of `FETR`, of which the objective is reported::
+
+        sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
+
+    but the precision matrices come from maximum-likelihood updates with a fudge factor,
+    ``S1 = clip((W S2 W' / T + fudge I)^{-1})`` and ``S2 = clip((W' S1 W / d + fudge I)^{-1})``, where clip moves
+    eigenvalues into [lower, upper]. The fudge factor keeps the inverses defined and biases them. The updates minimize
+    nothing, so the objective may rise.
+
+    Parameters
+    ----------
+    fudge : float, default 1e-3
+        Positive.
+
+    References
+    ----------
+    Y. Zhang and J. G. Schneider, "Learning multiple tasks with a sparse matrix-normal penalty", NIPS 2010.
+    """
+
+    facts: ClassVar = Facts(cite=("zhang2010sparse",), cost="as FETR", grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS})
+
+    _: KW_ONLY
+    fudge: Positive = 1e-3
+
+    def _options(self) -> dict[str, Any]:
+        return {"fudge": self.fudge}
 
 
 class _SquaredTrace(RegressorMTL, ConvexMTL):
-    """1/2 sum of squares + alpha ||W||_*^2 + ridge/2 ||W||_F^2."""
+    """1/2 sum of squares + alpha ||W||_*^2 + ridge/2 ||W||_F^2, or the alternations of which this is the limit.
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **ConvexMTL._rules,
-        "variant": choice("corrected", "paper"),
-        "eps": real(0, closed="neither"),
-    }
-    #: What the matrix learned describes.
+    Parameters
+    ----------
+    variant : {"corrected", "paper"}, default "corrected"
+        "corrected" solves the convex problem that is left when the covariance is minimized out. "paper" alternates
+        between W and the covariance, which needs an `eps` and converges slowly: it stops when the relative decrease of
+        its objective is at most `tol`, and `gap_` tells how far that is from the solution. It ignores `solver` and
+        `warm_start`.
+    eps : float, default 1e-6
+        Added to the eigenvalues of WW' or W'W in the paper's variant.
+    """
+
+    _: KW_ONLY
+    variant: Literal["corrected", "paper"] = "corrected"
+    eps: Positive = 1e-6
+    #: What the covariance describes.
     _over: ClassVar[str]
-    variant: str
-    eps: float
 
     @abstractmethod
-    def _penalty(self) -> SquaredTraceNorm:
-        """Return the penalty that is left when the matrix is minimised out."""
+    def _norm(self) -> SquaredTraceNorm:
+        """Return the penalty that is left when the covariance is minimized out."""
 
     def _penalties(self) -> list[Penalty]:
-        return [self._penalty()]
+        return [self._norm()]
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         if self.variant == "corrected":
@@ -43,11 +204,11 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
             root = LowRank.root(result.W if self._over == "features" else result.W.T)
             self._covariance: Any = (root.values, root.vectors)  # arrays alone: a saved model holds nothing else
         else:
-            penalty = self._penalty()
+            norm = self._norm()
             result = solve_alternating(
                 data,
-                penalty.alpha,
-                ridge=penalty.ridge,
+                norm.alpha,
+                ridge=norm.ridge,
                 over=self._over,
                 eps=self.eps,
                 fit_intercept=self.fit_intercept,
@@ -57,8 +218,8 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
             self._covariance = result.info["covariance"].matrix
         return result
 
-    def _learnt(self) -> np.ndarray:
-        """Return the matrix learnt; made when it is asked for, since it may be much larger than the coefficients."""
+    def _learned(self) -> Array:
+        """Return the covariance; it is computed on demand, since it may be much larger than the coefficients."""
         try:
             found = self._covariance
         except AttributeError:
@@ -67,52 +228,29 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
 
 
 class MTFL(_SquaredTrace):
-    """Multi-task feature learning (MTFL): a feature covariance shared by all tasks.
+    """Multi-task feature learning: regression with a feature covariance shared by all tasks (MTFL).
 
-    Minimises over W (d, T) and D (d, d), positive semidefinite with trace at most 1::
+    Minimizes over W (d, T) and D (d, d), positive semidefinite with trace at most 1::
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + gamma tr(W' D^{-1} W)
 
-    Minimising D out leaves the convex problem with gamma ||W||_*^2 (squared trace norm), which is solved directly and
-    certified; D follows from its solution. It is `MTRL` with ``lam1=0, lam2=2 * gamma``.
+    Minimizing D out leaves the convex problem with the squared trace norm gamma ||W||_*^2, which is solved directly; D
+    follows from its solution. It is `MTRL` with ``lam1=0, lam2=2 * gamma``.
 
     Parameters
     ----------
     gamma : float, default 1.0
-        Positive.
-    variant : {"corrected", "paper"}, default "corrected"
-        "paper" alternates between W and D = (WW' + eps I)^{1/2} / tr(...), which needs the eps and crawls; it stops on
-        the relative decrease of its objective, and `gap_` tells how far that is from the solution.
-    eps : float, default 1e-6
-        Of the paper's variant.
-    solver : {"auto", "admm", "fista"}, default "auto"
-        Of the direct variant, as of `TraceNormMTL`.
-    fit_intercept : bool, default True
-        One intercept per task, not penalised.
-    tol : float, default 1e-4
-        Relative duality gap to stop at (paper's variant: relative decrease).
-    max_iter : int, default 5000
-    warm_start : bool, default False
-        As of `TraceNormMTL`; not in the paper's variant.
-    task_column, unseen
-        As of `TraceNormMTL`.
+        Positive regularization strength.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_tasks, n_features)
-    intercept_ : ndarray of shape (n_tasks,)
-    tasks_ : ndarray of shape (n_tasks,)
     feature_covariance_ : ndarray of shape (n_features, n_features)
-        D, of trace 1; singular when W has not full rank, so that there is no precision matrix. Made when it is asked
-        for.
-    gap_ : float
-        Relative duality gap.
-    objective_, stop_crit_, n_iter_, converged_, n_features_in_
+        D, of trace 1, computed on demand. It is singular when W has not full rank, so there is no precision matrix.
 
     References
     ----------
-    Evgeniou and Pontil, Multi-task feature learning, NIPS 2007; Argyriou, Evgeniou and Pontil, Convex multi-task
-    feature learning, Machine Learning 2008.
+    T. Evgeniou and M. Pontil, "Multi-task feature learning", NIPS 2007.
+    A. Argyriou, T. Evgeniou and M. Pontil, "Convex multi-task feature learning", Machine Learning, 2008.
 
     Examples
     --------
@@ -126,73 +264,45 @@ class MTFL(_SquaredTrace):
     (1, True)
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {**_SquaredTrace._rules, "gamma": real(0, closed="neither")}
-    _over: ClassVar[str] = "features"
-    gamma: float
+    facts: ClassVar = Facts(
+        cite=("evgeniou2007",), cost=SPECTRAL_COST, grid={"gamma": STRENGTHS}, fast={"variant": "corrected"}
+    )
+    _over = "features"
 
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        *,
-        variant: str = "corrected",
-        eps: float = 1e-6,
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.gamma = gamma
-        self.variant = variant
-        self.eps = eps
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    gamma: Positive = 1.0
 
-    def _penalty(self) -> SquaredTraceNorm:
+    def _norm(self) -> SquaredTraceNorm:
         return SquaredTraceNorm(float(self.gamma))
 
     @property
-    def feature_covariance_(self) -> np.ndarray:
-        return self._learnt()
+    def feature_covariance_(self) -> Array:
+        return self._learned()
 
 
 class MTRL(_SquaredTrace):
-    """Multi-task relationship learning (MTRL): a covariance of the tasks.
+    """Multi-task relationship learning: regression with a learned covariance of the tasks (MTRL).
 
-    Minimises over W (d, T) and Omega (T, T), positive semidefinite with trace 1::
+    Minimizes over W (d, T) and Omega (T, T), positive semidefinite with trace 1::
 
         sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + lam1/2 ||W||_F^2 + lam2/2 tr(W Omega^{-1} W')
 
-    Minimising Omega out leaves lam1/2 ||W||_F^2 + lam2/2 ||W||_*^2, solved directly and certified.
+    Minimizing Omega out leaves lam1/2 ||W||_F^2 + lam2/2 ||W||_*^2, which is solved directly.
 
     Parameters
     ----------
     lam1 : float, default 1.0
-        Non-negative.
+        Strength of the squared norm.
     lam2 : float, default 1.0
-        Positive.
-    variant : {"corrected", "paper"}, default "corrected"
-        "paper" alternates between W and Omega = (W'W + eps I)^{1/2} / tr(...), as described for `MTFL`.
-    eps, solver, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `MTFL`.
+        Positive strength of the relationship.
 
     Attributes
     ----------
     task_covariance_ : ndarray of shape (n_tasks, n_tasks)
-        Omega, of trace 1, in the order of `tasks_`; singular when W has not full rank. Made when it is asked for.
-    coef_, intercept_, tasks_, gap_, objective_, stop_crit_, n_iter_, converged_, n_features_in_
-        As of `MTFL`.
+        Omega, of trace 1, in the order of `tasks_`, computed on demand. It is singular when W has not full rank.
 
     References
     ----------
-    Zhang and Yeung, A convex formulation for learning task relationships in multi-task learning, UAI 2010.
+    Y. Zhang and D.-Y. Yeung, "A convex formulation for learning task relationships in multi-task learning", UAI 2010.
 
     Examples
     --------
@@ -206,45 +316,21 @@ class MTRL(_SquaredTrace):
     [[1, 1, -1], [1, 1, -1], [-1, -1, 1]]
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **_SquaredTrace._rules,
-        "lam1": real(0),
-        "lam2": real(0, closed="neither"),
-    }
-    _over: ClassVar[str] = "tasks"
-    lam1: float
-    lam2: float
+    facts: ClassVar = Facts(
+        cite=("zhang2010convex",),
+        cost=SPECTRAL_COST,
+        grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
+        search=lambda scale: {"lam1": scale.times((0.01, 0.1)), "lam2": scale.times((0.001, 0.01, 0.1))},
+        fast={"variant": "corrected"},
+    )
+    _over = "tasks"
 
-    def __init__(
-        self,
-        lam1: float = 1.0,
-        lam2: float = 1.0,
-        *,
-        variant: str = "corrected",
-        eps: float = 1e-6,
-        solver: str = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.variant = variant
-        self.eps = eps
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    lam1: NonNegative = 1.0
+    lam2: Positive = 1.0
 
-    def _penalty(self) -> SquaredTraceNorm:
+    def _norm(self) -> SquaredTraceNorm:
         return SquaredTraceNorm(0.5 * float(self.lam2), ridge=float(self.lam1))
 
     @property
-    def task_covariance_(self) -> np.ndarray:
-        return self._learnt()
+    def task_covariance_(self) -> Array:
+        return self._learned()

@@ -1,50 +1,109 @@
-"""Robust multi-task learning: a part of low rank shared by the tasks, plus outlier tasks."""
+"""Robust multi-task learning: a low-rank part shared by the tasks plus outlier tasks, whole or on blocks of tasks."""
 
 from __future__ import annotations
 
 import math
+import time
 import warnings
-from typing import Any, ClassVar
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import scipy.linalg
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
 
-from mtlrun.estimators.base import ClassifierMTL, RegressorMTL
-from mtlrun.estimators.convex import CLASS_LOSSES, ConvexMTL
-from mtlrun.estimators.params import Rule, choice, real
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL, DegenerateModelWarning, RegressorMTL
+from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.facts import SPECTRAL_COST, Facts
+from mtlrun.estimators.params import NONE, Count, Positive, check_params, choice, instance
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import LOSSES, Loss
+from mtlrun.problem.objective import optimal_intercept
+from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, find_basis
+from mtlrun.problem.quadratic import Rotation, SharedRotation, find_basis
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.robust.apg import solve_apg
 from mtlrun.solvers.robust.ladm import solve_ladm
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 #: Solvers of the paper, which have its variant and its stopping rules.
 _PAPER_SOLVERS = ("apg", "ladm")
 
 
-class DegenerateModelWarning(UserWarning):
-    """A part of the model is zero whatever the data are, because of a parameter."""
-
-
 class _Robust(ConvexMTL):
-    """||L||_* + lam ||E||_{1,2} + beta * loss."""
+    """||L||_* + lam ||E||_{1,2} + beta * loss.
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **ConvexMTL._rules,
-        "lam": real(0, closed="neither"),
-        "beta": real(0, closed="neither"),
-        "solver": choice("auto", "admm", "fista", *_PAPER_SOLVERS),
-        "variant": choice("corrected", "paper"),
-        "stop": choice("auto", "gap", "paper"),
-        "eps": real(0, closed="neither"),
-    }
-    lam: float
-    beta: float
-    variant: str
-    stop: str
-    eps: float
+    Parameters
+    ----------
+    lam : float, default 0.5
+        Price of an outlier task relative to the trace norm.
+    beta : float, default 1.0
+        Weight of the loss; larger values mean less regularization.
+    solver : {"auto", "admm", "fista", "apg", "ladm"}, default "auto"
+        "admm": two-block ADMM in eigenbases of the designs, the fastest, which is "auto" unless the bases would take
+        more than 2 GB, or for classification (but by the squared loss) with at most 2000 labels; then "auto" is
+        "fista". "apg": the accelerated gradient method of Chen et al. "ladm": the linearized alternating direction
+        method of Pan et al.
+    variant : {"corrected", "paper"}, default "corrected"
+        For "apg" and "ladm": as printed, or what must have been meant. APG as printed takes a full SVD in every
+        iteration; corrected it restarts and uses the smaller Gram matrix. LADM as printed for least squares solves
+        ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in which `beta` has no part (`objective_`
+        still is the value of the objective above), and its penalty starts so small that it often stops at zero;
+        corrected it solves the objective above.
+    stop : {"auto", "gap", "paper"}, default "auto"
+        Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg"; always for
+        "ladm", corrected together with a test of feasibility). "auto" follows the variant.
+    eps : float, default 1e-5
+        For the paper's stopping rules.
+
+    Attributes
+    ----------
+    low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
+        The two parts L' and E'; their sum is `coef_`.
+    stop_crit_ : float
+        What the stopping rule looked at: the duality gap, or the paper's relative change.
+
+    Notes
+    -----
+    The scaling is the paper's: the loss carries `beta`, without 1/2, and the trace norm carries no factor.
+
+    Both parts can be non-zero only for ``1/sqrt(n_tasks) < lam < 1``: for ``lam >= 1`` E is zero and the model is the
+    trace norm; for ``lam <= 1/sqrt(n_tasks)`` L is zero and the tasks are separate. Outside of this interval `fit`
+    gives a `DegenerateModelWarning`. The paper has no intercepts.
+
+    References
+    ----------
+    J. Chen, J. Zhou and J. Ye, "Integrating low-rank and group-sparse structures for robust multi-task learning",
+    KDD 2011.
+    Y. Pan, R. Xia, J. Yin and N. Liu, "A divide-and-conquer method for scalable robust multitask learning", IEEE
+    Transactions on Neural Networks and Learning Systems, 2015.
+    """
+
+    facts: ClassVar = Facts(
+        cite=("chen2011", "pan2015"),
+        elsewhere={"MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"},
+        cost=SPECTRAL_COST,
+        grid={"lam": (0.2, 0.3, 0.5, 0.7), "beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+        search=lambda scale: {"lam": scale.ratios(), "beta": scale.inverse((0.4, 0.1, 0.02, 0.005, 0.001), 0.5, 2)},
+        fast={"solver": "auto", "variant": "corrected"},
+    )
+    _part_names = ("low_rank_", "outlier_")
+
+    lam: Positive = 0.5
+    beta: Positive = 1.0
+    _: KW_ONLY
+    solver: Annotated[str, choice("auto", "admm", "fista", "apg", "ladm")] = "auto"
+    variant: Literal["corrected", "paper"] = "corrected"
+    stop: Literal["auto", "gap", "paper"] = "auto"
+    eps: Positive = 1e-5
 
     def _penalties(self) -> list[Penalty]:
         return [TraceNorm(1.0), L12(float(self.lam))]
@@ -96,11 +155,6 @@ class _Robust(ConvexMTL):
     def _knob(self) -> str:
         return "eps" if self._stop() == "paper" else "tol"
 
-    def _publish(self, result: SolverResult) -> None:
-        super()._publish(result)
-        self.low_rank_ = np.ascontiguousarray(result.parts[0].T)
-        self.outlier_ = np.ascontiguousarray(result.parts[1].T)
-
 
 def warn_if_degenerate(lam: float, n_tasks: int) -> None:
     """Warn unless 1/sqrt(n_tasks) < lam < 1, the only values for which both parts can be non-zero."""
@@ -116,82 +170,20 @@ def warn_if_degenerate(lam: float, n_tasks: int) -> None:
 
 
 class RobustMTL(RegressorMTL, _Robust):
-    """Robust multi-task learning (RMTL): low rank plus outlier tasks.
+    """Multi-task regression with low rank plus outlier tasks (robust multi-task learning, RMTL).
 
-    W = L + E (columns are tasks) minimises::
+    The coefficients W = L + E (one column per task) minimize::
 
         ||L||_* + lam sum_t ||e_t||_2 + beta sum_t ||y_t - X_t (l_t + e_t) - b_t||^2
 
     The tasks share the low-rank part L; a task whose column of E is not zero is an outlier with a model of its own.
-    Note the scaling, which is the paper's: the loss carries `beta`, without 1/2, and the trace norm carries no factor.
-    Larger `beta` means less regularisation.
-
-    Only ``1/sqrt(n_tasks) < lam < 1`` is a true mixture: for ``lam >= 1`` E is zero and the model is the trace norm;
-    for ``lam <= 1/sqrt(n_tasks)`` L is zero and the tasks are separate. Outside a `DegenerateModelWarning` is given.
-
-    Parameters
-    ----------
-    lam : float, default 0.5
-        Price of an outlier task, relative to the trace norm.
-    beta : float, default 1.0
-        Weight of the sum of squares.
-    solver : {"auto", "admm", "fista", "apg", "ladm"}, default "auto"
-        "admm": two-block ADMM in eigenbases of the designs, the fastest, which is "auto" unless the bases would take
-        more than 2 GB ("fista" then). "apg": the accelerated gradient method of Chen et al. "ladm": the linearised
-        alternating direction method of Pan et al.
-    variant : {"corrected", "paper"}, default "corrected"
-        For "apg" and "ladm": as printed, or what must have been meant. APG as printed takes a full SVD in every
-        iteration; corrected it restarts and uses the smaller Gram matrix. LADM as printed for least squares solves
-        ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in which `beta` has no part (`objective_`
-        still is the value of the objective above), and its penalty starts so small that it often stops at zero;
-        corrected it solves the objective above.
-    stop : {"auto", "gap", "paper"}, default "auto"
-        Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg"; always for
-        "ladm", corrected together with a test of feasibility). "auto" follows the variant.
-    eps : float, default 1e-5
-        For the paper's stopping rules.
-    fit_intercept : bool, default True
-        One intercept per task, not penalised. The paper has none.
-    tol : float, default 1e-4
-        Relative duality gap (P - D) / max(1, |P|, |D|) to stop at.
-    max_iter : int, default 5000
-    warm_start : bool, default False
-        Keep the decomposition of the data and the state of the solver; another `fit` on data of the same content
-        (a digest is compared) with other parameters goes on from there. For paths of `lam` and `beta`.
-    task_column : int or str, optional
-        Column of X (position, or name in a DataFrame) that holds the task ids and is no feature.
-    unseen : {"error", "mean"}, default "error"
-        What `predict` does with a task that was not in the training data: refuse, or use the mean of all tasks.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_tasks, n_features)
-    low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
-        L' and E'; their sum is `coef_`.
-    intercept_ : ndarray of shape (n_tasks,)
-    tasks_ : ndarray of shape (n_tasks,)
-    objective_ : list of float
-        The objective above along the iterations; the last value belongs to `coef_`.
-    gap_ : float or None
-        Relative duality gap reached.
-    stop_crit_ : float
-        What the stopping rule looked at: the gap, or the paper's relative change.
-    n_iter_ : int
-    converged_ : bool
-    n_features_in_ : int
-        Without the task column.
-
-    References
-    ----------
-    Chen, Zhou and Ye, Integrating low-rank and group-sparse structures for robust multi-task learning, KDD 2011.
-    Pan, Xia, Yin and Liu, A divide-and-conquer method for scalable robust multitask learning, IEEE TNNLS 2015.
 
     Examples
     --------
-    Nine tasks with one common direction and one task of its own:
+    Nine tasks with one common direction, and one task of its own:
 
     >>> import numpy as np
-    >>> from mtlrun.estimators.robust import RobustMTL
+    >>> from mtlrun.estimators import RobustMTL
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 5))
     >>> W = np.outer([1, 2, 3, 0, 0], np.arange(1, 11)).astype(float)
@@ -201,87 +193,300 @@ class RobustMTL(RegressorMTL, _Robust):
     [9]
     """
 
-    def __init__(
-        self,
-        lam: float = 0.5,
-        beta: float = 1.0,
-        *,
-        solver: str = "auto",
-        variant: str = "corrected",
-        stop: str = "auto",
-        eps: float = 1e-5,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.lam = lam
-        self.beta = beta
-        self.solver = solver
-        self.variant = variant
-        self.stop = stop
-        self.eps = eps
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
 
+class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
+    """Multi-task classification with low rank plus outlier tasks (robust multi-task learning, RMTL).
 
-class RobustMTLClassifier(ClassifierMTL, _Robust):
-    """Robust multi-task learning for classification.
+    The coefficients W = L + E minimize::
 
-    W = L + E minimises ``||L||_* + lam sum_t ||e_t||_2 + beta sum_t sum_i l(y_ti (x_ti'w_t + b_t))`` with labels -1/+1
-    inside and l(m) = (1 - m)^2 ("squared"), max(0, 1 - m)^2 ("squared_hinge") or log(1 + exp(-m)) ("logistic").
+        ||L||_* + lam sum_t ||e_t||_2 + beta sum_t sum_i l(y_ti (x_ti'w_t + b_t))
 
     Parameters
     ----------
-    lam : float, default 0.5
-    beta : float, default 1.0
-    loss : {"squared", "squared_hinge", "logistic"}, default "squared"
-    solver, variant, stop, eps, fit_intercept, tol, max_iter, warm_start, task_column, unseen
-        As of `RobustMTL`; "auto" is FISTA for at most 2000 labels of the other two losses.
+    loss : {"logistic", "squared_hinge", "squared"}, default "squared"
+        Loss of the margin: log(1 + exp(-m)), max(0, 1 - m)^2, or (1 - m)^2. The squares have no factor 1/2 here.
+    """
+
+    _: KW_ONLY
+    loss: ClassLoss = "squared"
+
+
+class Block(NamedTuple):
+    """What comes back from the fit of one block."""
+
+    result: SolverResult
+    seconds: float
+    warnings: list[tuple[type[Warning], str]]
+
+
+class _Divide(BaseMTL):
+    """Blocks, their fits and the projection.
+
+    Parameters
+    ----------
+    base : RobustMTL or another convex model, default None
+        What is solved on the blocks; its part 0 is projected, and its intercepts are fitted again after the projection.
+        None is ``RobustMTL()``. Nested parameters are set as ``base__lam`` and so on.
+    n_blocks : int, default 10
+        With fewer tasks than that, every task is a block.
+    partition : {"random", "contiguous", "clustered"}, default "random"
+        How tasks are put into blocks: shuffled (as in the paper), in their order, or similar tasks together (k-means on
+        the directions of X_t'y_t). The blocks have the same sizes in all three.
+    projection : {"first", "best", "none"}, default "first"
+        The block that gives U: the first one as printed, or the one whose U keeps most of ``sum ||L_k||_F^2``.
+    variant : {"corrected", "paper"}, default "corrected"
+        When the low-rank part of the first block is zero: use the first block where it is not, or as printed project
+        everything to zero.
+    n_jobs : int or None, default None
+        Number of processes (joblib, hence also a Dask backend chosen around the call); None is 1 outside of such a
+        context.
+    random_state : int, RandomState or None, default 0
+        For the shuffle and k-means.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-        The same two for all tasks; a positive score means the second.
-    coef_, low_rank_, outlier_, intercept_, tasks_, objective_, gap_, stop_crit_, n_iter_, converged_, n_features_in_
-        As of `RobustMTL`.
+    low_rank_, outlier_ : ndarray of shape (n_tasks, n_features)
+        The two parts of `coef_`.
+    blocks_ : list of ndarray
+        Positions in `tasks_` of the tasks of every block.
+    block_used_ : int or None
+        The block whose low-rank part gave U.
+    projection_rank_ : int or None
+        Number of columns of U.
+    block_seconds_ : ndarray of shape (number of blocks,)
+        Seconds of every block: their sum is the work, their maximum the time on enough processors.
+    setup_seconds_ : float
+        Seconds of the decomposition that the blocks of a shared design have in common; not part of `block_seconds_`.
+    objective_ : list of one float
+        Objective of `base` on all tasks at the joined solution.
+    gap_ : None
+        The joined solution is not certified.
+    stop_crit_ : float
+        The worst of the blocks.
+    n_iter_ : int
+        Largest number of iterations of a block.
+    converged_ : bool
+        Whether all blocks converged.
+
+    Notes
+    -----
+    A remainder of tasks forms one more block. Outlier parts are put side by side without a projection. In a block of l
+    tasks robust multi-task learning mixes both parts for ``1/sqrt(l) < lam < 1``. The paper's "25%" is
+    ``n_blocks=4``, its "10%" ``n_blocks=10``.
+
+    References
+    ----------
+    Y. Pan, R. Xia, J. Yin and N. Liu, "A divide-and-conquer method for scalable robust multitask learning", IEEE
+    Transactions on Neural Networks and Learning Systems, 2015.
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {**_Robust._rules, "loss": CLASS_LOSSES}
+    facts: ClassVar = Facts(
+        cite=("pan2015",),
+        cost="that of the base estimator with T / n_blocks tasks, n_blocks times, in parallel",
+        params={"base": {"estimator": "RobustMTL"}},
+        grid={"base__lam": (0.3, 0.5, 0.7), "base__beta": (0.001, 0.01, 0.1, 1.0, 10.0)},
+        fast={"base__solver": "auto", "base__variant": "corrected"},
+    )
 
-    def __init__(
-        self,
-        lam: float = 0.5,
-        beta: float = 1.0,
-        *,
-        loss: str = "squared",
-        solver: str = "auto",
-        variant: str = "corrected",
-        stop: str = "auto",
-        eps: float = 1e-5,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 5000,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.lam = lam
-        self.beta = beta
-        self.loss = loss
-        self.solver = solver
-        self.variant = variant
-        self.stop = stop
-        self.eps = eps
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    base: Annotated[
+        ConvexMTL | None, instance("an estimator with a convex objective, as RobustMTL", ConvexMTL) | NONE
+    ] = None
+    n_blocks: Count = 10
+    _: KW_ONLY
+    partition: Literal["random", "contiguous", "clustered"] = "random"
+    projection: Literal["first", "best", "none"] = "first"
+    variant: Literal["corrected", "paper"] = "corrected"
+    n_jobs: int | None = None
+    random_state: Any = 0
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        base = RobustMTL() if self.base is None else clone(self.base)
+        check_params(base, base._rules)
+        loss = base._loss()
+        loss.check_targets(data.targets, data.effective_weights())
+        self.blocks_ = make_blocks(data, self.n_blocks, self.partition, self.random_state)
+        fits = self._fit_blocks(base, data)
+        parts = np.empty((len(fits[0].result.parts), data.n_features, data.n_tasks))
+        intercept = np.empty(data.n_tasks)
+        for tasks, fit in zip(self.blocks_, fits, strict=True):
+            parts[:, :, tasks] = fit.result.parts
+            intercept[tasks] = fit.result.intercept
+        parts[0] = self._project(parts[0])
+        if base.fit_intercept and self.block_used_ is not None:
+            scores = TaskOperator(data).forward(parts.sum(axis=0))
+            intercept = optimal_intercept(data, loss, scores, start=intercept)
+        return SolverResult(
+            parts,
+            intercept,
+            converged=all(fit.result.converged for fit in fits),
+            n_iter=max(fit.result.n_iter for fit in fits),
+            objective=[base._objective(data, parts, intercept)],
+            stop_crit=max(np.inf if fit.result.stop_crit is None else fit.result.stop_crit for fit in fits),
+            message=f"{sum(not fit.result.converged for fit in fits)} of {len(fits)} blocks did not converge",
+        )
+
+    def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[Block]:
+        """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed once for all of them."""
+        begin = time.perf_counter()
+        whole = base._decompose(data) if data.shared else None
+        self.setup_seconds_ = time.perf_counter() - begin
+        blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
+        calls = (delayed(_fit_block)(base, block, _rotation(base, whole, block)) for block in blocks)
+        fits: list[Block] = list(Parallel(n_jobs=self.n_jobs)(calls))
+        self.block_seconds_ = np.array([fit.seconds for fit in fits])
+        said = Counter(warning for fit in fits for warning in set(fit.warnings))
+        for (category, message), count in said.items():
+            warnings.warn(f"{count} of {len(fits)} blocks: {message}", category, stacklevel=4)
+        return fits
+
+    def _project(self, low_rank: Array) -> Array:
+        """Project all low-rank parts onto the column space of one block."""
+        self.block_used_: int | None = None
+        self.projection_rank_: int | None = None
+        if self.projection == "none":
+            return low_rank
+        by_block = [low_rank[:, tasks] for tasks in self.blocks_]
+        self.block_used_ = choose_block(by_block, self.projection, skip_zero=self.variant == "corrected")
+        U = column_space(by_block[self.block_used_])
+        self.projection_rank_ = U.shape[1]
+        return np.asarray(U @ (U.T @ low_rank))
+
+    def _publish(self, result: SolverResult) -> None:
+        self.low_rank_ = np.ascontiguousarray(result.parts[0].T)
+        self.outlier_ = np.ascontiguousarray(result.parts[1:].sum(axis=0).T)
+        super()._publish(result)
+
+    def _convergence_message(self, result: SolverResult) -> str:
+        return (
+            f"{type(self).__name__}: {result.message} (worst stopping criterion {result.stop_crit:.2g}, at most "
+            f"{result.n_iter} iterations). Increase base__max_iter, or accept a larger base__tol."
+        )
+
+
+def _rotation(base: ConvexMTL, whole: Rotation | None, block: TaskData) -> Rotation | None:
+    """Return the decomposition of a block as part of that of all tasks, None where it must be made anew."""
+    if not isinstance(whole, SharedRotation) or base._solver_for(block) == "fista":
+        return None
+    return whole.retarget(base._designs(block))
+
+
+def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> Block:
+    begin = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = base._solve(data, rotation=rotation)
+    result.info.clear()  # the state of the solver need not travel between processes
+    return Block(result, time.perf_counter() - begin, [(w.category, str(w.message)) for w in caught])
+
+
+class DivideAndConquerRMTL(RegressorMTL, _Divide):
+    """Robust multi-task regression on blocks of tasks, with the low-rank parts projected (DC-RMTL).
+
+    The tasks are divided into `n_blocks` blocks of floor(n_tasks / n_blocks) tasks; the `base` model is solved on
+    every block by itself, in parallel with `n_jobs`; the coefficients are put side by side, and the low-rank parts are
+    projected on the column space of one block::
+
+        for every block k:  min ||L_k||_* + lam sum_t ||e_t||_2 + beta sum_t ||y_t - X_t (l_t + e_t) - b_t||^2
+        then  L <- U U'L,  U the left singular vectors of L_k for one block k
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 5))
+    >>> Y = X @ np.outer([1, 2, 3, 0, 0], np.arange(1, 13))
+    >>> model = DivideAndConquerRMTL(RobustMTL(lam=0.7), n_blocks=3).fit(X, Y)
+    >>> [len(block) for block in model.blocks_], model.projection_rank_
+    ([4, 4, 4], 1)
+    """
+
+
+class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
+    """Robust multi-task classification on blocks of tasks, with the low-rank parts projected (DC-RMTL).
+
+    As `DivideAndConquerRMTL`, with the loss of `base`, which usually is a `RobustMTLClassifier`::
+
+        for every block k:  min ||L_k||_* + lam sum_t ||e_t||_2 + beta sum_t sum_i l(y_ti (x_ti'w_t + b_t))
+        then  L <- U U'L,  U the left singular vectors of L_k for one block k
+
+    Without a `base` the squared loss on labels -1/+1 is used.
+    """
+
+    facts: ClassVar = replace(
+        _Divide.facts,
+        params={"base": {"estimator": "RobustMTLClassifier"}},
+        losses=("logistic", "squared_hinge", "squared"),
+    )
+
+    def _is_logistic(self) -> bool:
+        return self.base is not None and getattr(self.base, "loss", None) == "logistic"
+
+
+def make_blocks(data: TaskData, n_blocks: int, partition: str, random_state: Any) -> list[Array]:
+    """Split the tasks into `n_blocks` blocks of floor(T / n_blocks); a remainder forms one more block.
+
+    Parameters
+    ----------
+    data : TaskData
+    n_blocks : int
+        With fewer tasks than that, every task is a block.
+    partition : {"random", "contiguous", "clustered"}
+        Order in which the tasks are cut: shuffled, as they come, or sorted by the k-means cluster (k = `n_blocks`) of
+        the direction of X_t'y_t, so that a block holds similar tasks. All give blocks of the same sizes.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    list of ndarray
+        Positions of the tasks of every block.
+    """
+    T = data.n_tasks
+    n_blocks = min(n_blocks, T)
+    random = check_random_state(random_state)
+    if partition == "random":
+        order = random.permutation(T)
+    elif partition == "contiguous":
+        order = np.arange(T)
+    else:
+        clusters = KMeans(n_blocks, n_init=3, random_state=random).fit_predict(_directions(data))
+        order = np.argsort(clusters, kind="stable")
+    size = T // n_blocks
+    return [order[start : start + size] for start in range(0, T, size)]
+
+
+def _directions(data: TaskData) -> Array:
+    """Return X_t'(y_t - mean) of every task with length one, shape (T, d)."""
+    w = data.effective_weights()
+    w = np.ones(data.targets.shape) if w is None else w
+    centred = data.targets - data.spread(data.sum_by_task(w * data.targets) / data.sum_by_task(w))
+    directions = TaskOperator(data).adjoint(w * centred).T
+    norms = np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.asarray(directions / np.where(norms > 0, norms, 1.0))
+
+
+def column_space(L: Array) -> Array:
+    """Return the left singular vectors of the compact SVD, shape (d, rank); none for a zero matrix."""
+    U, s, _ = scipy.linalg.svd(L, full_matrices=False, check_finite=False)
+    rank = int(np.sum(s > s[0] * max(L.shape) * np.finfo(np.float64).eps)) if s.size and s[0] > 0 else 0
+    return np.asarray(U[:, :rank])
+
+
+def choose_block(low_rank: Sequence[Array], projection: str, *, skip_zero: bool) -> int:
+    """Choose the block onto whose column space all low-rank parts are projected.
+
+    Parameters
+    ----------
+    low_rank : sequence of ndarray of shape (d, size of the block)
+    projection : {"first", "best"}
+        Best: the space that keeps most of sum ||L_k||_F^2.
+    skip_zero : bool
+        With "first", take the first block that is not zero (when all are, block 0).
+    """
+    if projection == "best":
+        whole = np.hstack(list(low_rank))
+        kept = [np.linalg.norm(column_space(L).T @ whole) for L in low_rank]
+        return int(np.argmax(kept))
+    if not skip_zero:
+        return 0
+    return next((k for k, L in enumerate(low_rank) if np.any(L)), 0)

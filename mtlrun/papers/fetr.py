@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.estimators.fetr import FETR
+from mtlrun.estimators.relationship import FETR
 from mtlrun.papers.measure import Matrix, Measurement, measure, published_path
 from mtlrun.papers.printed import Printed, of_data_set, read_printed
 from mtlrun.problem.taskdata import TaskData

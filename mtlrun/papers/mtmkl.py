@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import paper_partition
 from mtlrun.errors import DataError
-from mtlrun.estimators.group_mkl import GroupMKLClassifier
+from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
 from mtlrun.solvers.mkl.kernels import Kernel, make_kernels

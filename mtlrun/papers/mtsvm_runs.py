@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.estimators.graph_svm import VARIANTS
-from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC, augmented_features
+from mtlrun.estimators.svm import VARIANTS, MultiTaskKernelSVC, augmented_features
 from mtlrun.features.dna import WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.result import SolverResult

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.estimators.graph_svm import GraphSVC
+from mtlrun.estimators.svm import GraphSVC
 from mtlrun.features.dna import WeightedDegree
 from mtlrun.metrics import auc_per_task
 from mtlrun.papers.measure import Measurement, measure

@@ -97,7 +97,7 @@ def test_the_rules_that_are_checked_are_those_of_the_class(name):
 def test_rules_of_a_class_of_the_user_may_be_anything(mtlrun, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_rules.py").write_text(
-        "from mtlrun.estimators.catalogue import JointFeatureMTL\n"
+        "from mtlrun.estimators.penalized import JointFeatureMTL\n"
         "from mtlrun.estimators.params import real\n\n"
         "def made():\n    return real(0)\n\n"
         "class Mine(JointFeatureMTL):\n"

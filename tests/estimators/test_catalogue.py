@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression, MultiTaskLasso
 
 from mtlrun.estimators import convex
-from mtlrun.estimators.catalogue import (
+from mtlrun.estimators.penalized import (
     JointFeatureMTL,
     JointFeatureMTLClassifier,
     SparseMTL,

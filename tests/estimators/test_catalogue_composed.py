@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.clustered_convex import ClusteredMTL, ClusteredMTLClassifier, ConvexASO, ConvexASOClassifier
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 from mtlrun.estimators.mixtures import (
     DirtyMTL,
@@ -20,6 +19,7 @@ from mtlrun.estimators.mixtures import (
     SparseLowRankMTL,
     SparseLowRankMTLClassifier,
 )
+from mtlrun.estimators.relaxations import ClusteredMTL, ClusteredMTLClassifier, ConvexASO, ConvexASOClassifier
 from mtlrun.estimators.temporal import (
     FusedMTL,
     FusedMTLClassifier,

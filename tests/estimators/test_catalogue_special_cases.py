@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet
 
-from mtlrun.estimators.catalogue import JointFeatureMTL, SparseMTL, TraceNormMTL
-from mtlrun.estimators.clustered_convex import ClusteredMTL, ClusteredMTLClassifier, ConvexASO
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.mixtures import DirtyMTL, RobustFeatureMTL, RobustFeatureMTLClassifier, SparseLowRankMTL
+from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL, TraceNormMTL
+from mtlrun.estimators.relaxations import ClusteredMTL, ClusteredMTLClassifier, ConvexASO
 from mtlrun.estimators.robust import DegenerateModelWarning
 from mtlrun.estimators.temporal import FusedMTL, TemporalGroupLasso, TemporalGroupLassoClassifier
 

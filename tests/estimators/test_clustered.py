@@ -5,11 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mtlrun.estimators.clustered import CMTL, FlexClus
-from mtlrun.estimators.coclus import CoClus
+from mtlrun.estimators.clustered import CMTL, CoClus, FlexClus, MeTaG, Whom
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
-from mtlrun.estimators.metag import MeTaG
-from mtlrun.estimators.whom import Whom
 from mtlrun.problem.losses import LOSSES
 from mtlrun.solvers.clustered.whom import merge_tasks, move_tasks
 

@@ -7,10 +7,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.catalogue import TraceNormMTL
-from mtlrun.estimators.divide import DivideAndConquerRMTL, DivideAndConquerRMTLClassifier
-from mtlrun.estimators.partition import choose_block, column_space, make_blocks
-from mtlrun.estimators.robust import DegenerateModelWarning, RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.penalized import TraceNormMTL
+from mtlrun.estimators.robust import (
+    DegenerateModelWarning,
+    DivideAndConquerRMTL,
+    DivideAndConquerRMTLClassifier,
+    RobustMTL,
+    RobustMTLClassifier,
+    choose_block,
+    column_space,
+    make_blocks,
+)
 from mtlrun.problem.taskdata import TaskData
 
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.fetr import FETR, MTFRL
 from mtlrun.estimators.independent import IndependentRidge
+from mtlrun.estimators.relationship import FETR, MTFRL
 from mtlrun.problem import memory
 
 BOTH = [FETR(), MTFRL()]

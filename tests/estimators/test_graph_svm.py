@@ -10,8 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
-from mtlrun.estimators.graph_svm import GraphSVC
-from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC, augmented_features
+from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC, augmented_features
 from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
 
 from mtlrun.data.splits import TaskStratifiedKFold
-from mtlrun.estimators.group_mkl import GroupMKLClassifier, IndependentMKLClassifier, SharedMKLClassifier
+from mtlrun.estimators.mkl import GroupMKLClassifier, IndependentMKLClassifier, SharedMKLClassifier
 from mtlrun.solvers.mkl.kernels import GaussianKernel, LinearKernel, PolynomialKernel, PrecomputedKernel
 
 SOME = ["linear", "polynomial(2)", "gaussian(1)"]
@@ -142,7 +142,7 @@ def test_a_model_of_named_kernels_is_saved_without_kernel_objects(ragged):
         model = GroupMKLClassifier(kernels=kernels).fit(X, y, task_id=ids)
         archive = skops.io.dumps(model)
         untrusted = skops.io.get_untrusted_types(data=archive)
-        assert untrusted == ["mtlrun.estimators.group_mkl.GroupMKLClassifier"]
+        assert untrusted == ["mtlrun.estimators.mkl.GroupMKLClassifier"]
         again = skops.io.loads(archive, trusted=untrusted)
         assert_allclose(again.decision_function(X, task_id=ids), model.decision_function(X, task_id=ids))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn.linear_model
-
 from mtlrun.estimators.methods_page import main, methods_page
+
 from mtlrun.estimators.registry import METHODS, load_class
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"

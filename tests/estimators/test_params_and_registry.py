@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from mtlrun.estimators.bibliography import BIBTEX
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.estimators.bibliography import BIBTEX
 from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, instance, integer, real
 from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.catalogue import TraceNormMTL
+from mtlrun.estimators.penalized import TraceNormMTL
 from mtlrun.estimators.robust import DegenerateModelWarning, RobustMTL, RobustMTLClassifier
 
 

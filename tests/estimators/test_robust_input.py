@@ -5,8 +5,13 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from mtlrun.estimators.divide import DivideAndConquerRMTL, DivideAndConquerRMTLClassifier
-from mtlrun.estimators.robust import DegenerateModelWarning, RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.robust import (
+    DegenerateModelWarning,
+    DivideAndConquerRMTL,
+    DivideAndConquerRMTLClassifier,
+    RobustMTL,
+    RobustMTLClassifier,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mtlrun.estimators.robust.DegenerateModelWarning"),

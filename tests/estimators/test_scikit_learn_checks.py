@@ -6,17 +6,15 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from mtlrun.estimators.catalogue import SparseMTL, TraceNormMTLClassifier
-from mtlrun.estimators.fetr import FETR
 from mtlrun.estimators.graph import GraphMTL
-from mtlrun.estimators.graph_svm import GraphSVC
-from mtlrun.estimators.group_mkl import GroupMKLClassifier
-from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
+from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.estimators.network import MTNetwork
+from mtlrun.estimators.penalized import SparseMTL, TraceNormMTLClassifier
 from mtlrun.estimators.pertask import PerTask
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.estimators.relationship import MTFL, MTRL
+from mtlrun.estimators.relationship import FETR, MTFL, MTRL
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC
 
 TORCH = importlib.util.find_spec("torch") is not None
 # Coordinate descent, L-BFGS and LIBSVM take another path over repeated rows than over weighted ones, and one of the

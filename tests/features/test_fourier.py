@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from mtlrun.estimators.fetr import FETR
+from mtlrun.estimators.relationship import FETR
 from mtlrun.features import FourierFeatures
 
 

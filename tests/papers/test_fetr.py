@@ -6,7 +6,7 @@ import pytest
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import ConfigError
-from mtlrun.estimators.fetr import FETR
+from mtlrun.estimators.relationship import FETR
 from mtlrun.papers.fetr import (
     audit_table,
     fetr_covariances,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.kernel_svm import MultiTaskKernelSVC
+from mtlrun.estimators.svm import MultiTaskKernelSVC
 from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.runs.checks import read_curves

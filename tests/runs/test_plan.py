@@ -123,10 +123,10 @@ def test_nested_estimators_are_resolved_and_their_sources_count(lab):
     )
     made = lab.plan(text)
     cell = next(row.cell for row in made.rows if row.method == "blocks")
-    base = {"estimator": "mtlrun.estimators.catalogue:SparseMTL", "params": {"fit_intercept": False}}
+    base = {"estimator": "mtlrun.estimators.penalized:SparseMTL", "params": {"fit_intercept": False}}
     assert cell.method.params["base"] == base
     assert cell.folds[0].method.params["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
-    assert {"lab/models.py", "mtlrun/estimators/catalogue.py", "mtlrun/metrics.py"} <= set(cell.code)
+    assert {"lab/models.py", "mtlrun/estimators/penalized.py", "mtlrun/metrics.py"} <= set(cell.code)
 
 
 def test_only(lab):

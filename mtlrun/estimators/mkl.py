@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.base import COMMON_RULES, BaseMTL, ClassifierMTL
-from mtlrun.estimators.params import BOOLEAN, Rule, choice, integer, real
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL
+from mtlrun.estimators.facts import POWERS, Facts
+from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import TaskData
@@ -27,6 +30,9 @@ _MACHINES = 0.1
 _TABLES = 4
 
 
+_MACHINES_COST = "T SVMs per iteration, each from O(n_t^2) to O(n_t^3); kernel matrices once"
+
+
 class KernelMemory(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
@@ -37,31 +43,73 @@ class KernelMemory(NamedTuple):
 
 
 class _KernelMTL(ClassifierMTL, BaseMTL):
-    """SVMs of all tasks with learnt combinations of kernels; a subclass says what lam is."""
+    """SVMs of all tasks with learned combinations of kernels; a subclass says what lam is.
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **COMMON_RULES,
-        "C": real(0, closed="neither"),
-        "tol": real(0, closed="neither"),
-        "max_iter": integer(1),
-        "cache_size": real(0),
-        "warm_start": BOOLEAN,
-    }
-    C: float
-    kernels: Sequence[str | Kernel] | None
-    tol: float
-    max_iter: int
-    cache_size: float
-    warm_start: bool
+    Parameters
+    ----------
+    C : float, default 1.0
+        Cost of margin violations; multiplied by the sample weights.
+    kernels : sequence of Kernel or str, default None
+        `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for normalized
+        ones. None stands for the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7. They
+        see the features as they are: scale them first.
+    tol : float, default 1e-3
+        The solver stops at this relative gap between the objective and a rigorous lower bound.
+    max_iter : int, default 500
+        Largest number of iterations.
+    cache_size : float, default 1000.0
+        Megabytes for kernel matrices; those of tasks beyond it are computed anew whenever they are needed.
+    warm_start : bool, default False
+        Keep the kernel matrices and the solution: another `fit` on data of the same content with other `C` or `lam`
+        starts from there.
+
+    Attributes
+    ----------
+    theta_ : ndarray of shape (n_tasks, n_kernels)
+        Kernel weights.
+    kernels_ : list of Kernel
+        The kernels used.
+    dual_coef_ : list of n_tasks ndarrays
+        alpha_i y_i of the support vectors.
+    support_vectors_ : list of n_tasks arrays or sparse arrays
+        Support vectors of every task.
+    gap_ : float
+        Certified relative gap of the solution.
+    cycle_ : list of float
+        Objective values that repeat for ever; empty unless the variant is "paper" and it cycles.
+    n_svm_fits_ : int
+        Number of SVMs trained.
+
+    Notes
+    -----
+    Equal rows of a task are merged and rows are sorted before LIBSVM sees them, so that a weight of k is exactly k
+    repetitions and the order of rows has no influence. The score of an unseen task (``unseen="mean"``) is the mean of
+    the scores of all tasks.
+
+    References
+    ----------
+    N. Yousefi, M. Georgiopoulos and G. C. Anagnostopoulos, "Multi-task learning with group-specific feature space
+    sharing", ECML PKDD 2015.
+    """
+
+    _without = ("coef_",)
+
+    C: Positive = 1.0
+    _: KW_ONLY
+    kernels: Sequence[str | Kernel] | None = None
+    tol: Positive = 1e-3
+    max_iter: Count = 500
+    cache_size: NonNegative = 1000.0
+    warm_start: bool = False
 
     @property
     def kernels_(self) -> list[Kernel]:
         """The kernels that `fit` was given; made from their names, so that a saved model holds no kernel objects."""
         return make_kernels(self._specs)
 
+    @abstractmethod
     def _strength(self) -> float:
         """Return lam."""
-        raise TypeError(f"{type(self).__name__} names no lam")
 
     def _fit_data(self, data: TaskData) -> Any:
         self._specs = list(self.kernels) if isinstance(self.kernels, list | tuple) else self.kernels
@@ -130,15 +178,11 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
                     scores += weight * (kernel(X, self.support_vectors_[t]) @ self.dual_coef_[t])
         return scores
 
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        return {key: value for key, value in state.items() if key != "_memory"}
-
 
 class GroupMKLClassifier(_KernelMTL):
-    """Support vector machines of several tasks whose kernel weights are pulled together in pairs (MT-MKL).
+    """Support vector machines with kernel weights per task that are pulled together in pairs (MT-MKL).
 
-    Minimises over machines (w_t^m, b_t) and kernel weights theta_t of every task::
+    Minimizes over machines (w_t^m, b_t) and kernel weights theta_t of every task::
 
         sum_t sum_m ||w_t^m||^2 / (2 theta_t^m) + C sum_t sum_i max(0, 1 - y_ti f_t(x_ti))
             + lam sum_{s<t} ||theta_s - theta_t||_2,      theta_t >= 0,  sum_m theta_t^m <= 1
@@ -149,64 +193,16 @@ class GroupMKLClassifier(_KernelMTL):
 
     Parameters
     ----------
-    C : float, default 1.0
-        Cost of margin violations; multiplied by the sample weights.
     lam : float, default 1.0
-        Strength of the coupling, 0 to infinity.
-    kernels : sequence of Kernel or str, optional
-        `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for
-        normalised ones.
-        The default are the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7. They see the
-        features as they are: scale them first.
+        Strength of the coupling, from 0 to infinity.
     variant : {"corrected", "paper"}, default "corrected"
         Proximal gradient, which descends and is certified; or the alternating algorithm as printed, which cycles on
         most data and says so (`cycle_`).
-    tol : float, default 1e-3
-        Relative gap between the objective and a rigorous lower bound to stop at.
-    max_iter : int, default 500
-    cache_size : float, default 1000.0
-        Megabytes for kernel matrices; those of tasks beyond it are computed anew whenever they are needed.
-    warm_start : bool, default False
-        Keep the kernel matrices and the solution; another `fit` on data of the same content with other C or lam goes on
-        from there.
-    task_column, unseen
-        As of `SparseMTL`; the score of an unseen task is the mean of the scores of all tasks.
-
-    Attributes
-    ----------
-    theta_ : ndarray of shape (n_tasks, n_kernels)
-        Kernel weights.
-    kernels_ : list of Kernel
-    dual_coef_ : list of n_tasks ndarrays
-        alpha_i y_i of the support vectors.
-    support_vectors_ : list of n_tasks arrays or sparse arrays
-    intercept_ : ndarray of shape (n_tasks,)
-    classes_ : ndarray of shape (2,)
-    tasks_ : ndarray of shape (n_tasks,)
-    gap_ : float
-        Certified relative gap of the solution.
-    objective_ : list of float
-        Values along the iterations; the last one belongs to the solution.
-    cycle_ : list of float
-        Objective values that repeat for ever; empty unless the variant is "paper" and it cycles.
-    n_svm_fits_ : int
-        Machines trained.
-    n_iter_, converged_, n_features_in_
-
-    Notes
-    -----
-    Equal rows of a task are merged and rows are sorted before LIBSVM sees them, so that a weight of k is exactly k
-    repetitions and the order of rows has no influence.
-
-    References
-    ----------
-    Yousefi, Georgiopoulos and Anagnostopoulos, Multi-task learning with group-specific feature space sharing,
-    ECML PKDD 2015.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mtlrun.estimators.group_mkl import GroupMKLClassifier
+    >>> from mtlrun.estimators import GroupMKLClassifier
     >>> X = np.random.default_rng(0).normal(size=(80, 2))
     >>> Y = np.sign(np.column_stack([X[:, 0], X[:, 0] ** 2 - X[:, 1] ** 2]))
     >>> model = GroupMKLClassifier(lam=0.1, kernels=["linear", "polynomial(2)"]).fit(X, Y)
@@ -214,36 +210,17 @@ class GroupMKLClassifier(_KernelMTL):
     [0, 1]
     """
 
-    _rules: ClassVar[dict[str, Rule]] = {
-        **_KernelMTL._rules,
-        "lam": real(0, closed="both"),
-        "variant": choice("corrected", "paper"),
-    }
+    facts: ClassVar = Facts(
+        cite=("yousefi2015",),
+        cost=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
+        grid={"C": POWERS, "lam": POWERS},
+        fast={"variant": "corrected"},
+        losses=("hinge",),
+    )
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: float = 1.0,
-        *,
-        kernels: Sequence[str | Kernel] | None = None,
-        variant: str = "corrected",
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        cache_size: float = 1000.0,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.kernels = kernels
-        self.variant = variant
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+    lam: Annotated[float, real(0, closed="both")] = 1.0
+    _: KW_ONLY
+    variant: Literal["corrected", "paper"] = "corrected"
 
     def _strength(self) -> float:
         return float(self.lam)
@@ -254,44 +231,33 @@ class GroupMKLClassifier(_KernelMTL):
         return solve_alternating(tasks, float(self.lam), start=start, tol=self.tol, max_iter=self.max_iter)
 
 
-class _FixedStrength(_KernelMTL):
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernels: Sequence[str | Kernel] | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        cache_size: float = 1000.0,
-        warm_start: bool = False,
-        task_column: int | str | None = None,
-        unseen: str = "error",
-    ) -> None:
-        self.C = C
-        self.kernels = kernels
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.warm_start = warm_start
-        self.task_column = task_column
-        self.unseen = unseen
+class IndependentMKLClassifier(_KernelMTL):
+    """Multiple kernel learning of every task alone ("STL").
 
+    Minimizes the objective of `GroupMKLClassifier` with ``lam=0``::
 
-class IndependentMKLClassifier(_FixedStrength):
-    """Multiple kernel learning of every task alone ("STL"): `GroupMKLClassifier` with ``lam=0``.
-
-    Parameters and attributes as there.
+        sum_t sum_m ||w_t^m||^2 / (2 theta_t^m) + C sum_t sum_i max(0, 1 - y_ti f_t(x_ti))
+            subject to theta_t >= 0,  sum_m theta_t^m <= 1
     """
+
+    facts: ClassVar = replace(
+        GroupMKLClassifier.facts, cost=_MACHINES_COST, grid={"C": POWERS}, fast={}, multitask=False
+    )
 
     def _strength(self) -> float:
         return 0.0
 
 
-class SharedMKLClassifier(_FixedStrength):
-    """Multiple kernel learning with one vector of kernel weights for all tasks ("MTL"): the limit of large `lam`.
+class SharedMKLClassifier(_KernelMTL):
+    """Multiple kernel learning with one vector of kernel weights for all tasks ("MTL").
 
-    Parameters and attributes as of `GroupMKLClassifier`.
+    Minimizes the objective of `GroupMKLClassifier` with infinite `lam`::
+
+        sum_t sum_m ||w_t^m||^2 / (2 theta^m) + C sum_t sum_i max(0, 1 - y_ti f_t(x_ti))
+            subject to theta >= 0,  sum_m theta^m <= 1
     """
+
+    facts: ClassVar = replace(GroupMKLClassifier.facts, cost=_MACHINES_COST, grid={"C": POWERS}, fast={})
 
     def _strength(self) -> float:
         return float("inf")

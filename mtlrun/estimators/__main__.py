@@ -1,0 +1,157 @@
+"""Derive the registry from the classes: ``python -m mtlrun.estimators`` after any change of a method.
+
+It writes ``methods.json`` and ``__init__.pyi`` beside this file and, in a checkout, the generated part of
+``docs/methods.md``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sklearn.base import BaseEstimator, is_classifier
+
+from mtlrun.estimators.facts import Facts, MethodInfo, references
+from mtlrun.estimators.params import NONE, sections
+
+FOLDER = Path(__file__).parent
+PAGE = FOLDER.parents[1] / "docs" / "methods.md"
+#: What follows this line of the page is generated.
+MARK = "<!-- What follows is written by `python -m mtlrun.estimators`. -->\n"
+DESIGNS = ["shared", "ragged", "masked"]
+
+
+def public_classes() -> list[type]:
+    """Return the public estimators of all modules of the package, baselines first."""
+    names = [info.name for info in pkgutil.iter_modules([str(FOLDER)]) if not info.name.startswith("_")]
+    modules = [importlib.import_module(f"mtlrun.estimators.{name}") for name in names]
+    found = [value for module in modules for value in vars(module).values() if _is_ours(value, module)]
+    return sorted(found, key=lambda cls: getattr(cls, "facts", None) is None or cls.facts.multitask)
+
+
+def _is_ours(value: Any, module: ModuleType) -> bool:
+    ours = isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, BaseEstimator)
+    return ours and not value.__name__.startswith("_") and not inspect.isabstract(value)
+
+
+def method_info(cls: type) -> MethodInfo:
+    """Return the facts about the method of a class."""
+    facts: Facts = cls.facts  # type: ignore[attr-defined]
+    rules: dict[str, Any] = cls._rules  # type: ignore[attr-defined]
+    head = sections(cls.__doc__)[""]
+    loss = rules.get("loss", NONE).names
+    return MethodInfo(
+        name=cls.__name__,
+        class_path=f"{cls.__module__}:{cls.__name__}",
+        summary=head.split("\n")[0].removesuffix("."),
+        objective=" ".join(head.split("::\n\n")[1].split("\n\n")[0].split()),
+        kind="classifier" if is_classifier(cls()) else "regressor",
+        losses=list(loss or facts.losses),
+        designs=DESIGNS,
+        multitask=facts.multitask,
+        complexity=facts.cost,
+        parameters={p.name: _parameter(p, rules.get(p.name)) for p in inspect.signature(cls).parameters.values()},
+        default_grid={name: list(values) for name, values in facts.grid.items()},
+        default_params=facts.params,
+        fast=facts.fast,
+        zero_from=next((name for name in dir(cls) if name.endswith("_max")), ""),
+        extra=facts.extra,
+        elsewhere=facts.elsewhere,
+        source="; ".join(_short(references()[key]) for key in facts.cite),
+        cite=list(facts.cite),
+    )
+
+
+def _parameter(parameter: inspect.Parameter, rule: Any) -> dict[str, Any]:
+    named = parameter.kind is parameter.KEYWORD_ONLY
+    return {"default": parameter.default, "keyword_only": named, "rule": rule and rule.plain}
+
+
+def _short(entry: str) -> str:
+    """Return authors and year of a BibTeX entry: up to three names."""
+    fields = dict(re.findall(r"(author|year) = {(.*?)}(?:,|\n)", entry))
+    names = [author.split(",")[0] for author in fields["author"].split(" and ")]
+    first, last = ", ".join(names[:-1]), names[-1]
+    text = f"{names[0]} et al." if len(names) > 3 else f"{first} and {last}" if first else last
+    return f"{text} {fields['year']}"
+
+
+def registry_text(methods: list[MethodInfo]) -> str:
+    """Return the content of ``methods.json``: one method per line, so that changes can be compared."""
+    lines = (json.dumps(dataclasses.asdict(info), ensure_ascii=False) for info in methods)
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def stub_text(classes: list[type]) -> str:
+    """Return the content of ``__init__.pyi``: the names that ``mtlrun.estimators`` offers, for editors and mypy."""
+    lines = (f"from {cls.__module__} import {cls.__name__} as {cls.__name__}" for cls in classes)
+    return "\n".join(sorted(lines)) + "\n"
+
+
+def page_text(methods: list[MethodInfo], others: list[type]) -> str:
+    """Return the generated part of ``docs/methods.md``."""
+    by_name = {info.name: info for info in methods}
+    twins = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
+    hidden = {twin.name for twin in twins.values() if twin}
+    shown = [info for info in methods if info.name not in hidden]
+    overview = [(f"[{info.name}](#{info.name.lower()})", info.summary, info.source) for info in shown]
+    wrappers = [(f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0]) for cls in others]
+    elsewhere: dict[tuple[str, str], list[str]] = {}
+    for info in shown:
+        for function, strengths in info.elsewhere.items():
+            elsewhere.setdefault((function, strengths), []).append(f"`{info.name}`")
+    conversions = sorted((there, ", ".join(here), text) for (there, text), here in elsewhere.items())
+    parts = [
+        "## Overview\n",
+        _table(("Method", "What it does", "Source"), overview),
+        *(_section(info, twins[info.name]) for info in shown),
+        "## Baselines and wrappers of `mtlrun compare`\n",
+        "They belong to no paper's experiment, hence not to the registry; in a file they are written as the class.\n",
+        _table(("Class", "What it does"), wrappers),
+        "## Strengths of other packages\n",
+        _table(("There", "Here", "Strengths"), conversions),
+        "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its strengths"
+        " by n. Its\n`Least_SparseTrace` bounds the trace norm instead of penalizing it: no counterpart.\n",
+        "\n".join(["## References\n", "```bibtex", *references().values(), "```", ""]),
+    ]
+    return "\n".join(parts)
+
+
+def _section(info: MethodInfo, twin: MethodInfo | None) -> str:
+    code = ("Minimizes", "All zero from", "Class", "Needs")
+    lines = [f"- {key}: {f'`{text}`' if key in code else text}" for key, text in info.described(twin)]
+    return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    # A bar would end the cell.
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def generated() -> dict[Path, str]:
+    """Return the files to write and their contents."""
+    classes = public_classes()
+    methods = [method_info(cls) for cls in classes if hasattr(cls, "facts")]
+    others = [cls for cls in classes if not hasattr(cls, "facts")]
+    files = {
+        FOLDER / "methods.json": registry_text(methods),
+        FOLDER / "__init__.pyi": stub_text([cls for cls in classes if hasattr(cls, "facts")]),
+    }
+    if PAGE.exists():
+        files[PAGE] = PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + page_text(methods, others)
+    return files
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path}\n")

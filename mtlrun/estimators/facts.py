@@ -1,0 +1,188 @@
+"""What is known about a method: on its class, and as the registry keeps it. Standard library only."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: Default grid of a regularization strength, and of parameters of which fewer values suffice.
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+POWERS = (0.01, 0.1, 1.0, 10.0, 100.0)
+FEW = (0.1, 1.0, 10.0, 100.0)
+SPECTRAL_COST = "per iteration one min(d, n) x T singular value thresholding; once an eigendecomposition of X"
+BOX_COST = "per iteration one eigendecomposition of min(d, T); once one of X"
+SHRINK_COST = "O(N d) to O(d^2 T) per iteration"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The size of a data set, on which sensible regularization strengths depend.
+
+    Attributes
+    ----------
+    rows : float
+        Training rows per task.
+    tasks : int
+    """
+
+    rows: float
+    tasks: int
+
+    def times(self, values: Sequence[float], power: float = 0.0) -> list[float]:
+        """Return values times rows times tasks**power, to two digits."""
+        return [float(f"{value * self.rows * self.tasks**power:.2g}") for value in values]
+
+    def inverse(self, values: Sequence[float], power: float = 0.0, factor: float = 1.0) -> list[float]:
+        """Return 1 / (factor alpha) for the strengths ``times(values, power)``: weights of the loss."""
+        return [float(f"{1 / (factor * alpha):.2g}") for alpha in self.times(values, power)]
+
+    def ratios(self) -> list[float]:
+        """Return two prices of the tasks' own part relative to the shared one, between 1/sqrt(tasks) and 1."""
+        return [round((self.tasks**0.5) ** -power, 2) for power in (0.3, 0.7)]
+
+    def below_tasks(self, values: Sequence[int]) -> list[int]:
+        """Return those values that are less than the number of tasks, 1 if none is."""
+        return [value for value in values if value < self.tasks] or [1]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a class says about its method (attribute `facts`) beside its docstring and parameters.
+
+    Attributes
+    ----------
+    cite : tuple of str
+        Keys into ``methods.bib``.
+    cost : str
+        Main cost, for n rows (N: of all tasks), d features, T tasks.
+    grid : dict of str to tuple
+        Values to search when a user names none.
+    search : callable, optional
+        ``search(scale)`` returns the grid of `mtlrun compare` for a data set of that `Scale`; default: `grid`.
+    fast : dict
+        Parameters under which the same objective is solved fastest, for the selection of the others.
+    params : dict
+        Parameters that `build` fills in when they are not given.
+    losses : tuple of str
+        Of a method without a parameter `loss`.
+    multitask : bool
+        False for baselines that learn tasks alone or all tasks as one.
+    extra : str
+        Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
+    elsewhere : dict of str to str
+        Functions of other packages for the same model, and what their strengths are here.
+    """
+
+    cite: tuple[str, ...]
+    cost: str
+    grid: dict[str, tuple[Any, ...]]
+    search: Callable[[Scale], dict[str, list[Any]]] | None = None
+    fast: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+    losses: tuple[str, ...] = ("squared",)
+    multitask: bool = True
+    extra: str = ""
+    elsewhere: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """Facts about a method that need none of its code.
+
+    Attributes
+    ----------
+    name : str
+        Name in the registry, that of the class.
+    class_path : str
+        ``package.module:Class``.
+    summary : str
+        First line of its docstring.
+    objective : str
+        What is minimized, in plain text.
+    kind : {"regressor", "classifier"}
+        Regressors accept labels -1/+1 as numbers; their predictions are then scores.
+    losses : list of str
+        Those the method offers; more than one means a parameter `loss`.
+    designs : list of str
+        Of shared, ragged, masked (a shared design with missing targets).
+    multitask : bool
+        False for the baselines that learn tasks alone or all tasks as one.
+    complexity : str
+        Main cost, for n rows (N: of all tasks), d features, T tasks.
+    parameters : dict
+        Name of every constructor parameter -> ``{"default", "keyword_only", "rule"}``, the rule as
+        `mtlrun.estimators.params.Rule.plain`, None where only the class can check it.
+    default_grid : dict of str to list
+        Values to search when a user names none.
+    default_params : dict
+        Parameters that `build` fills in when they are not given.
+    fast : dict
+        Parameters under which the same objective is solved fastest, for the selection of the others.
+    zero_from : str
+        Method of the class that returns the strength from which on all coefficients are zero, empty for none.
+    extra : str
+        Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
+    elsewhere : dict of str to str
+        Functions of other packages for the same model, and what their strengths are here.
+    source : str
+        Short citation.
+    cite : list of str
+        Keys into ``methods.bib``.
+    """
+
+    name: str
+    class_path: str
+    summary: str
+    objective: str
+    kind: str
+    losses: list[str]
+    designs: list[str]
+    multitask: bool
+    complexity: str
+    parameters: dict[str, dict[str, Any]]
+    default_grid: dict[str, list[Any]]
+    default_params: dict[str, Any]
+    fast: dict[str, Any]
+    zero_from: str
+    extra: str
+    elsewhere: dict[str, str]
+    source: str
+    cite: list[str]
+
+    @property
+    def bibtex(self) -> str:
+        """BibTeX entries of the sources."""
+        return "\n".join(references()[key] for key in self.cite)
+
+    def described(self, twin: MethodInfo | None = None) -> list[tuple[str, str]]:
+        """Return what is known about the method, and its twin for classification, as names and plain texts."""
+        grid = "; ".join(f"{key}: {', '.join(map(_plain, values))}" for key, values in self.default_grid.items())
+        found = [
+            ("Minimizes", self.objective),
+            ("Kind", self.kind + (f", and {twin.name}" if twin else "")),
+            ("Losses", ", ".join(dict.fromkeys([*self.losses, *(twin.losses if twin else [])]))),
+            ("Designs", ", ".join(self.designs)),
+            ("Cost", self.complexity),
+            ("All zero from", f"{self.zero_from}(X, y)" if self.zero_from else ""),
+            ("Default grid", grid or "none"),
+            ("Class", self.class_path.replace(":", ".")),
+            ("Needs", f"pip install 'mtlrun[{self.extra}]'" if self.extra else ""),
+            ("Source", f"{self.source} ({', '.join(self.cite)})"),
+        ]
+        return [(key, text) for key, text in found if text]
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@functools.cache
+def references() -> dict[str, str]:
+    """Return the BibTeX entries of ``methods.bib`` by key."""
+    text = Path(__file__).with_name("methods.bib").read_text(encoding="utf-8")
+    entries = [f"@{entry.strip()}" for entry in text.split("\n@")]
+    entries[0] = entries[0].removeprefix("@")
+    return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}

@@ -1,0 +1,192 @@
+"""Convex relaxations of clustered tasks and of a shared subspace: one spectral penalty, seen from two sides."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
+from mtlrun.estimators.convex import ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.facts import BOX_COST, STRENGTHS, Facts
+from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.penalties.spectral import SpectralBox, fill_boxes
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Spectral(ConvexMTL):
+    """loss + SpectralBox(alpha, eta, k); a subclass names the parameter k.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Regularization strength. There is no `alpha_max`: the penalty is quadratic, and no strength makes coefficients
+        exactly zero.
+    eta : float, default 1.0
+        Positive; the smaller, the more the leading directions are preferred.
+    """
+
+    alpha: NonNegative = 1.0
+    eta: Positive = 1.0
+    _k: ClassVar[str]
+
+    def _penalties(self) -> list[Penalty]:
+        return [SpectralBox(self.alpha, self.eta, getattr(self, self._k))]
+
+    def _solve(
+        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+    ) -> SolverResult:
+        k, rank = getattr(self, self._k), min(data.n_features, data.n_tasks)
+        if k >= rank:
+            text = (
+                f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} features: the model is a ridge "
+                f"regression of every task with strength 2 * alpha * eta. Take {self._k} < {rank}."
+            )
+            warnings.warn(text, DegenerateModelWarning, stacklevel=4)
+        return super()._solve(data, start=start, rotation=rotation)
+
+    def _directions(self) -> tuple[Array, Array, Array]:
+        """Return singular vectors of `coef_` on the sides of tasks and features (columns), and their weights q."""
+        U, sigma, Vt = np.linalg.svd(self.coef_, full_matrices=False)
+        return U, Vt.T, fill_boxes(sigma, self.eta, getattr(self, self._k))
+
+
+class _Clustered(_Spectral):
+    """The leading directions on the side of the tasks.
+
+    Parameters
+    ----------
+    n_clusters : int, default 2
+        Number of clusters of tasks.
+
+    Notes
+    -----
+    M relaxes the matrix that says which tasks are in one cluster. For a given W the best M is known in closed form,
+    which leaves a penalty on the singular values of W: the `n_clusters` leading directions cost alpha eta times the
+    square, the others alpha (1 + eta). Hence nothing is alternated, and the solution has a duality gap. For
+    ``n_clusters >= min(n_tasks, n_features)`` the model is a ridge regression of every task, and `fit` gives a
+    `DegenerateModelWarning`.
+
+    References
+    ----------
+    J. Zhou, J. Chen and J. Ye, "Clustered multi-task learning via alternating structure optimization", NIPS 2011.
+    """
+
+    facts: ClassVar = Facts(
+        cite=("zhou2011clustered",),
+        elsewhere={"MALSAR `Least_CMTL`": "alpha = rho1, eta = rho2 / rho1"},
+        cost=BOX_COST,
+        grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), "n_clusters": (2, 5, 10)},
+        search=lambda scale: {
+            "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
+            "eta": [0.1],
+            "n_clusters": scale.below_tasks((2, 5)),
+        },
+    )
+    _k = "n_clusters"
+
+    n_clusters: Count = 2
+
+    def task_relation(self) -> Array:
+        """Return M (n_tasks, n_tasks) of the fitted model; tasks of one cluster have large entries together."""
+        tasks, _, q = self._directions()
+        return (tasks * q) @ tasks.T
+
+
+class ClusteredMTL(RegressorMTL, _Clustered):
+    """Multi-task regression with clusters of tasks (convex relaxation of CMTL).
+
+    Minimizes over W, with one column per task, and a symmetric matrix M of the tasks::
+
+        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha eta (1 + eta) tr(W (eta I + M)^{-1} W')
+        subject to 0 <= M <= I, tr(M) = n_clusters
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import ClusteredMTL
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> W = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, -1], [0, 0, 1, -1]]).T
+    >>> model = ClusteredMTL(alpha=1.0, eta=0.1, n_clusters=2).fit(X, X @ W)
+    >>> (model.task_relation() > 0.25).astype(int).tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    """
+
+
+class ClusteredMTLClassifier(ConvexClassifierMTL, _Clustered):
+    """Multi-task classification with clusters of tasks (convex relaxation of CMTL).
+
+    Minimizes over W, with one column per task, and a symmetric matrix M of the tasks::
+
+        sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) tr(W (eta I + M)^{-1} W')
+        subject to 0 <= M <= I, tr(M) = n_clusters
+    """
+
+
+class _SharedSubspace(_Spectral):
+    """The leading directions on the side of the features.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Dimension of the shared subspace.
+
+    Notes
+    -----
+    M relaxes the projection on the shared subspace, which `shared_subspace` returns. The penalty depends on the
+    singular values of W alone and is that of `ClusteredMTL` with ``n_clusters = n_components``: the two models are the
+    same, seen from the features or from the tasks. For ``n_components >= min(n_tasks, n_features)`` the model is a
+    ridge regression of every task, and `fit` gives a `DegenerateModelWarning`.
+
+    References
+    ----------
+    J. Chen, L. Tang, J. Liu and J. Ye, "A convex formulation for learning shared structures from multiple tasks",
+    ICML 2009.
+    """
+
+    facts: ClassVar = Facts(
+        cite=("chen2009",),
+        elsewhere={"MALSAR `Least_CASO`": "alpha = rho1, eta = rho2 / rho1"},
+        cost=BOX_COST,
+        grid={"alpha": STRENGTHS, "eta": (0.01, 0.1, 1.0), "n_components": (2, 5, 10)},
+        search=lambda scale: {
+            "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
+            "eta": [0.1],
+            "n_components": scale.below_tasks((1, 3)),
+        },
+    )
+    _k = "n_components"
+
+    n_components: Count = 2
+
+    def shared_subspace(self) -> tuple[Array, Array]:
+        """Return directions (r, n_features) of the features that tasks share, and their weights (r,) in (0, 1]."""
+        _, features, q = self._directions()
+        used = q > 0
+        return features.T[used], q[used]
+
+
+class ConvexASO(RegressorMTL, _SharedSubspace):
+    """Multi-task regression with a shared subspace of the features (convex alternating structure optimization, cASO).
+
+    Minimizes over W, with one column per task, and a symmetric matrix M of the features::
+
+        sum_t 1/2 ||y_t - X_t w_t - b_t||^2 + alpha eta (1 + eta) tr(W' (eta I + M)^{-1} W)
+        subject to 0 <= M <= I, tr(M) = n_components
+    """
+
+
+class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
+    """Multi-task classification with a shared subspace of the features (convex alternating structure optimization).
+
+    Minimizes over W, with one column per task, and a symmetric matrix M of the features::
+
+        sum_t sum_i l(y_ti (x_ti'w_t + b_t)) + alpha eta (1 + eta) tr(W' (eta I + M)^{-1} W)
+        subject to 0 <= M <= I, tr(M) = n_components
+    """

@@ -1,0 +1,427 @@
+"""Support vector machines of tasks that are coupled by a graph: linear ones, and their baseline with a kernel."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+from sklearn.utils import check_random_state
+
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
+from mtlrun.estimators.facts import POWERS, Facts
+from mtlrun.estimators.independent import count_one_class
+from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, satisfies
+from mtlrun.features.dna import StringDesign, WeightedDegree
+from mtlrun.penalties.graph import TaskCoupling, couple_graph
+from mtlrun.problem import memory
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.svm.dcd import MAX_FREE, solve_block_dcd
+from mtlrun.solvers.svm.newton import SMALL_FREE, solve_svm_newton
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Form and step of the coordinate ascent for every variant.
+VARIANTS = {
+    "block": ("block", "exact"),
+    "block-printed": ("block", "printed"),
+    "corrected": ("example", "exact"),
+    "paper": ("example", "printed"),
+}
+# What the second-order method may cost: coefficients in all, features, and products per iteration.
+_SMALL_SYSTEM, _FEW_FEATURES, _CHEAP = 500, 64, 1e8
+# A kernel matrix that is computed beforehand takes so many times its memory, since its factors are sparse.
+_COPIES = 2.5
+_LIBSVM_STEPS = 1_000_000
+_NO_LIMIT = satisfies("-1", lambda value: isinstance(value, int) and value == -1)
+
+
+class _GraphModel(ClassifierMTL, BaseMTL):
+    """What SVMs on a graph of tasks share: the graph, and DNA strings as input.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Cost of margin violations; multiplied by the sample weights.
+    graph : "all", array-like or sparse of shape (n_tasks, n_tasks), or DataFrame, default "all"
+        Similarity A of the tasks in the order of `tasks_` (sorted labels, or the columns of a 2-D y); a DataFrame
+        named by the tasks may have any order. Symmetric and not negative; its diagonal has no effect. "all" is ones
+        plus the identity, as in the published runs. A task that is similar to no other is refused (`coupling=0`
+        makes all tasks independent); several groups of connected tasks are allowed.
+    coupling : float, default 1.0
+        Strength of the graph.
+    features : WeightedDegree, default None
+        Makes features of DNA strings on the fly. X is then an array of strings (1-D, or 2-D with one column beside the
+        task column), and `n_features_in_` the number of features.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of the shape of y
+        Dual variables, at least 0 (without the sign of y).
+    features_ : WeightedDegree
+        Fitted `features`.
+    n_one_class_ : int
+        Number of tasks with one class only. They are fitted like the others; the graph carries them.
+    """
+
+    C: Positive = 1.0
+    graph: Any = "all"
+    coupling: NonNegative = 1.0
+    _: KW_ONLY
+    features: WeightedDegree | None = None
+
+    def _couple(self) -> TaskCoupling:
+        return couple_graph(self.graph, self.tasks_, self.coupling)
+
+    def _bytes(self, data: TaskData) -> float:
+        return 0.0 if isinstance(self.graph, str) else 8.0 * 8 * data.n_tasks**2
+
+    def _read_design(self, X: Any, *, reset: bool) -> Any:
+        if self.features is None:
+            if isinstance(X, list | np.ndarray) and len(X) and isinstance(X[0], str | bytes):
+                raise ValueError(
+                    "X is an array of strings: say what to make of them, for example features=WeightedDegree(degree=8)"
+                )
+            return super()._read_design(X, reset=reset)
+        if reset:
+            self.features_ = WeightedDegree(**self.features.get_params())
+            design = self.features_.fit_design(X)
+            self.n_features_in_ = design.shape[1]
+            return design
+        return self.features_.design(X)
+
+    def _task_data(
+        self, X: Any, y: Array, ids: Array | None, weights: Array | None, names: list[Any] | None
+    ) -> TaskData:
+        if not isinstance(X, StringDesign):
+            return super()._task_data(X, y, ids, weights, names)
+        # The container sorts rows by task and checks the rest; a column of zeros stands in for the strings.
+        data = super()._task_data(np.zeros((len(X), 1)), y, ids, weights, names)
+        return data.with_design(X if data.order is None else X[data.order])
+
+
+class GraphSVC(_GraphModel):
+    """Linear support vector machines whose coefficients a graph of tasks pulls together.
+
+    Minimizes::
+
+        1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i l(y_i w_t(i)'x_i)
+
+    L = diag(A 1) - A is the Laplacian of the task similarity A, so that the second term is ``coupling/4`` times the
+    sum over s and t of ``A_st ||w_s - w_t||^2``. l(z) is max(0, 1 - z), its square, or log(1 + exp(-z)). Without
+    coupling the tasks are independent; with a strong one, and a connected graph, they share one SVM with ``C / T``.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared_hinge", "logistic"}, default "hinge"
+        Loss of the margin; "logistic" adds `predict_proba`.
+    fit_intercept : bool, default False
+        Adds a constant feature 1 to X: the intercept is penalized and coupled like a coefficient, as in LIBLINEAR.
+    tol : float, default 1e-4
+        The solver stops at this relative duality gap, (P - D) / max(1, P).
+    max_iter : int, default 10000
+        Largest number of iterations; for coordinate ascent each is as much work as a visit of all rows.
+    solver : {"auto", "dcd", "newton"}, default "auto"
+        "dcd" is block-wise dual coordinate ascent. "newton" is a second-order method for few coefficients, which goes
+        far below `tol`; "auto" takes it where it is cheap.
+    variant : {"block", "block-printed", "corrected", "paper"}, default "block"
+        "paper" visits examples one by one and divides by ||x||^2 as printed, which leaves out M_tt; "corrected" has
+        the right step, "block-printed" the printed step in block form. All converge to the same solution. Anything
+        but "block" is coordinate ascent.
+    warm_start : bool, default False
+        Start from the dual variables of the last fit, scaled with C. The data must be the same.
+    random_state : int, RandomState or None, default 0
+        For the order of tasks and rows.
+
+    References
+    ----------
+    C. Widmer, M. Kloft, N. Görnitz and G. Rätsch, "Efficient training of graph-regularized multitask SVMs", ECML PKDD
+    2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import GraphSVC
+    >>> X = np.array([[1.0], [-1.0], [2.0], [3.0]])
+    >>> model = GraphSVC(coupling=100).fit(X, [1, -1, 1, 1], task_id=["a", "a", "b", "b"])
+    >>> model.predict(X, task_id=["b"] * 4).tolist()
+    [1, -1, 1, 1]
+    """
+
+    facts: ClassVar = Facts(
+        cite=("widmer2012",),
+        cost="O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + T^2 d)",
+        grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
+    )
+
+    loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge"
+    fit_intercept: bool = False
+    tol: NonNegative = 1e-4
+    max_iter: Count = 10000
+    _: KW_ONLY
+    solver: Literal["auto", "dcd", "newton"] = "auto"
+    variant: Literal["block", "block-printed", "corrected", "paper"] = "block"
+    warm_start: bool = False
+    random_state: Any = 0
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        coupling = self._couple()
+        self.n_one_class_ = count_one_class(data)
+        common: dict[str, Any] = {
+            "loss": self.loss,
+            "C": self.C,
+            "fit_intercept": bool(self.fit_intercept),
+            "start": self._start(data),
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+        if self._second_order(data):
+            result = solve_svm_newton(data, coupling, **common)
+        else:
+            form, step = VARIANTS[self.variant]
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            result = solve_block_dcd(data, coupling, seed=seed, form=form, step=step, **common)
+        dual = data.unsort(result.info["alpha"])
+        self.dual_coef_ = dual[:, 0] if self._layout == "single" else dual
+        self._fitted_C = float(self.C)
+        return result
+
+    def _bytes(self, data: TaskData) -> float:
+        strings, size = isinstance(data.X, StringDesign), data.targets.size
+        width = 1 + (self.n_features_in_ if strings else data.n_features)
+        if self._second_order(data):
+            design = data.n_rows * data.n_features + 3 * size * width
+            together = 4 * (width * data.n_tasks) ** 2 + 4 * min(SMALL_FREE, size) ** 2
+        else:
+            design = 0 if data.sparse or strings else 2 * data.n_rows * data.n_features
+            together = 4 * min(MAX_FREE, size) ** 2
+        return super()._bytes(data) + 8.0 * (6 * width * data.n_tasks + 12 * size + design + together)
+
+    def _start(self, data: TaskData) -> Array | None:
+        """Return the dual variables of the last fit for the present C, in the order of `data`."""
+        if not (self.warm_start and hasattr(self, "dual_coef_")):
+            return None
+        dual = self.dual_coef_[:, np.newaxis] if self._layout == "single" else self.dual_coef_
+        if dual.shape != data.targets.shape:
+            raise ValueError(
+                f"warm_start=True needs the data of the last fit: it had targets of shape {dual.shape}, these have "
+                f"{data.targets.shape}; set warm_start=False"
+            )
+        return (dual if data.order is None else dual[data.order]) * (self.C / self._fitted_C)
+
+    def _second_order(self, data: TaskData) -> bool:
+        """Return whether to use the second-order method."""
+        strings = isinstance(data.X, StringDesign)
+        if self.solver == "newton":
+            if strings or self.variant != "block":
+                raise ValueError("solver='newton' works neither on strings nor with a variant of coordinate ascent")
+            return True
+        if self.solver == "dcd" or self.variant != "block" or strings:
+            return False
+        width = data.n_features + bool(self.fit_intercept)
+        products = float(data.targets.size) * width**2
+        return data.n_tasks * width <= _SMALL_SYSTEM and (width <= _FEW_FEATURES or products <= _CHEAP)
+
+
+class MultiTaskKernelSVC(_GraphModel):
+    """Support vector machine with the multi-task kernel of a graph of tasks, by LIBSVM (MTK).
+
+    Minimizes the objective of `GraphSVC` with the hinge loss, except that LIBSVM always has an intercept: one b for
+    all tasks, not penalized::
+
+        1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i max(0, 1 - y_i (w_t(i)'x_i + b))
+
+    The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling * L)^{-1}``. Its optimum is not above that
+    of `GraphSVC`, because of the intercept: compare each with its own.
+
+    Parameters
+    ----------
+    tol : float, default 1e-3
+        Largest violation of the optimality conditions, as LIBSVM has it.
+    max_iter : int or None, default None
+        Steps of LIBSVM, -1 for no limit; on features of a huge scale (1e8) it may then run without end. None stands for
+        a million, or 100 per row if that is more.
+    gram : {"auto", "precomputed", "on_the_fly"}, default "auto"
+        "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" gives LIBSVM the features
+        ``F_t x`` with F F' = M and its linear kernel, of which it keeps `cache_size`. "auto" takes the first up to
+        about 10,000 rows.
+    cache_size : float, default 200
+        Megabytes for rows of the kernel matrix.
+
+    Attributes
+    ----------
+    intercept_ : ndarray of shape (n_tasks,)
+        All entries are equal. A problem with one class only gets the score of that class.
+    gap_ : float
+        Relative duality gap of LIBSVM's solution.
+    fit_seconds_ : dict of str to float
+        ``gram`` (making the kernel matrix or the features) and ``libsvm``.
+
+    References
+    ----------
+    T. Evgeniou, C. A. Micchelli and M. Pontil, "Learning multiple tasks with kernel methods", Journal of Machine
+    Learning Research, 2005. The comparison is that of Widmer et al., ECML PKDD 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import MultiTaskKernelSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X, town = rng.normal(size=(60, 2)), np.repeat(["A", "B", "C"], 20)
+    >>> y = np.where(X[:, 0] > 0, 1, -1)
+    >>> model = MultiTaskKernelSVC(C=10.0, coupling=0.5).fit(X, y, task_id=town)
+    >>> float(model.score(X, y, task_id=town)) > 0.95
+    True
+    """
+
+    facts: ClassVar = Facts(
+        cite=("evgeniou2005",),
+        cost="O(N^2 d) to O(N^3)",
+        grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
+        losses=("hinge",),
+    )
+    _remedy = "Use gram='on_the_fly', which keeps no kernel matrix, or fewer rows, features or tasks."
+
+    tol: Positive = 1e-3
+    max_iter: Annotated[
+        int | None, satisfies("-1", lambda value: isinstance(value, int) and value == -1) | integer(1) | NONE
+    ] = None
+    _: KW_ONLY
+    gram: Literal["auto", "precomputed", "on_the_fly"] = "auto"
+    cache_size: Positive = 200
+
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        return data.with_design(data.X.tocsr()) if isinstance(data.X, StringDesign) else data
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        coupling = self._couple()
+        self.n_one_class_ = count_one_class(data)
+        designs = [data.task(t)[0] for t in range(data.n_tasks)]
+        y = np.concatenate([data.task(t)[1] for t in range(data.n_tasks)])
+        weights = [data.task(t)[2] for t in range(data.n_tasks)]
+        sizes = [X.shape[0] for X in designs]
+        cost = self.C * np.concatenate([np.ones(n) if w is None else w for n, w in zip(sizes, weights, strict=True)])
+        used = cost > 0
+        if np.all(y[used] == y[used][0]):
+            alpha, b, n_iter, done = np.zeros(len(y)), float(y[used][0]), 1, True
+            self.fit_seconds_ = {"gram": 0.0, "libsvm": 0.0}
+        else:
+            alpha, b, n_iter, done = self._libsvm(designs, coupling, y, cost, used)
+        return self._certified(data, designs, coupling, y, cost, alpha, b, n_iter, done)
+
+    def _bytes(self, data: TaskData) -> float:
+        entries = data.X.nnz if data.sparse else data.n_rows * data.n_features
+        copies = 2 if isinstance(self.graph, str) else data.n_tasks
+        rows = data.targets.size / data.n_rows
+        features = usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * entries
+        n = data.targets.size if data.observed is None else int(data.observed.sum())
+        return super()._bytes(data) + features + (_kernel_bytes(n) if self._precomputes(n) else 0.0)
+
+    def _precomputes(self, n: int) -> bool:
+        """Return whether the kernel matrix of n rows is kept."""
+        return self.gram == "precomputed" or (self.gram == "auto" and memory.fits(_kernel_bytes(n)))
+
+    def _libsvm(
+        self, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
+    ) -> tuple[Array, float, int, bool]:
+        """Return dual variables, intercept, iterations and whether LIBSVM converged."""
+        began = time.perf_counter()
+        n = int(used.sum())
+        precomputed = self._precomputes(n)
+        Z = augmented_features(designs, coupling)
+        Z = Z if used.all() else Z[used]
+        if precomputed:
+            Z = (Z @ Z.T).toarray()
+        middle = time.perf_counter()
+        limit = max(_LIBSVM_STEPS, 100 * n) if self.max_iter is None else self.max_iter
+        model = SVC(
+            C=1.0,
+            kernel="precomputed" if precomputed else "linear",
+            tol=self.tol,
+            max_iter=limit,
+            cache_size=self.cache_size,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # ours says more
+            model.fit(Z, y[used], sample_weight=cost[used])
+        self.fit_seconds_ = {"gram": middle - began, "libsvm": time.perf_counter() - middle}
+        alpha = np.zeros(len(y))
+        dual = model.dual_coef_
+        dual = dual.toarray() if sp.issparse(dual) else dual
+        alpha[np.flatnonzero(used)[model.support_]] = np.abs(dual.ravel())
+        return alpha, float(model.intercept_[0]), int(np.max(model.n_iter_)), model.fit_status_ == 0
+
+    def _certified(
+        self,
+        data: TaskData,
+        designs: list[Any],
+        coupling: TaskCoupling,
+        y: Array,
+        cost: Array,
+        alpha: Array,
+        b: float,
+        n_iter: int,
+        done: bool,
+    ) -> SolverResult:
+        """Return the result with coefficients, objective and duality gap of dual variables that sum to 0 over y."""
+        cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
+        V = np.stack([X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)])
+        W = coupling.apply(V)
+        z = y * (np.concatenate([X @ w for X, w in zip(designs, W, strict=True)]) + b)
+        h = np.maximum(0.0, 1.0 - z)
+        primal = 0.5 * float(np.sum(V * W)) + float(cost @ h)
+        gap = float(np.sum(np.where(h > 0, (cost - alpha) * h, alpha * (z - 1.0)))) - b * float(alpha @ y)
+        self.dual_coef_ = self._dual(data, alpha, cuts)
+        return SolverResult(
+            parts=W.T[np.newaxis],
+            intercept=np.full(len(designs), b),
+            converged=done,
+            n_iter=max(1, n_iter),
+            objective=[primal],
+            gap=gap / max(1.0, abs(primal), abs(primal - gap)),
+            message="" if done else "LIBSVM was stopped; scaled features help",
+        )
+
+    def _dual(self, data: TaskData, alpha: Array, cuts: Array) -> Array:
+        """Put dual variables, task by task, into the shape of y."""
+        if not data.shared:
+            return data.unsort(alpha)
+        field = np.zeros(data.targets.shape)
+        for t, part in enumerate(np.split(alpha, cuts)):
+            rows = slice(None) if data.observed is None else data.observed[:, t]
+            field[rows, t] = part
+        return field[:, 0] if self._layout == "single" else field
+
+
+def _kernel_bytes(n: int) -> float:
+    return _COPIES * 8 * float(n) ** 2
+
+
+def augmented_features(designs: list[Any], coupling: TaskCoupling) -> Any:
+    """Return rows F_t x (a Kronecker product) with F F' = M: their linear kernel is the multi-task kernel.
+
+    Parameters
+    ----------
+    designs : list of ndarray or csr_array of shape (n_t, d)
+    coupling : TaskCoupling
+
+    Returns
+    -------
+    csr_array of shape (N, r * d), or of the columns that have entries where these are too many
+        With two copies of every row when all tasks are equally similar.
+    """
+    F = coupling.factor()
+    blocks = [sp.kron(F[[t]], sp.csr_array(X), format="csr") for t, X in enumerate(designs)]
+    Z = sp.csr_array(sp.vstack(blocks, format="csr"))
+    if Z.shape[1] > np.iinfo(np.int32).max:  # LIBSVM counts in 32 bits, and columns without entries change no product
+        used, columns = np.unique(Z.indices, return_inverse=True)
+        Z = sp.csr_array((Z.data, columns, Z.indptr), shape=(Z.shape[0], len(used)))
+    Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
+    return Z
