@@ -68,19 +68,19 @@ def list_(
 
 def _details(names: list[str], form: Format) -> None:
     """Print all about some methods, or about all."""
-    from mtlrun.estimators.methods_page import facts
+    from mtlrun.estimators.facts import references
     from mtlrun.estimators.registry import METHODS, get_method
 
     methods = [get_method(name) for name in names] or list(METHODS.values())
     if form is Format.JSON:
         typer.echo(json.dumps([_record(info) for info in methods], indent=1, ensure_ascii=False))
     elif form is Format.BIBTEX:
-        entries = {info.bibtex_key: info.bibtex for info in methods}
-        typer.echo("\n".join(entries[key] for key in sorted(entries)))
+        keys = sorted({key for info in methods for key in info.cite})
+        typer.echo("\n".join(references()[key] for key in keys))
     else:
         blocks = []
         for info in methods:
-            lines = [f"{key.lower():13}  {text}" for key, text in facts(info)]
+            lines = [f"{key.lower():13}  {text}" for key, text in info.described(METHODS.get(f"{info.name}Classifier"))]
             blocks.append("\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex]))
         typer.echo("\n\n".join(blocks))
 

@@ -13,6 +13,7 @@ import json
 import pkgutil
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -131,7 +132,7 @@ def _section(info: MethodInfo, twin: MethodInfo | None) -> str:
     return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     # A bar would end the cell.
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"

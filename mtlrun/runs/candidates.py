@@ -8,8 +8,9 @@ from typing import Any
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.pertask import PerTask, for_tasks
-from mtlrun.estimators.registry import METHODS, MethodInfo, build
+from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import class_path, parameter_names
 
@@ -28,9 +29,6 @@ TREES = ("GradientBoosting+Task", "RandomForest+Task")
 MAX_TREE_ROWS = 20000
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
-_SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
-_JOINT = (0.001, 0.005, 0.02, 0.1, 0.4)
-_FEW = (0.005, 0.03, 0.2)
 
 
 @dataclass(frozen=True)
@@ -89,22 +87,6 @@ class Candidate:
         return replace(
             self, params=with_params(self.params, {k: v[0] for k, v in grid.items()}), grid={}, select_with={}
         )
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """What strengths of regularisation are measured in: rows of a task, tasks, rows of all tasks."""
-
-    rows: float
-    tasks: int
-
-    def times(self, values: Sequence[float], power: float = 0.0) -> list[float]:
-        """Return values times rows times tasks**power, to two digits."""
-        return [float(f"{value * self.rows * self.tasks**power:.2g}") for value in values]
-
-    def inverse(self, values: Sequence[float]) -> list[float]:
-        """Return 1 / (2 alpha) for the strengths `values`: the weights of the loss that mean the same."""
-        return [float(f"{1 / (2 * alpha):.2g}") for alpha in self.times(values, 0.5)]
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
@@ -191,21 +173,20 @@ def _twin(name: str, dataset: Dataset) -> str:
     return f"{name}Classifier" if dataset.task_type == "binary" and f"{name}Classifier" in METHODS else name
 
 
-def _scale(dataset: Dataset, train: float) -> _Scale:
+def _scale(dataset: Dataset, train: float) -> Scale:
     entries = dataset.y.size if dataset.task_id is not None else float((dataset.y == dataset.y).sum())
-    return _Scale(max(train * entries / dataset.n_tasks, 1.0), dataset.n_tasks)
+    return Scale(max(train * entries / dataset.n_tasks, 1.0), dataset.n_tasks)
 
 
-def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
+def _baselines(dataset: Dataset, scale: Scale) -> list[Candidate]:
     binary = dataset.task_type == "binary"
     ridge, sparse = ("Logistic", "SVC") if binary else ("Ridge", "Lasso")
-    second = {"C": _weights(scale)} if binary else {"alpha": scale.times(_SPARSE)}
     linear = (
         {"estimator": "sklearn.linear_model:LogisticRegression", "params": {"max_iter": 300}}
         if binary
         else {"estimator": "sklearn.linear_model:Ridge"}
     )
-    linear_grid = {"C": _weights(scale)} if binary else {"alpha": scale.times(_WIDE)}
+    linear_grid = {"C": scale.inverse(_WIDE)[::-1]} if binary else {"alpha": scale.times(_WIDE)}
     kind = "Classifier" if binary else "Regressor"
     forest = {"n_estimators": 100, "max_features": "sqrt" if binary else 0.33, "random_state": 0}
     leaves: dict[str, list[Any]] = {"min_samples_leaf": [2, 10]}
@@ -216,9 +197,14 @@ def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
     trees = "one-hot" if dataset.n_tasks <= MAX_ONE_HOT else "number"
     found = [
         Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
-        Candidate(f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, {"alpha": scale.times(_WIDE)}),
-        Candidate(f"Independent{sparse}", INDEPENDENT, f"Independent{sparse}", {}, second),
-        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, {"alpha": scale.times(_WIDE, 1.0)}),
+        *(
+            Candidate(name, family, name, {}, _grid(name, scale))
+            for name, family in (
+                (f"Independent{ridge}", INDEPENDENT),
+                (f"Independent{sparse}", INDEPENDENT),
+                (f"Pooled{ridge}", POOLED),
+            )
+        ),
         _feature(f"Pooled{ridge}+Task", linear, linear_grid, "one-hot"),
         _feature(
             TREES[0],
@@ -239,11 +225,6 @@ def _baselines(dataset: Dataset, scale: _Scale) -> list[Candidate]:
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
-def _weights(scale: _Scale) -> list[float]:
-    """Return weights of a loss for a penalty 1/2 ||w||^2, from weak to strong."""
-    return [float(f"{1 / alpha:.2g}") for alpha in reversed(scale.times(_WIDE))]
-
-
 def _feature(label: str, inner: dict[str, Any], grid: dict[str, list[Any]], encoding: str) -> Candidate:
     params = {"estimator": inner, "encoding": encoding}
     return Candidate(label, FEATURE, f"{TABULAR}:TaskFeature", params, {INNER + k: v for k, v in grid.items()})
@@ -256,30 +237,14 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
     tolerances = "tol" in known and info.multitask
     params = {**info.default_params, **({"tol": FIT_TOL} if tolerances else {})}
     select_with = {**info.fast, **({"tol": SEARCH_TOL} if tolerances else {})}
-    grid = _grid(info, _scale(dataset, train))
+    grid = _grid(name, _scale(dataset, train))
     return _wrapped(Candidate(name, family, name, params, grid, select_with if grid else {}), dataset)
 
 
-def _grid(info: MethodInfo, scale: _Scale) -> dict[str, list[Any]]:
-    """Return the values searched: strengths follow the rows and the number of tasks; others are the registry's."""
-    plain = info.name.removesuffix("Classifier")
-    root = scale.tasks**0.5
-    ratios = [round(root**-power, 2) for power in (0.3, 0.7)]
-    few = scale.times(_FEW, 0.5)
-    table: dict[str, dict[str, list[Any]]] = {
-        "SparseMTL": {"alpha": scale.times(_SPARSE)},
-        "JointFeatureMTL": {"alpha": scale.times(_JOINT, 0.5)},
-        "TraceNormMTL": {"alpha": scale.times(_JOINT, 0.5)},
-        "RobustMTL": {"lam": ratios, "beta": scale.inverse(_JOINT[::-1])},
-        "RobustFeatureMTL": {"alpha": scale.times(_JOINT, 0.5), "lam": [0.5, 1.0]},
-        "SparseLowRankMTL": {"alpha": scale.times(_JOINT, 0.5), "lam": ratios},
-        "DirtyMTL": {"alpha": scale.times(_JOINT, 0.7), "lam": ratios},
-        "GraphMTL": {"alpha": scale.times((0.01, 0.1, 1.0, 10.0), -1.0), "ridge": scale.times((0.001, 0.1))},
-        "ClusteredMTL": {"alpha": few, "eta": [0.1], "n_clusters": [k for k in (2, 5) if k < scale.tasks] or [1]},
-        "ConvexASO": {"alpha": few, "eta": [0.1], "n_components": [k for k in (1, 3) if k < scale.tasks] or [1]},
-        "MTRL": {"lam1": scale.times((0.01, 0.1)), "lam2": scale.times((0.001, 0.01, 0.1))},
-    }
-    return table.get(plain) or {name: list(values) for name, values in info.default_grid.items()}
+def _grid(name: str, scale: Scale) -> dict[str, list[Any]]:
+    """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
+    search = load_class(name).facts.search  # type: ignore[attr-defined]
+    return search(scale) if search else dict(METHODS[name].default_grid)
 
 
 def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:

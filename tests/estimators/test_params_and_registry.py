@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from mtlrun.estimators.bibliography import BIBTEX
 
 from mtlrun.errors import ConfigError, UnknownNameError
+from mtlrun.estimators.facts import references
 from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, instance, integer, real
 from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 
@@ -70,8 +70,8 @@ def test_every_method_can_be_made_and_describes_itself(name):
 
 
 def test_every_reference_is_used_and_has_its_key():
-    assert {info.bibtex_key for info in METHODS.values()} | {"pan2015"} == set(BIBTEX)
-    for key, text in BIBTEX.items():
+    assert {key for info in METHODS.values() for key in info.cite} == set(references())
+    for key, text in references().items():
         assert f"{{{key}," in text
         assert text.count("{") == text.count("}")
 

@@ -1,0 +1,136 @@
+"""What is derived from the classes: the registry, docs/methods.md, the documentation of parameters."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import sklearn.linear_model
+from sklearn.base import clone
+
+from mtlrun.estimators.__main__ import MARK, PAGE, generated
+from mtlrun.estimators.base import BaseMTL, RegressorMTL
+from mtlrun.estimators.params import Count, NonNegative, entries, sections
+from mtlrun.estimators.registry import METHODS, load_class
+
+
+@pytest.fixture(scope="module")
+def files():
+    return generated()
+
+
+def test_the_files_are_current(files):
+    for path, text in files.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path} is out of date, run: python -m mtlrun.estimators"
+
+
+def test_every_method_is_on_the_page_with_its_references(files):
+    page = files[PAGE].partition(MARK)[2]
+    for name, info in METHODS.items():
+        assert re.search(rf"\b{name}\b", page)
+        assert all(f"{{{key}," in page for key in info.cite)
+        if not name.endswith("Classifier"):
+            assert info.objective in page
+    for link in re.findall(r"\]\(#([^)]*)\)", page):
+        assert re.search(rf"^## {link}$", page, flags=re.MULTILINE | re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_parameter_is_documented_once_with_its_default(name):
+    cls = load_class(name)
+    parts = sections(cls.__doc__)
+    documented = [key for names in entries(parts["Parameters"]) for key in names]
+    parameters = inspect.signature(cls).parameters
+    assert sorted(documented) == sorted(parameters)
+    for (key, *_), text in entries(parts["Parameters"]).items():
+        head, _, body = text.partition("\n")
+        assert body.strip(), key
+        assert head.rpartition(", default ")[2].strip('"') == str(parameters[key].default) or (
+            eval(head.rpartition(", default ")[2]) == parameters[key].default
+        ), head
+    assert parts["Attributes"]
+    assert parts["References"]
+
+
+@pytest.mark.parametrize("there", ["MultiTaskLasso", "Lasso", "Ridge"])
+def test_strengths_of_scikit_learn_are_converted_as_the_page_says(there):
+    rng = np.random.default_rng(0)
+    n = 40
+    X = rng.normal(size=(n, 4))
+    Y = X @ rng.normal(size=(4, 3)) + rng.normal(size=(n, 3))
+    oracle = getattr(sklearn.linear_model, there)(0.2, tol=1e-10).fit(X, Y)
+    methods = [info for info in METHODS.values() if f"scikit-learn `{there}(a)`" in info.elsewhere]
+    assert methods
+    for info in methods:
+        if info.kind == "classifier" or info.name.startswith("Pooled"):
+            continue
+        alpha = eval(
+            info.elsewhere[f"scikit-learn `{there}(a)`"].partition("= ")[2].replace("n a", "n * a"), {"n": n, "a": 0.2}
+        )
+        model = load_class(info.name)(alpha).set_params(**({"tol": 1e-10} if "tol" in info.parameters else {}))
+        np.testing.assert_allclose(model.fit(X, Y).coef_, oracle.coef_, atol=1e-4)
+
+
+# ---------------------------------------------------------------- classes of users
+
+
+class Mine(RegressorMTL, BaseMTL):
+    """Mine.
+
+    Parameters
+    ----------
+    strength : float, default 2.0
+        How strong.
+
+    Notes
+    -----
+    Of mine.
+    """
+
+    strength: NonNegative = 2.0
+    rounds: Count = 3
+
+    def _fit_data(self, data):
+        raise NotImplementedError
+
+
+class Derived(Mine):
+    """Derived."""
+
+    strength: NonNegative = 5.0
+
+
+class HandWritten(Mine):
+    """With an `__init__` of its own."""
+
+    def __init__(self, rounds=7, *, extra=None, task_column=None, unseen="error"):
+        self.rounds, self.extra, self.task_column, self.unseen = rounds, extra, task_column, unseen
+
+
+class BelowHandWritten(HandWritten):
+    other: str = "nothing"
+
+
+def test_fields_are_parameters_and_their_hints_rules():
+    model = clone(Derived(1.0, rounds=2))
+    assert model.get_params() == {"strength": 1.0, "rounds": 2, "task_column": None, "unseen": "error"}
+    assert Derived().strength == 5.0
+    with pytest.raises(ValueError, match=r"rounds must be an int in \[1, inf\), got 0"):
+        Mine(rounds=0).fit(np.eye(3), np.ones(3))
+    with pytest.raises(TypeError, match="Mine.*unexpected keyword argument 'strenght'"):
+        Mine(strenght=1)
+
+
+def test_documentation_is_inherited_by_those_who_have_some():
+    assert "How strong." in Derived.__doc__
+    assert "Of mine." in Derived.__doc__
+    assert Derived.__doc__.index("strength :") < Derived.__doc__.index("task_column :")
+    assert BelowHandWritten.__doc__ is None
+
+
+def test_a_hand_written_constructor_stays():
+    model = clone(HandWritten(extra=1))
+    assert (model.rounds, model.extra) == (7, 1)
+    assert list(inspect.signature(BelowHandWritten).parameters) == ["rounds", "extra", "task_column", "unseen"]
+    with pytest.raises(ValueError, match="rounds must be"):
+        BelowHandWritten(rounds=-1).fit(np.eye(3), np.ones(3))
