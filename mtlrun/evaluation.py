@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
-from mtlrun.estimators.pertask import for_tasks
+from mtlrun.estimators.baselines import for_tasks
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.

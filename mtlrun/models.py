@@ -39,10 +39,10 @@ ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
 #: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
 TRUSTED = frozenset(
     {info.class_path.replace(":", ".") for info in METHODS.values()}
-    | {"mtlrun.estimators.pertask.PerTask", "mtlrun.features.dna.WeightedDegree"}
+    | {"mtlrun.estimators.baselines.PerTask", "mtlrun.features.dna.WeightedDegree"}
     | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
-    | {f"mtlrun.estimators.tabular.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
-    | {"mtlrun.estimators.calibrated.CalibratedTasks"}
+    | {f"mtlrun.estimators.baselines.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
+    | {"mtlrun.estimators.baselines.CalibratedTasks"}
 )
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.

@@ -8,15 +8,15 @@ from typing import Any
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.estimators.baselines import PerTask, for_tasks
 from mtlrun.estimators.facts import Scale
-from mtlrun.estimators.pertask import PerTask, for_tasks
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import class_path, parameter_names
 
 #: What a method is: the trivial answer, tasks alone, tasks as one, the task as a feature, or several tasks jointly.
 TRIVIAL, INDEPENDENT, POOLED, FEATURE, MULTITASK = "trivial", "independent", "pooled", "task as feature", "multi-task"
-TABULAR = "mtlrun.estimators.tabular"
+TABULAR = "mtlrun.estimators.baselines"
 SCALED = f"{TABULAR}:ScaledTargets"
 INNER = "estimator__"
 #: Parameters are chosen with this tolerance, the last fit has the other one: rankings need no exact solution.
@@ -279,5 +279,5 @@ def calibrated(candidate: Candidate) -> Candidate:
     """Return the method with probabilities: its scores on held-out rows, calibrated."""
     inner = {"estimator": candidate.estimator, "params": candidate.params}
     return Candidate(
-        candidate.label, candidate.family, "mtlrun.estimators.calibrated:CalibratedTasks", {"estimator": inner}
+        candidate.label, candidate.family, "mtlrun.estimators.baselines:CalibratedTasks", {"estimator": inner}
     )

@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import ConfigError, DataError, UserError
-from mtlrun.estimators.pertask import PerTask, takes_task_id
+from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlrun.data.load import load_dataset
 from mtlrun.data.splits import random_split
-from mtlrun.estimators.pertask import PerTask, for_tasks
+from mtlrun.estimators.baselines import PerTask, for_tasks
 from mtlrun.metrics import mse_per_task
 from mtlrun.utils.seeds import derive_seed
 

@@ -32,8 +32,8 @@ from mtlrun.estimators import (
     TraceNormMTL,
     Whom,
 )
+from mtlrun.estimators.baselines import TaskFeature
 from mtlrun.estimators.network import MTNetwork
-from mtlrun.estimators.tabular import TaskFeature
 from mtlrun.problem import memory
 from mtlrun.problem.taskdata import TaskData
 

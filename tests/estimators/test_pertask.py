@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from mtlrun.estimators.pertask import PerTask, takes_task_id
+from mtlrun.estimators.baselines import PerTask, takes_task_id
 
 
 def _ragged(seed=0, n=60, d=4):

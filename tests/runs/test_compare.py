@@ -20,9 +20,8 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import time_folds
 from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
-from mtlrun.estimators.calibrated import CalibratedTasks
+from mtlrun.estimators.baselines import CalibratedTasks, ScaledTargets, TaskFeature, TaskMean
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
-from mtlrun.estimators.tabular import ScaledTargets, TaskFeature, TaskMean
 from mtlrun.features.table import TableFeatures
 from mtlrun.models import load_model
 from mtlrun.record import Record

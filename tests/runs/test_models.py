@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from mtlrun import models
 from mtlrun.errors import DataError, UnknownNameError, UserError
-from mtlrun.estimators.pertask import PerTask
+from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.features import FourierFeatures, WeightedDegree
 from mtlrun.models import Model, load_model, save_model

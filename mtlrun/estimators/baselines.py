@@ -1,0 +1,598 @@
+"""Baselines, and wrappers that make any scikit-learn estimator one of several tasks."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
+
+from mtlrun.data.columns import column_names, plain_values
+from mtlrun.estimators.inputs import TaskLayout, check_task_id, check_weights, refuse_list_of_arrays, task_codes
+from mtlrun.metrics import accuracy_per_task, average, r2_per_task
+from mtlrun.problem import memory
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Copies of its features that an estimator makes, about.
+_COPIES = 3
+
+
+def takes_task_id(estimator: Any) -> bool:
+    """Return whether ``fit`` of an estimator has a parameter `task_id`, as all estimators of mtlrun do."""
+    return "task_id" in inspect.signature(estimator.fit).parameters
+
+
+def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
+    """Return an estimator that can be fitted to these targets: itself, or a `PerTask` of it.
+
+    An estimator is wrapped if its ``fit`` takes no `task_id`, there are several tasks, and it cannot take them at once:
+    with task ids, with missing targets, or if its tags declare a classifier or a regressor of one output. A 2-D `y`
+    without gaps is handed as it is to a regressor of several outputs, and to a class that declares nothing.
+
+    Parameters
+    ----------
+    estimator : estimator with scikit-learn's interface
+    y : array of shape (n_samples,) or (n_samples, n_tasks)
+    task_id : array of shape (n_samples,), optional
+    """
+    y = np.asarray(y)
+    if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
+        return estimator
+    together = y.ndim == 2 and not np.isnan(y).any() and not _declares_one_output(estimator)
+    return estimator if together else PerTask(estimator)
+
+
+def _declares_one_output(estimator: Any) -> bool:
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return False
+    tags = get_tags(estimator)
+    # scikit-learn's classifiers of several outputs have no scores in one array, which metrics need.
+    several = tags.estimator_type == "regressor" and tags.target_tags.multi_output
+    return tags.estimator_type in ("classifier", "regressor") and not several
+
+
+class _Tasks(TaskLayout, BaseEstimator):
+    """Reads the three layouts for estimators that need no `TaskData`."""
+
+    def _read(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> tuple[Array, Array | None, Array | None]:
+        """Return targets, task codes of the rows (None for a shared design) and weights; sets `tasks_`."""
+        refuse_list_of_arrays(X)
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        names = column_names(y)
+        y = plain_values(np.asarray(y), "y")[0]
+        check_consistent_length(X, y)
+        weights = check_weights(sample_weight, y.shape)
+        ids = None if task_id is None else check_task_id(task_id, len(y))
+        self._layout = self._layout_of(y, ids)
+        if self._layout == "shared":
+            self.tasks_ = np.arange(y.shape[1]) if names is None else np.asarray(names)
+            return y, None, weights
+        self.tasks_, codes = np.unique(np.zeros(len(y), dtype=int) if ids is None else ids, return_inverse=True)
+        return y, codes, weights
+
+    def _observed(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array | None]:
+        """Return row of X, task code, target and weight of every observed entry."""
+        y, codes, weights = self._read(X, y, task_id, sample_weight)
+        y = y.astype(np.float64)
+        if codes is not None:
+            return np.arange(len(y)), codes, y, weights
+        codes, rows = np.nonzero(~np.isnan(y.T))
+        if weights is not None:
+            weights = np.broadcast_to(weights if weights.ndim == 2 else weights[:, np.newaxis], y.shape)[rows, codes]
+        return rows, codes, y[rows, codes], weights
+
+    def _codes(self, X: Any, task_id: Any) -> Array | None:
+        """Return the task of every row, -1 for an unknown one; None stands for all tasks."""
+        check_is_fitted(self, "tasks_")
+        return self._task_of_rows(None if task_id is None else check_task_id(task_id, X.shape[0]))
+
+
+class _Wrapper(BaseEstimator):
+    """An estimator around another one, of the same type."""
+
+    estimator: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags.required, tags.target_tags.multi_output = True, True
+        return tags
+
+
+class PerTask(_Wrapper, _Tasks):
+    """Fits a clone of a scikit-learn estimator for every task, on the rows of that task.
+
+    Makes an estimator that knows nothing of tasks usable wherever those of mtlrun are: `task_id` for ragged data, a 2-D
+    `y` for a shared design, NaN for a missing target. A classifier's task with labels of one class is fitted by the
+    constant of that class.
+
+    Parameters
+    ----------
+    estimator : scikit-learn regressor or classifier
+
+    Attributes
+    ----------
+    tasks_ : ndarray of shape (n_tasks,)
+        Sorted task ids; column numbers (or names) of a 2-D `y`.
+    estimators_ : list of n_tasks fitted estimators
+    classes_ : ndarray
+        All labels that occur; classifiers only.
+    n_one_class_ : int
+        Tasks fitted by a constant.
+    coef_ : ndarray of shape (n_tasks, n_features)
+        Only where the fitted clones have a linear `coef_`, as has `intercept_` (n_tasks,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.array([[0.0], [1.0], [0.0], [1.0]])
+    >>> model = PerTask(LinearRegression()).fit(X, [0.0, 1.0, 0.0, -1.0], task_id=["a", "a", "b", "b"])
+    >>> model.coef_.ravel().round(6).tolist()
+    [1.0, -1.0]
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Fit all tasks.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame with n_samples rows
+            Handed to the estimator as it is, rows chosen.
+        y : array-like of shape (n_samples,) or (n_samples, n_tasks)
+        task_id : array-like of shape (n_samples,), optional
+            The task of every row, for a 1-D `y`.
+        sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
+            Only for estimators that take it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a list of arrays, task ids with a 2-D `y`, or a task without observed targets.
+        """
+        y, codes, weights = self._read(X, y, task_id, sample_weight)
+        X = _indexable(X)
+        if len(X.shape) == 2:
+            self.n_features_in_ = X.shape[1]
+        self.n_one_class_ = 0
+        self.estimators_ = []
+        for t in range(len(self.tasks_)):
+            targets = y[:, t] if codes is None else y
+            rows = np.flatnonzero(targets == targets if codes is None else codes == t)
+            w = weights[:, t] if weights is not None and weights.ndim == 2 else weights
+            self.estimators_.append(self._fit_one(X, rows, targets, w))
+        if is_classifier(self.estimator):
+            self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
+        return self
+
+    def _fit_one(self, X: Any, rows: Array, y: Array, weights: Array | None) -> Any:
+        if not rows.size:
+            raise ValueError("a task has no observed target")
+        model = clone(self.estimator)
+        if is_classifier(model) and self._layout != "single" and len(np.unique(y[rows])) == 1:
+            self.n_one_class_ += 1
+            model = DummyClassifier(strategy="most_frequent")
+        extra = {} if weights is None else {"sample_weight": weights[rows]}
+        return model.fit(_safe_indexing(X, rows), y[rows], **extra)
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Predict targets or labels: (n_samples, n_tasks) for a shared design without task ids, else (n_samples,).
+
+        Raises
+        ------
+        ValueError
+            If task ids are missing or unknown.
+        """
+        return self._collect(X, task_id, lambda model, part: model.predict(part))
+
+    @available_if(lambda self: is_classifier(self.estimator))
+    def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return scores whose sign separates the two classes, shaped as `predict`.
+
+        The estimator's decision function, else the log-odds of its probabilities, else +1 and -1 of its labels.
+        """
+        return self._collect(X, task_id, lambda model, part: _scores(model, part, self.classes_))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
+        """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
+        metric = accuracy_per_task if is_classifier(self.estimator) else r2_per_task
+        targets = plain_values(np.asarray(y), "y")[0]
+        return average(metric(targets, self.predict(X, task_id=task_id), weights=sample_weight))[0]
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients of linear estimators, shape (n_tasks, n_features)."""
+        return np.vstack([_linear(model, "coef_") for model in self.estimators_])
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercepts of linear estimators, shape (n_tasks,)."""
+        return np.concatenate([_linear(model, "intercept_") for model in self.estimators_])
+
+    def _collect(self, X: Any, task_id: Any, call: Any) -> Array:
+        X = _indexable(X)
+        codes = self._codes(X, task_id)
+        if codes is None:
+            columns = [np.asarray(call(model, X)) for model in self.estimators_]
+            return np.column_stack(columns) if self._layout == "shared" else columns[0]
+        parts = [(rows, model) for t, model in enumerate(self.estimators_) if (rows := np.flatnonzero(codes == t)).size]
+        values = [np.asarray(call(model, _safe_indexing(X, rows))) for rows, model in parts]
+        order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
+        return np.concatenate(values)[order]
+
+
+def _indexable(X: Any) -> Any:
+    return sp.csr_matrix(X) if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _log_odds(probability: Array, least: float) -> Array:
+    return np.asarray(logit(np.clip(probability[:, 1], least, 1 - least)))
+
+
+def _scores(model: Any, X: Any, classes: Array) -> Array:
+    if isinstance(model, DummyClassifier):
+        return np.full(X.shape[0], 1.0 if model.classes_[0] == classes[-1] else -1.0)
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X))
+    if hasattr(model, "predict_proba"):
+        probability = model.predict_proba(X)
+        return _log_odds(probability, 1e-12) if probability.shape[1] == 2 else probability
+    return np.where(model.predict(X) == classes[-1], 1.0, -1.0)
+
+
+def _linear(model: Any, name: str) -> Array:
+    """Return a 1-D attribute of one linear model; AttributeError where it has none."""
+    if isinstance(model, DummyClassifier):
+        raise AttributeError(f"a task of one class has no {name}")
+    return np.atleast_1d(np.squeeze(np.asarray(getattr(model, name))))
+
+
+class TaskMean(_Tasks):
+    """Predicts the mean target of the task: what a model must beat.
+
+    Labels -1/+1 are numbers here; the mean of an unknown task (``unseen="mean"``) is that of all tasks.
+
+    Parameters
+    ----------
+    unseen : {"error", "mean"}, default "error"
+
+    Attributes
+    ----------
+    tasks_ : ndarray of shape (n_tasks,)
+    means_ : ndarray of shape (n_tasks,)
+    """
+
+    def __init__(self, unseen: str = "error") -> None:
+        self.unseen = unseen
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Compute the means; arguments as for every estimator of mtlrun."""
+        _, codes, values, weights = self._observed(X, y, task_id, sample_weight)
+        weights = np.ones(len(values)) if weights is None else weights
+        totals = np.bincount(codes, weights, len(self.tasks_))
+        sums = np.bincount(codes, weights * values, len(self.tasks_))
+        self.means_ = np.divide(sums, totals, out=np.zeros(len(sums)), where=totals > 0)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return the means: (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)."""
+        codes = self._codes(X, task_id)
+        if codes is None:
+            return self._of_all_tasks(np.tile(self.means_, (X.shape[0], 1)))
+        return np.append(self.means_, self.means_.mean())[codes]
+
+
+class TaskFeature(_Wrapper, _Tasks):
+    """Any scikit-learn estimator on the rows of all tasks together, with the task as a feature.
+
+    The features are followed by one 0/1 column per task; a shared design is repeated, once per task. A row of an
+    unknown task (``unseen="mean"``) has zeros there. Where a dense matrix would be too large (many tasks), an estimator
+    that takes sparse ones gets a sparse one.
+
+    Parameters
+    ----------
+    estimator : scikit-learn regressor or classifier
+    encoding : {"one-hot", "number"}, default "one-hot"
+        ``number`` adds one column with the position of the task instead, for trees on many tasks.
+    unseen : {"error", "mean"}, default "error"
+
+    Attributes
+    ----------
+    tasks_ : ndarray of shape (n_tasks,)
+    estimator_ : fitted estimator
+    classes_ : ndarray
+        Classifiers only.
+    """
+
+    def __init__(self, estimator: Any, *, encoding: str = "one-hot", unseen: str = "error") -> None:
+        self.estimator = estimator
+        self.encoding = encoding
+        self.unseen = unseen
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Fit one model; arguments as of every estimator of mtlrun.
+
+        Raises
+        ------
+        ValueError
+            For an unknown encoding, or weights when the estimator takes none.
+        MemoryLimitError
+            If the features with those of the tasks would not fit into memory; also a ValueError.
+        """
+        if self.encoding not in ("one-hot", "number"):
+            raise ValueError(f"encoding must be 'one-hot' or 'number', not {self.encoding!r}")
+        rows, codes, values, weights = self._observed(X, y, task_id, sample_weight)
+        extra = {} if weights is None else {"sample_weight": weights}
+        if extra and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise ValueError(f"{type(self.estimator).__name__} takes no weights of rows")
+        self.estimator_ = clone(self.estimator)
+        if is_classifier(self.estimator) and len(np.unique(values)) == 1:
+            self.estimator_ = DummyClassifier()
+        self.estimator_.fit(self._with_task(X, codes, rows if self._layout == "shared" else None), values, **extra)
+        self.n_features_in_ = X.shape[1]
+        if is_classifier(self.estimator):
+            self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Predict targets or labels: (n, T) for a shared design without task ids, else (n,)."""
+        return self._each(X, task_id, lambda part: self.estimator_.predict(part))
+
+    @available_if(lambda self: is_classifier(self.estimator))
+    def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return the decision function, else the log-odds of the probabilities; shaped as `predict`."""
+        return self._each(X, task_id, self._score)
+
+    def _score(self, part: Any) -> Array:
+        model = self.estimator_
+        if hasattr(model, "decision_function"):
+            return np.asarray(model.decision_function(part))
+        probability = model.predict_proba(part)
+        if probability.shape[1] == 1:
+            return np.full(len(probability), np.sign(model.classes_[0]))
+        return _log_odds(probability, 1e-6)
+
+    def _each(self, X: Any, task_id: Any, call: Any) -> Array:
+        codes = self._codes(X, task_id)
+        if codes is not None:
+            return np.asarray(call(self._with_task(X, codes)))
+        columns = [call(self._with_task(X, np.full(X.shape[0], t))) for t in range(len(self.tasks_))]
+        return np.column_stack(columns) if self._layout == "shared" else np.asarray(columns[0])
+
+    def _with_task(self, X: Any, codes: Array, rows: Array | None = None) -> Any:
+        """Return these rows of X (default all) with the task of each."""
+        X = self._within_memory(X, len(codes))
+        X = X if rows is None else X[rows]
+        if self.encoding == "number":
+            return _beside(X, codes[:, np.newaxis].astype(np.float64))
+        known = np.flatnonzero(codes >= 0)
+        ones = sp.csr_matrix(
+            (np.ones(len(known)), (known, codes[known])), shape=(len(codes), len(self.tasks_)), dtype=np.float64
+        )
+        return _beside(X, ones if sp.issparse(X) else ones.toarray())
+
+    def _within_memory(self, X: Any, n_rows: int) -> Any:
+        """Return X, as a sparse matrix where a dense one with columns of the tasks would be too large."""
+        columns = len(self.tasks_) if self.encoding == "one-hot" else 1
+        dense = 8.0 * _COPIES * n_rows * (X.shape[1] + columns)
+        sparse = sp.issparse(X) or (not memory.fits(dense) and get_tags(self.estimator).input_tags.sparse)
+        if sparse:
+            X = X if sp.issparse(X) else sp.csr_matrix(X)
+            dense = 12.0 * _COPIES * n_rows * (X.nnz / max(X.shape[0], 1) + 1)
+        what = f"TaskFeature on {n_rows} rows, {X.shape[1]} features and {len(self.tasks_)} tasks"
+        memory.require(dense, what, "Use encoding='number', fewer tasks or fewer rows.")
+        return X
+
+
+def _beside(X: Any, columns: Any) -> Any:
+    if sp.issparse(X):
+        return sp.hstack([X, sp.csr_matrix(columns)], format="csr")
+    return np.hstack([X, columns])
+
+
+class ScaledTargets(_Wrapper, _Tasks):
+    """Fits an estimator on targets of mean 0 and variance 1, and predicts in the units of the targets.
+
+    One strength of regularisation then means the same for every task. The columns of a shared design are scaled one by
+    one, since their units may differ; the targets of ragged tasks have one unit and are scaled together.
+
+    Parameters
+    ----------
+    estimator : regressor
+        One whose ``fit`` takes no `task_id` is fitted to every task alone, unless it takes several outputs at once.
+    warm_start : bool, default False
+        Passed on to an estimator of several tasks that has this parameter: `fit` starts from the solution before.
+
+    Attributes
+    ----------
+    estimator_ : fitted estimator
+    tasks_, converged_, n_iter_, objective_, gap_, stop_crit_
+        Those of the estimator, in scaled units, as far as it has them.
+    coef_, intercept_ : ndarray of shape (n_tasks, n_features) and (n_tasks,)
+        In the units of the targets; only where the estimator has them.
+    center_, scale_ : ndarray of shape (n_tasks,) (shared) or (1,)
+    """
+
+    def __init__(self, estimator: Any, *, warm_start: bool = False) -> None:
+        self.estimator = estimator
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Fit on scaled targets; arguments as of every estimator of mtlrun."""
+        y = np.asarray(y, dtype=np.float64)
+        self._layout = "shared" if y.ndim == 2 else "flat"
+        columns = y if y.ndim == 2 else y[:, np.newaxis]
+        self.center_ = np.nanmean(columns, axis=0)
+        deviation = np.nanstd(columns, axis=0)
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        scaled = ((columns - self.center_) / self.scale_).reshape(y.shape)
+        params = self.estimator.get_params(deep=False)
+        fitted = getattr(self, "estimator_", None) if self.warm_start else None
+        if isinstance(fitted, type(self.estimator)):
+            fitted.set_params(**{name: value for name, value in params.items() if name != "warm_start"})
+        else:
+            self.estimator_: Any = for_tasks(clone(self.estimator), y, task_id)
+            if self.warm_start and "warm_start" in params and takes_task_id(self.estimator):
+                self.estimator_.set_params(warm_start=True)
+        self.estimator_.fit(X, scaled, **_given(task_id=task_id, sample_weight=sample_weight))
+        _adopt(self, ("tasks_", "converged_", "n_iter_", "objective_", "gap_", "stop_crit_"))
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Predict in the units of the targets."""
+        check_is_fitted(self, "estimator_")
+        predicted = np.asarray(self.estimator_.predict(X, **_given(task_id=task_id)))
+        if predicted.ndim == 1 and len(self.scale_) > 1:  # rows of a shared design, each for the task of its id
+            codes = task_codes(check_task_id(task_id, len(predicted)), self.tasks_, "error")
+            return predicted * self.scale_[codes] + self.center_[codes]
+        return predicted * self.scale_ + self.center_
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients in the units of the targets."""
+        return np.asarray(self.estimator_.coef_) * self.scale_[:, np.newaxis]
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercepts in the units of the targets."""
+        return np.asarray(self.estimator_.intercept_) * self.scale_ + self.center_
+
+
+class CalibratedTasks(BaseEstimator):
+    """Platt's calibration of any estimator of mtlrun whose scores separate labels -1/+1.
+
+    The estimator is fitted on all rows; its scores on held-out rows of a cross-validation fit one sigmoid
+    ``p = 1 / (1 + exp(-(slope score + offset)))`` for all tasks. The offset then comes from the scores alone, so a task
+    with its own base rate needs an estimator with intercepts per task (all of mtlrun have them).
+
+    Parameters
+    ----------
+    estimator : estimator
+        One whose ``fit`` takes no `task_id` is fitted to every task alone.
+    folds : int, default 3
+
+    Attributes
+    ----------
+    estimator_ : fitted estimator
+    classes_ : ndarray, [-1, 1]
+    slope_, offset_ : float
+    tasks_, coef_, intercept_ : ndarray
+        Of the estimator, as far as it has them.
+
+    References
+    ----------
+    Platt, Probabilistic outputs for support vector machines, Advances in Large Margin Classifiers 1999.
+    """
+
+    def __init__(self, estimator: Any, *, folds: int = 3) -> None:
+        self.estimator = estimator
+        self.folds = folds
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the estimator and the sigmoid; labels are -1/+1, NaN in a 2-D `y` is missing.
+
+        Raises
+        ------
+        ValueError
+            If there is only one label.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        known = y[~np.isnan(y)]
+        if not set(np.unique(known)) == {-1.0, 1.0}:
+            raise ValueError("calibration needs labels -1 and +1, both of them")
+        held = np.full(y.shape, np.nan)
+        for train, test in KFold(self.folds, shuffle=True, random_state=0).split(y):
+            model = self._fitted(X[train], y[train], _of(task_id, train), _of(sample_weight, train))
+            ids = _of(task_id, test)
+            if ids is not None:  # tasks without rows in this part have no score
+                test = test[np.isin(ids, task_id[train])]
+                ids = task_id[test]
+            held[test] = _scores_of(model, X[test], ids)
+        use = ~np.isnan(y) & ~np.isnan(held)
+        weights = None
+        if sample_weight is not None:
+            spread = sample_weight if np.ndim(sample_weight) == y.ndim else np.asarray(sample_weight)[:, np.newaxis]
+            weights = np.broadcast_to(spread, y.shape)[use]
+        sigmoid = LogisticRegression(C=1e6).fit(held[use][:, np.newaxis], y[use], sample_weight=weights)
+        self.slope_, self.offset_ = float(sigmoid.coef_[0, 0]), float(sigmoid.intercept_[0])
+        self.estimator_ = self._fitted(X, y, task_id, sample_weight)
+        self.classes_ = np.array([-1.0, 1.0])
+        self.n_features_in_ = X.shape[1]
+        _adopt(self, ("tasks_", "converged_"))
+        return self
+
+    def _fitted(self, X: Any, y: Array, task_id: Any, sample_weight: Any) -> Any:
+        model = for_tasks(clone(self.estimator), y, task_id)
+        return model.fit(X, y, **_given(task_id=task_id, sample_weight=sample_weight))
+
+    def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return calibrated log-odds, in the shape of the estimator's scores."""
+        check_is_fitted(self, "estimator_")
+        return self.slope_ * _scores_of(self.estimator_, X, task_id) + self.offset_
+
+    def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return probabilities: (n, T) of +1 for a shared design, else (n, 2)."""
+        positive = expit(self.decision_function(X, task_id=task_id))
+        return positive if positive.ndim == 2 else np.column_stack([1 - positive, positive])
+
+    def predict(self, X: Any, *, task_id: Any = None) -> Array:
+        """Return labels: +1 where the probability exceeds one half."""
+        return np.where(self.decision_function(X, task_id=task_id) > 0, 1.0, -1.0)
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients of the scores, before calibration."""
+        return np.asarray(self.estimator_.coef_)
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercepts of the scores, before calibration."""
+        return np.asarray(self.estimator_.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier"
+        return tags
+
+
+def _of(values: Any, rows: Array) -> Any:
+    return None if values is None else np.asarray(values)[rows]
+
+
+def _scores_of(model: Any, X: Any, task_id: Any) -> Array:
+    call = getattr(model, "decision_function", None) or model.predict
+    return np.asarray(call(X, **_given(task_id=task_id)))
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are not None."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _adopt(wrapper: Any, names: tuple[str, ...]) -> None:
+    """Set attributes of the fitted estimator on its wrapper, as far as it has them."""
+    for name in names:
+        if hasattr(wrapper.estimator_, name):
+            setattr(wrapper, name, getattr(wrapper.estimator_, name))
