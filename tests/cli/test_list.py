@@ -26,7 +26,7 @@ def test_all_methods_as_json_and_bibtex(mtlrun):
     assert [record["name"] for record in records] == list(METHODS)
     assert all(record["objective"] and record["designs"] and record["bibtex"].startswith("@") for record in records)
     sources = mtlrun("list", "methods", "--format", "bibtex").stdout
-    keys = {info.bibtex_key for info in METHODS.values()}
+    keys = {key for info in METHODS.values() for key in info.cite}
     assert sources.count("\n@") + 1 == len(keys)
     one = mtlrun("list", "methods", "Whom", "--format", "bibtex")
     assert one.stdout.strip() == METHODS["Whom"].bibtex
