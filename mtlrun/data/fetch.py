@@ -1,7 +1,7 @@
 """Files of a card from the network or from the user.
 
 Downloads try every address in turn, go on where they stopped, and are verified before use. Files of the user are
-recognised by their content, whatever they are called and packed in.
+recognised by their content, whatever their name and container.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def fetch_dataset(
         Fetch what this variant needs; default: what the card needs without a variant.
     data_dir : path, optional
     url : str, optional
-        Use this address instead of those of the card; what it holds (a file, compressed or not, or an archive of
+        Use this address instead of those of the card; its content (a file, compressed or not, or an archive of
         several) is recognised by its content. Only here ``http://127.0.0.1`` is allowed, else https only.
     report : callable, optional
         Told about the progress.
@@ -96,7 +96,7 @@ def fetch_dataset(
         with_hint = PurePosixPath(urlsplit(url).path).name
         part = _part_path(card, with_hint or "download", url, data_dir)
         if any(spec.sha256 is None for spec in card.files):
-            part.unlink(missing_ok=True)  # nothing could tell whether the old piece fits
+            part.unlink(missing_ok=True)  # without a hash nothing shows whether the old piece fits
         download(url, part, limit=_ARCHIVE_LIMIT, report=report, timeout=timeout, loopback=True)
         try:
             return add_file(card, part, data_dir, name=with_hint)
@@ -136,7 +136,7 @@ def fetch_file(
     for url in urls:
         part = _part_path(card, spec.name, url, data_dir)
         if spec.sha256 is None:
-            part.unlink(missing_ok=True)  # nothing could tell whether the old piece fits
+            part.unlink(missing_ok=True)  # without a hash nothing shows whether the old piece fits
         fresh = not part.exists()
         try:
             found = _download_one(spec, url, part, report, timeout, loopback)
@@ -172,7 +172,7 @@ def download(
     ----------
     url : str
     part : Path
-        The file; what it holds already is taken for the beginning, when the server can go on from there.
+        The file; its content is taken as the beginning if the server can resume there.
     limit : int
         Bytes at which the download is given up.
     report, timeout, loopback
@@ -365,7 +365,7 @@ def add_file(
         expected = "\n".join(f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files)
         sha256, size = digest(DataFile(path.name, path, "plain"))
         raise DataError(
-            f"{path}: the content is no file of {card.id}\nexpected one of\n{expected}\n"
+            f"{path}: the content is not a file of {card.id}\nexpected one of\n{expected}\n"
             f"found sha256 {sha256} ({size} bytes)",
             by_name
             if unknown

@@ -157,7 +157,7 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     Raises
     ------
     DataError
-        If there is something else than a directory in its place.
+        If it is not a directory.
     """
     given = (os.environ.get("MTLRUN_DATA") or None) if data_dir is None else data_dir
     if given is not None:
@@ -296,7 +296,7 @@ def open_content(path: Path, container: str, member: str | None = None) -> Itera
             with _surprises():
                 extracted = tar.extractfile(member or "")
             if extracted is None:
-                raise KeyError(f"{member} is no regular file")
+                raise KeyError(f"{member} is not a regular file")
             with extracted:
                 yield io.BufferedReader(extracted)  # type: ignore[type-var]
 
@@ -337,7 +337,7 @@ def container_of(path: Path) -> str:
 
 
 def refuse_bomb(members: Sequence[zipfile.ZipInfo], size: int, name: str) -> None:
-    """Refuse a zip archive of `size` bytes that says it holds too many members or bytes.
+    """Refuse a zip archive of `size` bytes whose directory lists too many members or bytes.
 
     Raises
     ------
@@ -415,7 +415,7 @@ def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
 def reading(path: Path) -> Iterator[None]:
     """Turn what the operating system and the decompressors raise about `path` into a DataError with a remedy.
 
-    Nothing may be written inside: an error of writing would be told as one of this file.
+    Nothing may be written inside: an error of writing would be reported as one of this file.
     """
     remedy = (
         "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
@@ -431,7 +431,7 @@ def reading(path: Path) -> Iterator[None]:
     except PermissionError:
         raise DataError(f"{path}: permission denied", "Make the file readable for you.") from None
     except KeyError as error:
-        raise DataError(f"{path}: {error.args[0]}", "The archive is not the one that the card means.") from None
+        raise DataError(f"{path}: {error.args[0]}", "This archive does not match the data card.") from None
     except MemoryError:
         raise DataError(f"{path}: the content does not fit into memory", remedy) from None
     except EOFError:

@@ -34,7 +34,7 @@ def check_fitted(values: Any, name: str) -> None:
     remedy = "Scale it, for instance with sklearn.preprocessing.StandardScaler." if name == "X" else "Change its unit."
     if largest > limit:
         raise ValueError(
-            f"{name} contains a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
+            f"{name} holds a number of absolute value {largest:.4g}; beyond {limit:g} the solvers lose all "
             f"precision. {remedy}"
         )
     if 0 < largest < SMALLEST_FITTED:

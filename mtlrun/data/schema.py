@@ -132,7 +132,7 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
             hint = f" besides the task column {schema.task_column!r}" if len(table.columns) > len(candidates) else ""
             if rest == [SEQUENCE]:
                 raise DataError(
-                    f"{table.name}: the model was fitted on numbers, the file holds sequences", _OTHER_MODEL
+                    f"{table.name}: the model was fitted on numbers, the file contains sequences", _OTHER_MODEL
                 )
             needed = counted(schema.n_features, "feature")
             text = f"{table.name}: {counted(len(rest), 'column')}{hint}, the model has {needed}"
@@ -159,7 +159,7 @@ def _coded(table: Table, schema: Schema, names: Sequence[str]) -> np.ndarray:
         else:
             row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna()))
             raise DataError(
-                f"{table.where(row)}: column {name!r} holds words, the model was fitted on numbers",
+                f"{table.where(row)}: column {name!r} contains words, the model was fitted on numbers",
                 "Fix the cells, or train a model again with this column as words.",
             )
     return np.column_stack(columns)
@@ -167,7 +167,7 @@ def _coded(table: Table, schema: Schema, names: Sequence[str]) -> np.ndarray:
 
 def _sequences(table: Table, names: Sequence[str]) -> np.ndarray:
     if not names or table.sparse is not None or pd.api.types.is_numeric_dtype(table.column(names[0])):
-        raise DataError(f"{table.name}: the model was fitted on sequences, the file holds numbers", _OTHER_MODEL)
+        raise DataError(f"{table.name}: the model was fitted on sequences, the file contains numbers", _OTHER_MODEL)
     cells = [str(cell).strip().upper().encode() for cell in table.column(names[0])]
     lengths = {len(cell) for cell in cells}
     if len(lengths) > 1:

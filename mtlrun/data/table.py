@@ -157,9 +157,9 @@ class Table:
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
         if isinstance(value, str):
-            shown = f"holds {shorten(value, 40)!r}, which is not a finite number"
+            shown = f"contains {shorten(value, 40)!r}, which is not a finite number"
         else:
-            shown = "has no value here" if np.isnan(value) else f"holds an infinite value ({value})"
+            shown = "has no value here" if np.isnan(value) else f"contains an infinite value ({value})"
         return DataError(f"{self.where(row, name)}: column {name!r} {shown}", "Fix the cell, or drop the row.")
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from mtlrun.errors import DataError
 from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
 from mtlrun.report.checks import MEDIAN_QUANTITIES, as_list
+from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
 
 RUN_FILE = "run.json"
@@ -27,8 +28,6 @@ _MAPPINGS = (
 _TEXTS = ("key", "family", "status")
 #: Fields of the search of a fit.
 _SELECTION: dict[str, type] = {"key": str, "metric": str, "means": list, "scores": list, "grid": dict}
-#: Largest number of a record; squares of larger ones would overflow.
-LARGEST = 1e150
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
 #: Statuses of rows whose cells are not all computed.

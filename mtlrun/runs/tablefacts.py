@@ -14,7 +14,7 @@ from mtlrun.runs.waves import Protocol
 
 def facts_of(dataset: Dataset, protocol: Protocol, roles: Roles, candidates: list[Candidate]) -> list[str]:
     """Return what is compared on what, in sentences."""
-    design = "one X for all tasks" if dataset.task_id is None else "rows belong to tasks"
+    design = "all tasks share the same rows" if dataset.task_id is None else "rows belong to tasks"
     sizes = sizes_of(dataset)
     found = [
         f"{dataset.title}: {counted(dataset.n_samples, 'row')}, {counted(dataset.n_features, 'feature')}, "
@@ -55,13 +55,13 @@ def _tree_fact(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
 def _preprocessing(dataset: Dataset) -> str:
     if sparse.issparse(dataset.X):
         return "features, learned on training rows only: divided by the largest absolute value (sparse, scikit-learn)"
-    words = f"{counted(len(dataset.categories), 'column')} of words one-hot ({', '.join(dataset.categories)})"
+    words = f"{counted(len(dataset.categories), 'text column')} one-hot encoded ({', '.join(dataset.categories)})"
     gaps = [n for n, bad in zip(dataset.features, np.isnan(dataset.X).any(axis=0), strict=True) if bad]
     numeric = [name for name in gaps if name not in dataset.categories]
     steps = [
-        f"gaps of {counted(len(numeric), 'column')} filled by the median and marked ({', '.join(numeric[:5])})"
+        f"missing values in {counted(len(numeric), 'column')} imputed (median) and flagged ({', '.join(numeric[:5])})"
     ] * bool(numeric)
-    steps += ["numbers standardised"] + [words] * bool(dataset.categories)
+    steps += ["numeric columns standardised"] + [words] * bool(dataset.categories)
     return f"features, learned on training rows only by scikit-learn: {', '.join(steps)}"
 
 

@@ -68,7 +68,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
     assert [m["method"] for m in report["methods"]] == [line.split()[1] for line in lines[1:4]]
     text = (folder / "leaderboard.md").read_text()
     assert report["verdict"] in text
-    assert "one-hot (club)" in text
+    assert "one-hot encoded (club)" in text
     page = (folder / "leaderboard.html").read_text()
     assert html.escape(report["verdict"]).replace("&#x27;", "&#39;") in page
     assert page.count("<svg") == 2

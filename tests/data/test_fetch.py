@@ -304,7 +304,7 @@ def test_loopback_is_for_explicit_addresses_only(tmp_path: Path, server: Server)
 
 
 def test_explicit_address_with_other_content(tmp_path: Path, server: Server) -> None:
-    with pytest.raises(DataError, match="the content is no file of mine"):
+    with pytest.raises(DataError, match="the content is not a file of mine"):
         fetch_dataset(make_card(), data_dir=tmp_path, url=server.url("/a.bin", serve(b"else")))
     assert left(tmp_path) == []
 

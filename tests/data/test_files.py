@@ -251,7 +251,7 @@ def test_add_refuses_other_content(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         add_file(make_card(), given, tmp_path / "data")
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
-        "a.txt: the content is no file of mine\n"
+        "a.txt: the content is not a file of mine\n"
         f"expected one of\n  a.txt: sha256 {SHA}\n"
         f"found sha256 {hashlib.sha256(b'else').hexdigest()} (4 bytes)\n"
         "Get the version of the file that the card names, or write a card of your own for this one."
@@ -262,7 +262,7 @@ def test_add_refuses_other_content(tmp_path: Path) -> None:
 def test_add_by_name_where_the_hash_is_unknown(tmp_path: Path) -> None:
     card = make_card(sha256=None, bytes=None)
     (tmp_path / "b.txt").write_bytes(b"mine")
-    with pytest.raises(DataError, match="no file of mine") as caught:
+    with pytest.raises(DataError, match="not a file of mine") as caught:
         add_file(card, tmp_path / "b.txt", tmp_path)
     assert caught.value.remedy is not None
     assert caught.value.remedy.endswith("rename yours to a.txt.")

@@ -119,7 +119,7 @@ def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
             ("folder", tarfile.DIRTYPE, b"", ""),
         ),
     ]
-    with pytest.raises(DataError, match="the content is no file of mine"):
+    with pytest.raises(DataError, match="the content is not a file of mine"):
         add(tmp_path, pack(tarred(*links)))
     assert not (tmp_path / "data").exists()
     assert add(tmp_path, pack(tarred(*links, ("../../good", reg, CONTENT, "")))) == ["data/f/a.txt", "secret"]
@@ -127,9 +127,9 @@ def test_tar_members_that_lead_elsewhere(tmp_path: Path, pack: Any) -> None:
 
 def test_of_several_members_of_one_name_the_last_counts(tmp_path: Path) -> None:
     reg, sym = tarfile.REGTYPE, tarfile.SYMTYPE
-    with pytest.raises(DataError, match="no file of mine"):
+    with pytest.raises(DataError, match="not a file of mine"):
         add(tmp_path, tarred(("a", reg, CONTENT, ""), ("a", sym, b"", "/etc/passwd")))
-    with pytest.raises(DataError, match="no file of mine"):
+    with pytest.raises(DataError, match="not a file of mine"):
         add(tmp_path, zipped([("a", CONTENT), ("a", b"other")]))
     assert add(tmp_path, zipped([("a", b"other"), ("A", b"more"), ("a", CONTENT)])) == ["data/f/a.txt"]
 
@@ -225,7 +225,7 @@ def test_an_npz_that_promises_more_than_it_holds(tmp_path: Path) -> None:
 def test_texts_and_structures_of_matlab_are_refused(tmp_path: Path, value: Any) -> None:
     stream = io.BytesIO()
     scipy.io.savemat(stream, {"X": value})
-    with pytest.raises(DataError, match=r"no numeric array|no array of real numbers"):
+    with pytest.raises(DataError, match=r"not a numeric array|not an array of real numbers"):
         read_mat(io.BytesIO(stream.getvalue()), "f.mat", ("X",))
 
 

@@ -97,7 +97,7 @@ def test_structures_and_text_are_refused(variable, kind, lacking):
 
 def test_complex_numbers_are_refused():
     assert refused(packed(z=np.array([[1 + 2j]])), "z") == (
-        "t.mat: z is no array of real numbers (complex128)\nNumeric arrays and cells of them are read."
+        "t.mat: z is not an array of real numbers (complex128)\nNumeric arrays and cells of them are read."
     )
 
 
@@ -181,7 +181,7 @@ def test_golden_errors_of_a_ragged_set(own_set):
         assert error(X_, Y_, **options).startswith(f"t.mat: {text}")
     bad = cells([[1.0, 2.0], [np.nan, 1.0]], [[1.0, 1.0]])
     assert error(bad, good) == (
-        "t.mat: cell 1 of X holds nan at row 2, column 1\nReplace or drop missing values first."
+        "t.mat: cell 1 of X contains nan at row 2, column 1\nReplace or drop missing values first."
     )
     assert error(cells(X[0], [[5, 6, 2]]), good, drop_bias=True) == "t.mat: the last column of X is 2, not 1, in row 3"
 
@@ -201,7 +201,7 @@ def test_school_splits_must_be_partitions(own_set):
     assert np.sort(np.concatenate([test for _, test in data.splits["folds"]])).tolist() == list(range(7))
     wrong = packed(tr=np.array([[1, 2]]), tst=np.array([[3]]))
     assert own_set.error("school", {"school.mat": school, "s.mat": wrong}, options, **KIND) == (
-        "s.mat: 2 training and 1 test rows are no partition of 7 students\nIs it a split of these data?"
+        "s.mat: 2 training and 1 test rows are not a partition of 7 students\nIs it a split of these data?"
     )
 
 
@@ -307,7 +307,7 @@ def test_golden_errors_of_sarcos(own_set, small_sarcos):
         "train.mat: sarcos_inv is 5 x 28 where 6 x 28 is expected\nIs it the file that the card names?"
     )
     assert own_set.error("sarcos", files, {**options, "unbiased": True}, task_type="regression") == (
-        "data set mine: 'clean' goes with the full training file, 'unbiased' with the partial one"
+        "data set mine: 'clean' requires the full training file, 'unbiased' the partial one"
     )
 
 

@@ -75,8 +75,8 @@ def test_missing_labels_are_masked_when_asked(own_set: Any) -> None:
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"t.xml": XML.replace(b'"L1"', b'"L9"')}, {}, "t.arff: no columns are called 'L9', expected one"),
-        ({"t.arff": ARFF.replace(b"w1", b"L1")}, {}, "t.arff: 2 columns are called 'L1', expected one"),
+        ({"t.xml": XML.replace(b'"L1"', b'"L9"')}, {}, "t.arff: no columns are named 'L9', expected one"),
+        ({"t.arff": ARFF.replace(b"w1", b"L1")}, {}, "t.arff: 2 columns are named 'L1', expected one"),
         (
             {"t.arff": ARFF.replace(b"L1 {0,1}", b"L1 {0,2}").replace(b"{0 1", b"{0 2")},
             {},
@@ -131,8 +131,8 @@ BOMB = (
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "t.xml:1:1: no well-formed XML: no element found"),
-        (b"<labels>\n<label name='a'>\n</labels>", "t.xml:3:3: no well-formed XML: mismatched tag"),
+        (b"", "t.xml:1:1: not well-formed XML: no element found"),
+        (b"<labels>\n<label name='a'>\n</labels>", "t.xml:3:3: not well-formed XML: mismatched tag"),
         (b"<labels></labels>", "t.xml: the list of labels is empty"),
         (b"<other/>", "t.xml:1:1: expected <labels> with <label name=...> in it, found <other>"),
         (b"<labels>\n <label/></labels>", "t.xml:2:2: expected <labels> with <label name=...> in it, found <label>"),
@@ -144,9 +144,9 @@ BOMB = (
         ),
         (
             b"<labels><label name='caf\xe9'/></labels>",
-            "t.xml:1:25: no well-formed XML: not well-formed (invalid token)",
+            "t.xml:1:25: not well-formed XML: not well-formed (invalid token)",
         ),
-        (b"plain text", "t.xml:1:1: no well-formed XML: syntax error"),
+        (b"plain text", "t.xml:1:1: not well-formed XML: syntax error"),
     ],
 )
 def test_wrong_xml(tmp_path: Path, text: bytes, message: str) -> None:

@@ -77,7 +77,7 @@ def test_decimal_commas_are_detected_where_commas_do_not_separate(parse, refused
     assert table.numbers(["a", "b"]).tolist() == [[1.5, -2.25], [3.0, 10.0]]
     assert table.frame["c"].tolist() == ["x,1", "y"]
     mixed = b"a;b\n1,5;2.5\n"
-    assert refused(mixed).startswith("t.csv:2:1: column 'a' holds '1,5', which is not a finite number")
+    assert refused(mixed).startswith("t.csv:2:1: column 'a' contains '1,5', which is not a finite number")
 
 
 def test_headers_are_detected(parse):
@@ -102,7 +102,7 @@ def test_lines_before_the_table_are_skipped(parse):
 
 def test_quoted_cells_may_hold_the_separator_and_line_breaks(parse, refused):
     assert parse(b'a,name\n1,"x, y"\n').frame["name"].tolist() == ["x, y"]
-    assert refused(b'a,word\n1,"x\ny"\nz,w\n').startswith("t.csv:4:1: column 'a' holds 'z'")
+    assert refused(b'a,word\n1,"x\ny"\nz,w\n').startswith("t.csv:4:1: column 'a' contains 'z'")
 
 
 @pytest.mark.parametrize("cell", [b"", b"NA", b"nan", b"NaN", b"null", b"?"])
@@ -125,13 +125,13 @@ EQUAL = "Every row needs the same number of cells; quote cells that contain the 
 WORDS = {
     "not a number": (
         b"a,b\n1,2\n3,four\n",
-        "t.csv:3:3: column 'b' holds 'four', which is not a finite number\nFix",
+        "t.csv:3:3: column 'b' contains 'four', which is not a finite number\nFix",
     ),
     "other digits": (
         "a,b\n1,2\n3,٣\n".encode(),
-        "t.csv:3:3: column 'b' holds '٣', which is not a finite number\nFix",
+        "t.csv:3:3: column 'b' contains '٣', which is not a finite number\nFix",
     ),
-    "infinity": (b"a,b\n1,2\n-inf,2\n", "t.csv:3:1: column 'a' holds an infinite value (-inf)\nFix the cell"),
+    "infinity": (b"a,b\n1,2\n-inf,2\n", "t.csv:3:1: column 'a' contains an infinite value (-inf)\nFix the cell"),
     "short row": (b"a,b,c\n1,2,3\n4,5\n", f"t.csv:3: 2 cells where the first line has 3\n{EQUAL}"),
     "long row": (b"a,b\n1,2\n4,5,6\n", f"t.csv:3: 3 cells where the first line has 2\n{EQUAL}"),
     "first row long": (b"a,b\n1,2,3\n4,5,6\n", f"t.csv:2: 3 cells where the first line has 2\n{EQUAL}"),
@@ -151,7 +151,7 @@ def test_bad_tables_are_refused_with_their_place(refused, case):
 
 
 def test_bad_cell_in_a_blank_separated_file(refused):
-    assert refused(b"1 2\n  3  x\n", delimiter=None, header=False).startswith("t.csv:2:6: column 'x2' holds 'x'")
+    assert refused(b"1 2\n  3  x\n", delimiter=None, header=False).startswith("t.csv:2:6: column 'x2' contains 'x'")
 
 
 def test_unknown_column(refused):
@@ -209,7 +209,7 @@ def test_errors_of_a_set(own_set):
     )
     assert both.startswith("mine.yaml: a task column requires one target")
     words = own_set.error("csv", {"t.csv": b"x,y\n1,2\nred,2\n"}, {"target": "y"}, task_type="regression")
-    assert words.startswith("t.csv:3:1: column 'x' holds 'red'")
+    assert words.startswith("t.csv:3:1: column 'x' contains 'red'")
 
 
 def test_truncated_gzip(own_set):

@@ -40,7 +40,7 @@ def test_tasks_are_made(own_set):
 REFUSED = {
     "not a number": (
         {"a.csv": b"1,2,cat\n1,x,dog\n"},
-        "a.csv:2:3: column 'x2' holds 'x', which is",
+        "a.csv:2:3: column 'x2' contains 'x', which is",
     ),
     "ragged": ({"a.csv": b"1,2,cat\n1,dog\n"}, "a.csv:2: 2 cells where the first line has 3\nEvery row needs"),
     "class": ({"a.csv": b"1,2,cat\n1,2,cow\n"}, "a.csv:2:5: the class 'cow' is none of dog, cat\nIs it the file"),

@@ -125,7 +125,7 @@ def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[i
     for name in names:
         count = len(places.get(name, ()))
         if count != 1:
-            raise DataError(f"{file.where()}: {count or 'no'} columns are called {name!r}, expected one")
+            raise DataError(f"{file.where()}: {count or 'no'} columns are named {name!r}, expected one")
     return [places[name][0] for name in names]
 
 
@@ -158,7 +158,7 @@ def _read_header(lines: Iterator[tuple[int, str]], file: DataFile) -> tuple[str,
             return relation, attributes
         else:
             raise _wrong(file, number, 1, f"expected @relation, @attribute or @data, found {text[:40]!r}")
-    raise DataError(f"{file.where()}: there is no @data line", "The file is no ARFF file, or its end is missing.")
+    raise DataError(f"{file.where()}: there is no @data line", "The file is not an ARFF file, or its end is missing.")
 
 
 def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
@@ -282,7 +282,7 @@ class _RowParser:
             if not attribute.textual and is_number(value) and float(value) in attribute.codes.values():
                 return float(value)
             known = shorten(", ".join(list(attribute.codes)[:8]), 4 * _SHOWN)
-            raise _wrong(self.file, number, column, f"{shown} is no value of {attribute.name!r} ({known})")
+            raise _wrong(self.file, number, column, f"{shown} is not a value of {attribute.name!r} ({known})")
         if not is_number(value):
             raise _wrong(
                 self.file,

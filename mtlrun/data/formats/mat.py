@@ -65,8 +65,8 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
     Raises
     ------
     DataError
-        If the file is no MATLAB file of version 5 to 7 or damaged, a variable is missing, or it is neither numeric nor
-        a cell of numeric arrays (structures, functions and Java or MATLAB objects are refused).
+        If the file is damaged or not a MATLAB file of version 5 to 7, a variable is missing, or it is neither numeric
+        nor a cell of numeric arrays (structures, functions and Java or MATLAB objects are refused).
     """
     content = stream.read()
     _refuse_hdf5(content, name)
@@ -82,7 +82,7 @@ def read_mat(stream: IO[bytes], name: str, variables: Iterable[str]) -> dict[str
         for key in wanted:
             if present[key] not in ("numeric", "cell", "sparse"):
                 raise DataError(
-                    f"{name}: {key} is a MATLAB {present[key]}, no numeric array",
+                    f"{name}: {key} is a MATLAB {present[key]}, not a numeric array",
                     "Numeric arrays and cells of them are read.",
                 )
         loaded = loadmat(io.BytesIO(content), variable_names=wanted, verify_compressed_data_integrity=True)
@@ -188,7 +188,7 @@ def finite(array: np.ndarray, name: str, what: str) -> np.ndarray:
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         place = ", ".join(f"{axis} {i + 1}" for axis, i in zip(("row", "column", "layer"), bad[0], strict=False))
-        text = f"{name}: {what} holds {values[tuple(bad[0])]} at {place}"
+        text = f"{name}: {what} contains {values[tuple(bad[0])]} at {place}"
         raise DataError(text, "Replace or drop missing values first.")
     return values
 
@@ -245,7 +245,7 @@ def _numeric(value: object, name: str, what: str) -> np.ndarray:
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
         kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
         raise DataError(
-            f"{name}: {what} is no array of real numbers ({kind})", "Numeric arrays and cells of them are read."
+            f"{name}: {what} is not an array of real numbers ({kind})", "Numeric arrays and cells of them are read."
         )
     return value
 
@@ -291,7 +291,7 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
     """
     # A zero among the first four bytes makes scipy read the file as one of version 4.
     if len(content) < 128 or 0 in content[:4] or content[124:128] not in (b"\x00\x01IM", b"\x01\x00MI"):
-        raise ValueError("no header of a MATLAB file of version 5 to 7")
+        raise ValueError("not the header of a MATLAB file of version 5 to 7")
     order = "<" if content[126:128] == b"IM" else ">"
     found: dict[str, str] = {}
     start, whole = 128, memoryview(content)
@@ -300,7 +300,7 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         start = element.end
         if element.type == COMPRESSED:
             element = _element(memoryview(_decompressed(element.data, len(content))), 0, order)
-        _expect(element.type == MATRIX, "an element that is no array")
+        _expect(element.type == MATRIX, "an element that is not an array")
         name, kind = _check_array(element.data, order, wanted)
         found[name] = kind
     return found
@@ -343,7 +343,7 @@ def _check_array(data: memoryview, order: str, wanted: Collection[str] | None) -
     sizes = struct.unpack(f"{order}{len(shape.data) // 4}i", shape.data)
     _expect(len(sizes) <= 32 and min(sizes) >= 0, "wrong dimensions")
     label = _element(data, shape.end, order)
-    _expect(label.type == INT8, "a name that is no text")
+    _expect(label.type == INT8, "a name that is not text")
     name, number = bytes(label.data).decode("latin-1"), word & 0xFF
     kind = "numeric" if number in NUMERIC else CLASSES.get(number, "unknown")
     parts = 2 if word >> 11 & 1 else 1  # real, imaginary
@@ -377,7 +377,7 @@ def _check_cells(data: memoryview, start: int, order: str, count: int) -> str:
     for _ in range(count):
         cell = _element(data, start, order)
         start = cell.end
-        _expect(cell.type == MATRIX, "a cell that is no array")
+        _expect(cell.type == MATRIX, "a cell that is not an array")
         if cell.data:  # an empty cell may have no content at all
             _, kind = _check_array(cell.data, order, None)
             if kind not in ("numeric", "sparse"):

@@ -51,7 +51,7 @@ def read(
     Raises
     ------
     DataError
-        With ``file:line:column`` of what is wrong, when a label is no column, or files do not fit together.
+        With ``file:line:column`` of what is wrong, a label that is not a column, or files that do not fit together.
     """
     tables = [read_arff(files[name], encoding=encoding, missing=missing) for name in arff]
     first, file = tables[0], files[arff[0]]
@@ -79,7 +79,7 @@ def read_labels(file: DataFile) -> list[str]:
     Raises
     ------
     DataError
-        With line and column if it is no well-formed list of labels.
+        With line and column if it is not a well-formed list of labels.
     """
     parser = expat.ParserCreate(namespace_separator=" ")
     names: dict[str, None] = {}  # a set that keeps the order
@@ -103,9 +103,9 @@ def read_labels(file: DataFile) -> list[str]:
         parser.Parse(file.read_bytes(), True)
     except expat.ExpatError as error:
         place = file.where(error.lineno, error.offset + 1)
-        raise DataError(f"{place}: no well-formed XML: {expat.ErrorString(error.code)}") from None
+        raise DataError(f"{place}: not well-formed XML: {expat.ErrorString(error.code)}") from None
     except (LookupError, ValueError) as error:  # of the codec that the first line names
-        raise DataError(f"{file.where(1)}: no encoding of XML: {error}", "Save the file as UTF-8.") from None
+        raise DataError(f"{file.where(1)}: not an encoding of XML: {error}", "Save the file as UTF-8.") from None
     if not names:
         raise DataError(f"{file.where()}: the list of labels is empty")
     return list(names)

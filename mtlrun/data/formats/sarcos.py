@@ -68,9 +68,7 @@ def read(
         file is in the test file after all.
     """
     if (full and unbiased) or (clean and not full):
-        raise DataError(
-            f"data set {card.id}: 'clean' goes with the full training file, 'unbiased' with the partial one"
-        )
+        raise DataError(f"data set {card.id}: 'clean' requires the full training file, 'unbiased' the partial one")
     tests = _matrix(file_called(files, test, card), "sarcos_inv_test", TEST_ROWS)
     source = file_called(files, train, card)
     if full:

@@ -45,7 +45,7 @@ def read(
     Raises
     ------
     DataError
-        For wrong files, or split files that are no partition of the rows.
+        For wrong files, or split files that are not a partition of the rows.
     """
     dataset = mat.read({data: file_called(files, data, card)}, card, n_features=28, drop_bias=not bias)
     dataset.features = [f"x{j + 1}" for j in range(27)] + (["bias"] if bias else [])
@@ -68,7 +68,7 @@ def _published(file: DataFile, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
     train, test = (mat.expect_shape(content[k], (1, None), name, k).ravel().astype(np.int64) - 1 for k in ("tr", "tst"))
     if not np.array_equal(np.sort(np.concatenate((train, test))), np.arange(n_samples)):
         raise DataError(
-            f"{name}: {len(train)} training and {len(test)} test rows are no partition of {n_samples} students",
+            f"{name}: {len(train)} training and {len(test)} test rows are not a partition of {n_samples} students",
             "Is it a split of these data?",
         )
     return np.sort(train), np.sort(test)
