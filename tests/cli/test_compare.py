@@ -61,7 +61,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
     assert lines[0].split()[:3] == ["rank", "method", "kind"]
     assert {line.split()[1] for line in lines[1:4]} == {"JointFeatureMTL", "IndependentRidge", "TaskMean"}
     assert "Multi-task learning" in result.stdout
-    assert "task type inferred: regression" in result.stderr
+    assert "the task type is inferred from the targets: regression" in result.stderr
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
     assert report["verdict"] in result.stdout
@@ -195,7 +195,7 @@ BAD = {
     "target with one value": (
         "a,b,y\n1,2,7\n1,3,7\n",
         ("--target", "y", "--task-column", "a"),
-        "error: t.csv: the target 'y' has one value (7)\nThere is nothing to predict.",
+        "error: t.csv: the target 'y' has a single value (7)\nThere is nothing to predict.",
     ),
     "task with one row": (
         TABLE + "c,1,chess,3.0\n",
@@ -207,12 +207,12 @@ BAD = {
         TABLE.replace("b,1,", "b,one,"),
         RAGGED,
         "error: t.csv:6: column 'hours' mixes numbers and words: 'one' here\n"
-        "Mend the cell, or say --categorical hours if all its values are names.",
+        "Fix the cell, or say --categorical hours if all its values are names.",
     ),
     "duplicated header": (
         TABLE.replace("club", "hours", 1),
         RAGGED,
-        "error: t.csv:1: the header names 'hours' twice (columns 2 and 3)\nRename or drop one of the two columns.",
+        "error: t.csv:1: the header contains 'hours' twice (columns 2 and 3)\nRename or drop one of the two columns.",
     ),
     "empty file": ("", RAGGED, "error: t.csv: no rows\nCheck that the file was saved completely."),
     "header alone": (
@@ -228,13 +228,13 @@ BAD = {
     "short row": (
         TABLE.replace("a,2,none,3.5", "a,2,none"),
         RAGGED,
-        "error: t.csv:3: 3 cells where the header names 4 columns\n"
+        "error: t.csv:3: 3 cells where the first line has 4\n"
         "Every row needs the same number of cells; quote cells that contain the separator.",
     ),
     "no task": (
         TABLE,
         ("--target", "grade"),
-        "error: one target and no task column: there is one task only, 'grade'\n"
+        "error: one target and no task column: there is a single task, 'grade'\n"
         "Name the column that says to which task a row belongs (--task-column), or more targets (--targets A,B,C).",
     ),
     "classes in tasks": (

@@ -229,7 +229,7 @@ def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
 def test_test_rows_with_unseen_tasks_and_weights():
     frame = schools(6, 14).assign(w=1.0)
     new = schools(7, 5, seed=1).assign(w=1.0)
-    with pytest.raises(DataError, match="1 task without training rows: s6"):
+    with pytest.raises(DataError, match="1 task occurs only in the test rows: s6"):
         mtlrun.compare(frame, target="y", task="school", test=new, weight="w", **FEW)
     result = mtlrun.compare(frame, target="y", task="school", test=new, weight="w", unseen="mean", **FEW)
     assert result.board.n_splits == 1
