@@ -15,7 +15,6 @@ from sklearn.svm import LinearSVC
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
-from mtlrun.estimators.ridge import ridge_bytes, solve_ridge
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.arrays import stack_designs
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss
@@ -23,6 +22,7 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

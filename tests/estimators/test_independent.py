@@ -20,8 +20,8 @@ from mtlrun.estimators.independent import (
     PooledRidge,
     PooledSVC,
 )
-from mtlrun.estimators.ridge import solve_ridge
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.ridge import solve_ridge
 
 REGRESSORS = [IndependentRidge(), IndependentLasso(tol=1e-10), PooledRidge(), PooledLasso(tol=1e-10)]
 CLASSIFIERS = [

@@ -165,7 +165,7 @@ def test_ridge_on_wide_sparse_data(estimator):
 
 def test_ridge_that_does_not_converge_says_what_helps(monkeypatch):
     monkeypatch.setattr(memory, "KEPT", 0)
-    monkeypatch.setattr("mtlrun.estimators.ridge._MAX_ITER", 2)
+    monkeypatch.setattr("mtlrun.solvers.convex.ridge._MAX_ITER", 2)
     X = np.random.default_rng(0).normal(size=(30, 10))
     with pytest.warns(UserWarning, match="larger alpha"):
         assert not IndependentRidge().fit(X, X[:, 0]).converged_

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
-from mtlrun.estimators.ridge import solve_ridge
 from mtlrun.papers.fetr_convergence import solve_projected_gradient
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem import memory
@@ -17,6 +16,7 @@ from mtlrun.problem.objective import primal_value, relative_gap
 from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm
+from mtlrun.solvers.convex.ridge import solve_ridge
 from mtlrun.solvers.relationship.fetr import (
     FetrProblem,
     FetrState,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.result import Callback, Tracker
 from mtlrun.solvers.mkl.machines import SvmPoint, SvmTasks
 from mtlrun.solvers.pairwise import (
@@ -303,41 +302,27 @@ def solve_alternating(
     theta = coupling.start(_first_theta(tasks, start))
     tracker = Tracker(tol, max_iter, callback)
     visited: list[np.ndarray] = []
-    values: list[float] = []
-    gaps: list[tuple[int, float, float]] = []
     cycle: list[float] = []
-    bound, message, converged = -np.inf, tracker.message, False
+    bound = -np.inf
     while True:
         points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
-        slopes = _slopes(points)
-        values.append(_primal(points, coupling, theta))
-        new, pull = coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol * _INNER * max(1.0, abs(values[-1])))
+        slopes, primal = _slopes(points), _primal(points, coupling, theta)
+        new, pull = coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol * _INNER * max(1.0, abs(primal)))
         bound = max(bound, _bound(points, slopes, pull))
         visited.append(theta)
-        gaps.append((len(values), values[-1], bound))
-        stop = tracker.check(len(values), values[-1], bound, theta)
-        if relative_gap(values[-1], bound) <= tol:
-            converged, message = True, tracker.message
+        stop = tracker.check_gap(len(visited), primal, primal - bound)
+        if tracker.converged:
             break
-        period = _period(visited, new)
-        if period:
-            cycle = values[-period:]
-            message = f"the alternating algorithm cycles with period {period}: objective " + ", ".join(
-                f"{value:.6g}" for value in cycle
-            )
+        if period := _period(visited, new):
+            cycle = tracker.objective[-period:]
+            values = ", ".join(f"{value:.6g}" for value in cycle)
+            tracker.message = f"the alternating algorithm cycles with period {period}: objective {values}"
             break
-        if len(values) >= max_iter or (stop and not tracker.converged):
-            message = tracker.message
+        if stop:
             break
         theta = new
-    info = {
-        "curvature": _first_curvature(slopes, None),
-        "cycle": cycle,
-        "n_fits": tasks.n_fits,
-        "flows": getattr(coupling, "flows", None),
-    }
-    gap = relative_gap(values[-1], bound)
-    return MklResult(theta, points, converged, len(values), values, gap, gaps, message, info)
+    tracker.best = theta, points
+    return _finish(tasks, coupling, tracker, {"curvature": _first_curvature(slopes, None), "cycle": cycle})
 
 
 def _period(visited: list[np.ndarray], new: np.ndarray) -> int:

@@ -1,0 +1,54 @@
+"""The choice of a solver for the convex models, line by line of its table."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from mtlrun.penalties.norms import L1, L12, L21, TraceNorm
+from mtlrun.problem import memory
+from mtlrun.problem.losses import LogisticLoss, SquaredLoss
+from mtlrun.problem.objective import primal_value
+from mtlrun.solvers.convex.auto import choose_solver, solve_convex, solver_bytes
+
+ROBUST = [TraceNorm(1.0), L12(0.7)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "penalties", "chosen"),
+    [
+        ("shared", [L21(1.0)], "lasso"),
+        ("weighted", [L1(1.0)], "lasso"),
+        ("ragged", [L21(1.0)], "admm"),
+        ("cell-weighted", [L21(1.0)], "admm"),
+        ("masked", [L1(1.0)], "admm"),
+        ("shared", ROBUST, "admm"),
+    ],
+)
+def test_least_squares(small, layout, penalties, chosen):
+    assert choose_solver(small.make(layout), SquaredLoss(), penalties) == chosen
+
+
+def test_few_labels_are_solved_by_fista_and_many_by_admm(small, monkeypatch):
+    data = small.make("ragged", labels=True)
+    assert choose_solver(data, LogisticLoss(), ROBUST) == "fista"
+    monkeypatch.setattr("mtlrun.solvers.convex.auto.SMALL_LABELS", 0)
+    assert choose_solver(data, LogisticLoss(), ROBUST) == "admm"
+
+
+def test_eigenbases_that_are_too_large_are_done_without(small, monkeypatch):
+    data = small.make("ragged")
+    assert solver_bytes(data, SquaredLoss(), ROBUST, "admm") > 0
+    monkeypatch.setattr(memory, "KEPT", 10)
+    assert choose_solver(data, SquaredLoss(), ROBUST) == "fista"
+    assert solver_bytes(data, SquaredLoss(), ROBUST, "fista") == 0
+
+
+def test_all_solvers_find_the_same_optimum(small):
+    data, loss, penalties = small.make("shared"), SquaredLoss(), [L21(1.0)]
+    options = {"start": None, "fit_intercept": True, "tol": 1e-9, "max_iter": 20000}
+    found = [solve_convex(data, loss, penalties, s, **options) for s in ("auto", "lasso", "cd", "admm", "fista")]
+    values = [primal_value(data, loss, penalties, result.parts, result.intercept) for result in found]
+    assert_allclose(values, values[0], rtol=1e-8)
+    for result in found:
+        assert result.converged
+        assert_allclose(result.W, found[0].W, atol=1e-3 * np.abs(found[0].W).max())
