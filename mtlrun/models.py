@@ -13,7 +13,8 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence, Set
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +28,6 @@ from mtlrun import __version__
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.metrics import labels_from_scores
-from mtlrun.modelsize import refuse_large
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
 from mtlrun.utils.ownmodules import import_named
 from mtlrun.utils.publish import finish
@@ -47,6 +47,12 @@ TRUSTED = frozenset(
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.
 CONTAINERS = frozenset({"numpy.dtype", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"})
+
+#: The description of an archive by skops. An archive may expand to so many bytes, or so many times its own size,
+#: whichever is more.
+ARCHIVE_SCHEMA = "schema.json"
+MOST_BYTES, MOST_TIMES = 256 << 20, 20
+UNTRUSTED_REMEDY = "Train the model again, or get it from somebody you trust."
 
 
 @dataclass
@@ -95,8 +101,8 @@ class Model:
         if isinstance(names, np.ndarray):
             if names.size and names.max() >= len(tasks):
                 raise UserError(
-                    f"the data have {names.max() + 1} tasks, the model has {len(tasks)}",
-                    "Train a model on these data, or name the tasks as in its training.",
+                    f"the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
+                    "Train a model on these data, or name the tasks as in training.",
                 )
             return names
         numbers = {name: t for t, name in enumerate(tasks)}
@@ -127,11 +133,11 @@ class Model:
             If the model has none.
         """
         if self.facts["task_type"] == "regression":
-            raise UserError("the model predicts numbers: it has no probabilities", "Leave out --proba.")
+            raise UserError("the model predicts numbers, not probabilities", "Leave out --proba.")
         if not hasattr(self.estimator, "predict_proba"):
             raise UserError(
-                f"{self.facts['estimator']['name']} gives no probabilities",
-                "Compare with --calibrate, or train a model with the logistic loss.",
+                f"{self.facts['estimator']['name']} does not predict probabilities",
+                "Use compare --calibrate, or train a model with the logistic loss.",
             )
         X = self._features(X)
         found = self.estimator.predict_proba(X) if task_id is None else self.estimator.predict_proba(X, task_id=task_id)
@@ -217,7 +223,7 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     _check_files(folder, facts["files"])
     known = {name.replace(":", ".") for name in trust}
     try:
-        refuse_large(archive, str(file))
+        _refuse_large(archive, str(file))
         for type_name in known.intersection(_unknown_types(archive)):  # it may be of a module in the current folder
             with contextlib.suppress(ImportError):  # told below
                 import_named(type_name.rpartition(".")[0])
@@ -227,17 +233,17 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     except UntrustedTypesFoundException:
         unknown = _unknown_types(archive, known)
         raise UserError(
-            f"{file}: holds types that mtlrun does not know: {', '.join(unknown)}",
-            f"Loading them runs their code. If you trust where the file comes from: {_options(unknown)}",
+            f"{file}: contains types that mtlrun does not know: {', '.join(unknown)}",
+            f"Loading them runs their code. If you trust the source of the file, add: {_options(unknown)}",
         ) from None
     except (ImportError, AttributeError) as error:
         raise DataError(
-            f"{file}: {error}", "Install the package of this estimator, in the version named there."
+            f"{file}: {error}", f"Install the package of this estimator, in the version given in {FACTS}."
         ) from None
     except Exception as error:  # an archive of other hands: skops raises whatever its content leads to
         raise DataError(
             f"{file}: cannot be read ({str(error).strip() or type(error).__name__})",
-            f"Train the model again, or install the packages named in {FACTS}.",
+            f"Train the model again, or install the package versions given in {FACTS}.",
         ) from error
     return Model(content["estimator"], content["step"], facts)
 
@@ -268,8 +274,8 @@ def finished(folder: Path) -> Path:
         try:
             finish(place)
         except OSError as error:
-            text = f"{place}: the last results here are not complete, as a process was killed ({error.strerror})"
-            raise DataError(text, "Make the folder writable for a moment: the next command completes them.") from None
+            text = f"{place}: the last results here are incomplete, because a process was killed ({error.strerror})"
+            raise DataError(text, "Make the folder writable; the next command then completes them.") from None
     return folder
 
 
@@ -295,14 +301,13 @@ def read_facts(folder: Path) -> dict[str, Any]:
     file = folder / FACTS
     if folder.is_file():
         raise DataError(
-            f"{folder}: not the folder of a model",
-            "Models are folders that `mtlrun train` makes. Files of pickle or joblib run code when they are read: they "
-            "are never loaded.",
+            f"{folder} is not the folder of a model",
+            "`mtlrun train` writes models as folders. Pickle and joblib files can run any code and are never loaded.",
         )
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{folder}: no model here (no {FACTS})", "`mtlrun train CONFIG` makes one.") from None
+        raise DataError(f"{folder}: no model here (no {FACTS})", "Create one with: mtlrun train CONFIG") from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file}: cannot be read ({error})", "Train the model again.") from None
     needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
@@ -311,7 +316,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     try:
         return dict(cleaned(unsealed(dict(facts))))
     except ValueError as error:
-        raise DataError(f"{file}: {error}: it was changed after it was written", "Train the model again.") from None
+        raise DataError(f"{file}: {error}; it was changed after it was written", "Train the model again.") from None
 
 
 def _holds(facts: Mapping[str, Any]) -> bool:
@@ -338,3 +343,60 @@ def _coefficients(model: Model) -> bytes | None:
         features=np.asarray(names, dtype=str),
     )
     return buffer.getvalue()
+
+
+def _refuse_large(archive: bytes, name: str) -> None:
+    """Refuse a model that would take far more memory than its archive.
+
+    `save_model` stores members as they are. Only sparse matrices are compressed, as npz files of scipy; and an array
+    that several objects name is read for each of them.
+
+    Parameters
+    ----------
+    archive : bytes
+        What skops wrote.
+    name : str
+        The file, for messages.
+
+    Raises
+    ------
+    DataError
+        If a member is compressed, or what would be read is too large.
+    zipfile.BadZipFile, KeyError, ValueError, RecursionError
+        If it is no such archive.
+    """
+    limit = max(MOST_BYTES, MOST_TIMES * len(archive))
+    with zipfile.ZipFile(io.BytesIO(archive)) as members:
+        infos = members.infolist()
+        if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
+            raise DataError(f"{name}: its members are compressed, which mtlrun never does", UNTRUSTED_REMEDY)
+        _check_size(sum(info.file_size for info in infos), limit, name)
+        total, sizes = 0, {info.filename: info.file_size for info in infos}
+        for file in _members(json.loads(members.read(ARCHIVE_SCHEMA))):
+            if file.endswith(".npz") and file in sizes:
+                sizes[f"{file}/"] = sizes.get(f"{file}/") or _expanded(members.read(file))
+            total += sizes.get(f"{file}/", sizes.get(file, 0))
+            _check_size(total, limit, name)
+
+
+def _check_size(size: int, limit: int, name: str) -> None:
+    if size > limit:
+        raise DataError(f"{name}: expands to more than {limit} bytes", UNTRUSTED_REMEDY)
+
+
+def _expanded(content: bytes) -> int:
+    with zipfile.ZipFile(io.BytesIO(content)) as members:
+        return sum(info.file_size for info in members.infolist())
+
+
+def _members(schema: Any) -> Iterator[str]:
+    """Yield the member that every object of a schema is read from."""
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(file := value.get("file"), str):
+                yield file
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value

@@ -1,4 +1,4 @@
-"""The command ``mtlrun``: its commands, and what happens when one of them fails."""
+"""The program ``mtlrun``: its commands, and what happens when one of them fails."""
 
 from __future__ import annotations
 
@@ -16,16 +16,33 @@ from mtlrun.cli.console import complain
 from mtlrun.cli.options import debugging, reset_debugging
 from mtlrun.errors import MtlrunError, UserError
 
-#: Panels of ``mtlrun --help`` and the modules of their commands. A module holds a function of its own name (a command)
-#: or a Typer called `app` (a group).
+#: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
+#: name, or a Typer called `app` (a group).
 COMMANDS = {
-    "Experiments": ("reproduce", "status", "report", "plot", "show", "validate", "list", "clean"),
-    "Your own data": ("compare", "init", "train", "predict"),
-    "Data sets and machine": ("data", "env"),
+    "Experiments": {
+        "reproduce": "mtlrun reproduce table2 --profile demo",
+        "status": "mtlrun status table2 --profile full",
+        "report": "mtlrun report table2 --profile demo --format html",
+        "plot": "mtlrun plot fetr/fig2a --kind scaling --out seconds.svg",
+        "show": "mtlrun show table2",
+        "validate": "mtlrun validate experiment.yaml",
+        "list": "mtlrun list methods GraphMTL",
+        "clean": "mtlrun clean table2 --profile demo",
+    },
+    "Your own data": {
+        "compare": "mtlrun compare grades.csv --target grade --task-column school",
+        "init": "mtlrun init school --method TraceNormMTL",
+        "train": "mtlrun train school.yaml",
+        "predict": "mtlrun predict results/runs/train/school new_rows.csv",
+    },
+    "Data sets and system": {"data": "", "env": "mtlrun env"},
 }
 #: Commands whose names Python has taken.
 MODULES = {"list": "list_"}
-EPILOG = "Exit codes: 0 ok, 1 a cell failed (or --check did), 2 usage, config or data error, 130 interrupted."
+EPILOG = (
+    "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; 2 wrong usage, configuration or data; "
+    "130 interrupted."
+)
 
 
 class Guarded(TyperGroup):
@@ -45,21 +62,19 @@ class Guarded(TyperGroup):
             complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
-            # Typer's own exceptions (usage, exit, abort) are its business, a closed pipe is nobody's mistake.
+            # Typer handles its own exceptions (usage, exit, abort); a closed pipe is no error.
             if debugging() or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                 raise
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                complain(f"cannot be written: {error.strerror}", "Make room, or name another place for the output.")
+                complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")
                 raise typer.Exit(2) from None
-            complain(
-                f"{type(error).__name__}: {error}", "This is unexpected; run with --debug to see where it happened."
-            )
+            complain(f"{type(error).__name__}: {error}", "This is a bug; run with --debug to see where it happened.")
             raise typer.Exit(1) from None
 
 
 def main() -> None:
     """Entry point of ``mtlrun`` and ``python -m mtlrun``."""
-    # A shell that closed them (`>&-`) wants to hear nothing.
+    # Both are None where the shell has closed them (`>&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     _let_signals_interrupt()
@@ -67,7 +82,7 @@ def main() -> None:
 
 
 def _let_signals_interrupt() -> None:
-    """Let TERM and HUP end a command as Ctrl-C does; what is ignored (`nohup`) stays ignored."""
+    """Let TERM and HUP end a command as Ctrl-C does; ignored signals (`nohup`) stay ignored."""
     terminals = [stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()]
 
     def interrupt(number: int, frame: object) -> None:
@@ -88,7 +103,7 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         cls=Guarded,
         name="mtlrun",
-        help="Reproduce published multi-task learning tables, and train multi-task models on your own data.",
+        help="Multi-task learning: reproduce published tables, compare methods on your own data, train models.",
         epilog=EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -96,8 +111,8 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_root)
     for panel, names in COMMANDS.items():
-        for name in names:
-            _mount(app, name, panel)
+        for name, example in names.items():
+            _mount(app, name, panel, example)
     return app
 
 
@@ -115,16 +130,20 @@ def _root(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Take the options that stand before the command."""
+    """Accept the options that precede the command."""
 
 
-def _mount(app: typer.Typer, name: str, panel: str) -> None:
+def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
     module = importlib.import_module(f"mtlrun.cli.{MODULES.get(name, name)}")
     group = getattr(module, "app", None)
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
-        app.command(name, rich_help_panel=panel)(getattr(module, MODULES.get(name, name)))
+        command = getattr(module, MODULES.get(name, name))
+        # Typer keeps the line breaks of a docstring, which do not fit the width of the terminal.
+        paragraphs = [" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n")]
+        about = "\n\n".join(paragraphs)
+        app.command(name, help=about, rich_help_panel=panel, epilog=f"Example: {example}")(command)
 
 
 app = build_app()

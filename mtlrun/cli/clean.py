@@ -8,25 +8,25 @@ from typing import Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import confirm, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted
 
 
 def clean(
     target: Annotated[
-        str | None, typer.Argument(metavar="[TARGET]", help="Experiment; default: all runs below the output folder.")
+        str | None, typer.Argument(metavar="[TARGET]", help="Experiment. Default: all runs in the output folder.")
     ] = None,
     profile: options.Profile = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
     yes: options.Yes = False,
     debug: options.Debug = False,
 ) -> None:
-    """Delete runs with all their cells, after asking; without --profile, all profiles.
+    """Delete runs and their cells, after asking.
 
-    Only what mtlrun wrote is deleted: a folder in which other files lie stays, with them.
+    Without --profile, the runs of all profiles are deleted. Only files that mtlrun wrote are deleted: a folder that
+    holds other files is kept, with these files. Cells that another run, model or comparison uses are kept, too.
     """
-    from mtlrun.cli.ask import confirm
     from mtlrun.runs.clean import cells_of, delete_runs, refuse_busy
 
     folders = _runs(_below(target, output_dir), profile)
@@ -36,16 +36,16 @@ def clean(
     refuse_busy(output_dir)
     for folder in folders:
         say(f"{folder}: {counted(cells_of(folder, output_dir), 'cell')}")
-    runs = f"{len(folders)} run{'s' * (len(folders) > 1)}"
+    runs = counted(len(folders), "run")
     confirm(f"Delete {runs}?", yes=yes, doing="deleted")
     try:
         kept = delete_runs(folders, output_dir)
     except OSError as error:
         message = f"cannot delete {error.filename or output_dir}: {error.strerror or error}"
-        raise UserError(message, "Change the permissions and run the same command again.") from error
+        raise UserError(message, "Check the permissions and run the command again.") from error
     for folder in folders:
         if folder in kept:
-            say(f"{folder} is kept: it holds files that mtlrun did not write", error=True)
+            say(f"kept: {folder} holds files that mtlrun did not write", error=True)
         else:
             _drop_empty_parents(folder, output_dir)
     say(f"deleted {runs}")
@@ -75,7 +75,7 @@ def _runs(folders: list[Path], profile: str | None) -> list[Path]:
         if (why := why_no_run(folder)) is None:
             runs.append(folder)
         else:
-            say(f"left alone: {why}", error=True)
+            say(f"skipped: {why}", error=True)
     return runs
 
 

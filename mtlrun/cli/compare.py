@@ -1,4 +1,4 @@
-"""``mtlrun compare``: which multi-task method helps on data of the user's own."""
+"""``mtlrun compare``: which multi-task method helps on the user's own data."""
 
 from __future__ import annotations
 
@@ -12,166 +12,150 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.cli.options import OUTPUT_DEFAULT, option
 
 if TYPE_CHECKING:
     from mtlrun.report.grid import Grid
 
-COLUMNS = "What the columns are"
-#: Columns of the leaderboard that a narrow terminal goes without.
+#: Panels of the help.
+COLUMNS, PROTOCOL = "Roles of the columns", "How to compare"
+#: Columns of the leaderboard that are left out on a narrow terminal, in this order.
 DROP_FIRST = ("p", "avg rank", "std", "kind")
-#: After a writing of the unfinished leaderboard that took long, wait so many times as long until the next.
+#: Writing the unfinished leaderboard may take 1/WAIT of the time.
 WAIT = 20
-
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA", help="Table: .csv .tsv .txt .parquet .arff .mat .svm, text formats also with .gz .bz2 .xz."
-    ),
-]
-Target = Annotated[
-    str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.", rich_help_panel=COLUMNS)
-]
-TaskColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--task-column", metavar="COLUMN", help="Column that names the task of every row.", rich_help_panel=COLUMNS
-    ),
-]
-Targets = Annotated[
-    str | None,
-    typer.Option(
-        "--targets", metavar="A,B,C", help="Columns to predict, each a task on the same rows.", rich_help_panel=COLUMNS
-    ),
-]
-LabelFile = Annotated[
-    Path | None,
-    typer.Option("--labels", metavar="FILE.xml", help="Mulan's list of labels: the targets.", rich_help_panel=COLUMNS),
-]
-TaskType = Annotated[
-    str | None,
-    typer.Option(
-        "--task-type",
-        metavar="TYPE",
-        help="binary, regression or multiclass (one task per class); default: told by the values.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-Positive = Annotated[
-    str | None,
-    typer.Option("--positive", metavar="LABEL", help="The label that means +1.", rich_help_panel=COLUMNS),
-]
-Weight = Annotated[
-    str | None,
-    typer.Option("--weight-column", metavar="COLUMN", help="Weights of the rows.", rich_help_panel=COLUMNS),
-]
-Drop = Annotated[
-    str | None, typer.Option("--drop", metavar="A,B,C", help="Columns that are no features.", rich_help_panel=COLUMNS)
-]
-Categorical = Annotated[
-    str | None,
-    typer.Option("--categorical", metavar="A,B,C", help="Columns whose numbers are names.", rich_help_panel=COLUMNS),
-]
-MinRows = Annotated[
-    int | None,
-    typer.Option("--min-rows", metavar="N", min=4, help="Leave out tasks with fewer rows.", rich_help_panel=COLUMNS),
-]
-Test = Annotated[
-    Path | None,
-    typer.Option("--test", metavar="FILE", help="Rows to test on, instead of splits.", rich_help_panel=options.HOW),
-]
-Group = Annotated[
-    str | None,
-    typer.Option(
-        "--split-group",
-        metavar="COLUMN",
-        help="Rows of one group stay on one side of a split.",
-        rich_help_panel=options.HOW,
-    ),
-]
-Time = Annotated[
-    str | None,
-    typer.Option(
-        "--time", metavar="COLUMN", help="Train on earlier rows, test on later ones.", rich_help_panel=options.HOW
-    ),
-]
-Unseen = Annotated[
-    str,
-    typer.Option(
-        "--unseen",
-        metavar="error|mean",
-        help="Tasks without training rows: refuse them, or take the mean of all tasks' models.",
-        rich_help_panel=options.HOW,
-    ),
-]
-Methods = Annotated[
-    str | None,
-    typer.Option(
-        "--methods",
-        metavar="A,B,C",
-        help="Names of `mtlrun list methods`, package.module:Class, or default; two baselines are always there.",
-        rich_help_panel=options.HOW,
-    ),
-]
-MetricName = Annotated[
-    str | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME",
-        help="Default: auc for labels, rmse or nmse for numbers.",
-        rich_help_panel=options.HOW,
-    ),
-]
-Budget = Annotated[
-    float | None,
-    typer.Option(
-        "--budget",
-        metavar="MINUTES",
-        help="Time to spend; grids are reduced, and what does not fit is left out.",
-        rich_help_panel=options.HOW,
-    ),
-]
-Splits = Annotated[
-    int | None,
-    typer.Option("--splits", metavar="N", min=1, help="Repeated splits; default 2 to 5.", rich_help_panel=options.HOW),
-]
-Calibrate = Annotated[
-    bool,
-    typer.Option("--calibrate", help="Let the saved classifier give probabilities.", rich_help_panel=options.HOW),
-]
 
 
 def compare(
-    data: Data,
-    target: Target = None,
-    task_column: TaskColumn = None,
-    targets: Targets = None,
-    label_file: LabelFile = None,
-    task_type: TaskType = None,
-    positive: Positive = None,
-    weight: Weight = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    min_rows: MinRows = None,
-    test: Test = None,
-    group: Group = None,
-    time: Time = None,
-    unseen: Unseen = "error",
-    methods: Methods = None,
-    metric: MetricName = None,
-    budget: Budget = None,
-    splits: Splits = None,
-    calibrate: Calibrate = False,
-    seed: options.Seed = None,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Table: .csv, .tsv, .txt, .parquet, .arff, .mat or .svm; text files also compressed (.gz, .bz2, .xz).",
+        ),
+    ],
+    target: Annotated[
+        str | None, option(COLUMNS, "--target", "-t", metavar="COLUMN", help="Column to predict.")
+    ] = None,
+    task_column: Annotated[
+        str | None, option(COLUMNS, "--task-column", metavar="COLUMN", help="Column that names the task of each row.")
+    ] = None,
+    targets: Annotated[
+        str | None,
+        option(
+            COLUMNS, "--targets", metavar="A,B,C", help="Several columns to predict, one task each, on the same rows."
+        ),
+    ] = None,
+    label_file: Annotated[
+        Path | None,
+        option(
+            COLUMNS, "--labels", metavar="FILE.xml", help="List of labels in Mulan's format: the columns to predict."
+        ),
+    ] = None,
+    task_type: Annotated[
+        str | None,
+        option(
+            COLUMNS,
+            "--task-type",
+            metavar="TYPE",
+            help="binary, regression or multiclass (one task per class). Default: inferred from the targets.",
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None, option(COLUMNS, "--positive", metavar="LABEL", help="Label of the positive class (+1).")
+    ] = None,
+    weight: Annotated[
+        str | None, option(COLUMNS, "--weight-column", metavar="COLUMN", help="Column with the weights of the rows.")
+    ] = None,
+    drop: Annotated[str | None, option(COLUMNS, "--drop", metavar="A,B,C", help="Columns to ignore.")] = None,
+    categorical: Annotated[
+        str | None,
+        option(
+            COLUMNS, "--categorical", metavar="A,B,C", help="Numeric columns to treat as categories (one-hot encoded)."
+        ),
+    ] = None,
+    min_rows: Annotated[
+        int | None, option(COLUMNS, "--min-rows", metavar="N", min=4, help="Leave out tasks with fewer rows than this.")
+    ] = None,
+    test: Annotated[
+        Path | None, option(PROTOCOL, "--test", metavar="FILE", help="Table of test rows, instead of random splits.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        option(
+            PROTOCOL, "--split-group", metavar="COLUMN", help="Never split rows with the same value in this column."
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        option(
+            PROTOCOL, "--time", metavar="COLUMN", help="Train on earlier rows and test on later ones by this column."
+        ),
+    ] = None,
+    unseen: Annotated[
+        str,
+        option(
+            PROTOCOL,
+            "--unseen",
+            metavar="error|mean",
+            help="Tasks without training rows: raise an error, or predict with the mean of all task models.",
+        ),
+    ] = "error",
+    methods: Annotated[
+        str | None,
+        option(
+            PROTOCOL,
+            "--methods",
+            metavar="A,B,C",
+            help="Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Two "
+            "baselines are always included.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        option(
+            PROTOCOL,
+            "--metric",
+            metavar="NAME",
+            help="Score to compare by. Default: auc for labels, rmse or nmse for numbers.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        option(
+            PROTOCOL,
+            "--budget",
+            metavar="MINUTES",
+            help="Time limit: parameter grids are reduced, and methods that do not fit in are left out.",
+        ),
+    ] = None,
+    splits: Annotated[
+        int | None,
+        option(
+            PROTOCOL,
+            "--splits",
+            metavar="N",
+            min=1,
+            help="Number of random splits. Default: 2 to 5, depending on size.",
+        ),
+    ] = None,
+    calibrate: Annotated[
+        bool, option(PROTOCOL, "--calibrate", help="Make the saved classifier predict probabilities.")
+    ] = False,
+    seed: Annotated[int, option(PROTOCOL, "--seed", metavar="N", min=0, help="Seed of the random splits.")] = 0,
     jobs: options.Jobs = 1,
     output_dir: options.Output = OUTPUT_DEFAULT,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Compare multi-task methods and baselines on a table: leaderboard, verdict, best model."""
+    """Compare multi-task methods and baselines on your own table.
+
+    Name either a column to predict and a column of tasks (--target, --task-column), or several columns to predict
+    (--targets). Every method is tuned and tested on the same random splits. The leaderboard and a verdict are printed;
+    the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
+    """
     from mtlrun.runs.compare import compare as run
     from mtlrun.runs.compare import short_name
-    from mtlrun.runs.folders import check_folder
+    from mtlrun.runs.store import check_folder
 
     folder = output_dir / "compare" / short_name(data)
     check_folder(folder)
@@ -206,7 +190,7 @@ def compare(
             budget=budget,
             splits=splits,
             calibrate=calibrate,
-            seed=seed or 0,
+            seed=seed,
             jobs=jobs,
         )
         _save(result, folder)
@@ -217,7 +201,7 @@ def compare(
 
 
 class _Kept:
-    """Writes the leaderboard of what is finished, so that it is there whatever ends the comparison."""
+    """Writes the leaderboard of what is finished, so that it survives whatever ends the comparison."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -235,14 +219,14 @@ class _Kept:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
             if not self.refused:
-                say(f"warning: {self.folder}: cannot be written: {error.strerror or error}", error=True)
+                say(f"warning: cannot write into {self.folder}: {error.strerror or error}", error=True)
             self.refused = True
         seconds = clock.monotonic() - started
-        if seconds > 1:  # 15 s with 20,000 tasks: it shall take a small part of the time of the fits
+        if seconds > 1:  # 15 s with 20,000 tasks: a small part of the time of the fits is enough
             self.next = started + WAIT * seconds
 
     def tell(self) -> None:
-        """Say where it is."""
+        """Say where it was written."""
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
 
@@ -274,10 +258,11 @@ def _show_board(result: Any) -> None:
 def _show_files(result: Any, folder: Path) -> None:
     from mtlrun.models import trust_options
 
-    say(f"written: {folder}")
-    say(f"  leaderboard.html .md .json tasks.csv; {result.board.ranked()[0].label}: chosen.yaml, model")
-    command = ["mtlrun predict", shlex.quote(str(folder / "model")), "FILE", trust_options(folder / "model")]
-    say(f"  new rows: {' '.join(filter(None, command))}")
+    model = folder / "model"
+    command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
+    say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
+    say(f"best model, {result.board.ranked()[0].label}: {model} (settings: {folder / 'chosen.yaml'})")
+    say(f"predict new rows: {' '.join(filter(None, command))}")
 
 
 def _fitting(grid: Grid, width: int) -> list[str]:

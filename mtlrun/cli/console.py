@@ -1,11 +1,15 @@
-"""Consoles for results (stdout) and for messages (stderr); plain text outside a terminal."""
+"""Printing results (stdout) and messages (stderr), plainly outside a terminal, and asking for confirmation."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from mtlrun.errors import UserError
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def interactive(stream: TextIO) -> bool:
-    """Tell whether colours and moving progress bars are welcome: a terminal, and no wish for plain text."""
+    """Whether colours and progress bars are welcome: on a terminal, unless plain text was asked for."""
     wished_plain = any(os.environ.get(name) for name in ("CI", "NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not wished_plain
 
@@ -29,9 +33,21 @@ def messages() -> Console:
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print a text as it is: no markup, no folding; control characters, which could rewrite the screen, written out."""
+    """Print a text without markup or wrapping; control characters, which could rewrite the screen, are escaped."""
     console = messages() if error else output()
     console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+
+
+def say_columns(rows: Sequence[Sequence[object]]) -> None:
+    """Print rows in aligned columns; those that hold numbers are aligned to the right."""
+    columns = []
+    for column in zip(*rows, strict=True):
+        texts = [str(cell) for cell in column]
+        width = max(map(len, texts))
+        numbers = any(isinstance(cell, int | float) for cell in column)
+        columns.append([text.rjust(width) if numbers else text.ljust(width) for text in texts])
+    for cells in zip(*columns, strict=True):
+        say("  ".join(cells).rstrip())
 
 
 def complain(message: str, remedy: str | None = None) -> None:
@@ -45,5 +61,45 @@ def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
     lively = interactive(stream)
-    # Colour codes are decided here and nowhere else: FORCE_COLOR in a CI log must not bring them back.
+    # Only this decides on colours: FORCE_COLOR must not put colour codes into a CI log.
     return Console(file=stream, force_terminal=lively, no_color=not lively, highlight=False, markup=False, emoji=False)
+
+
+def has_terminal() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty()
+
+
+def confirm(question: str, *, yes: bool, doing: str) -> None:
+    """Ask before something is downloaded or deleted; without a terminal only --yes counts.
+
+    Parameters
+    ----------
+    question : str
+    yes : bool
+        Whether --yes was given.
+    doing : str
+        What does not happen without consent, as in "nothing was deleted".
+
+    Raises
+    ------
+    UserError
+        If the answer is no, or if there is no terminal and --yes was not given.
+    """
+    import typer
+
+    if yes:
+        return
+    if not has_terminal():
+        raise UserError(f"nothing was {doing}: there is no terminal to ask for confirmation", "Add --yes to go ahead.")
+    if not typer.confirm(question):
+        raise UserError(f"nothing was {doing}")
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn a full disk or a read-only folder into an error that names the alternatives."""
+    from mtlrun.utils.io import writing as checked
+
+    with checked(place, "Print the report with --format md (or json, csv, tex), or choose another --out."):
+        yield

@@ -8,28 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlrun.cli.ask import confirm
-from mtlrun.cli.console import say
+from mtlrun.cli.console import confirm, say, say_columns
 from mtlrun.cli.options import DataDir, Yes, data_dir_option
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
 
-app = typer.Typer(help="Data sets: list, describe, download, add and verify them.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, download, add and verify data sets.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Name of a data set, as `mtlrun data list` prints it.")]
-VariantName = Annotated[str | None, typer.Option("--variant", help="A variant that the card offers.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.")]
+VariantName = Annotated[
+    str | None, typer.Option("--variant", metavar="NAME", help="Variant of the data set, see `mtlrun data info`.")
+]
 
 
 @app.command("list")
 def list_(data_dir: DataDir = None) -> None:
-    """List the data sets: rows, features, tasks, and whether the files are there."""
+    """List all data sets: numbers of rows, features and tasks, and whether their files are available."""
     from mtlrun.data.cards import card_paths, read_card
     from mtlrun.data.files import data_directory
 
     folder = data_directory(data_dir)
-    rows = [("ID", "N", "D", "TASKS", "AVAILABLE", "TITLE")]
+    rows: list[tuple[object, ...]] = [("ID", "ROWS", "FEATURES", "TASKS", "AVAILABLE", "TITLE")]
     broken = []
     for path in card_paths(folder).values():
         try:
@@ -37,9 +38,9 @@ def list_(data_dir: DataDir = None) -> None:
         except DataError as error:
             broken.append(error)
             continue
-        sizes = [str(card.statistics.get(key, "?")) for key in ("n", "d", "tasks")]
-        rows.append((card.id, sizes[0], sizes[1], sizes[2], _availability(card, folder), _title(card)))
-    _table(rows)
+        sizes = [card.statistics.get(key, "?") for key in ("n", "d", "tasks")]
+        rows.append((card.id, *sizes, _availability(card, folder), _title(card)))
+    say_columns(rows)
     say(f"\nData directory: {folder}")
     for wrong in broken:
         say(f"Error: {wrong}", error=True)
@@ -49,7 +50,7 @@ def list_(data_dir: DataDir = None) -> None:
 
 @app.command()
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
-    """Describe a data set: files, hashes, licence, citation, and its statistics beside those of its card."""
+    """Describe a data set: files with hashes, licence, citation and statistics."""
     from mtlrun.data.cards import check_id, load_card
     from mtlrun.data.files import data_directory
 
@@ -63,19 +64,24 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
     if absent:
         _show_statistics({}, chosen.statistics)
-        say(f"\nMissing: {', '.join(absent)}. Download: mtlrun data fetch {card.id}{data_dir_option(data_dir)}")
-        say(f"Or add what you have: mtlrun data add {card.id} FILE{data_dir_option(data_dir)}")
+        place = data_dir_option(data_dir)
+        say(f"\n{counted(len(absent), 'file')} missing. Download with: mtlrun data fetch {card.id}{place}")
+        say(f"Or add your own copy: mtlrun data add {card.id} FILE{place}")
     elif not _check_loaded(card, variant, folder, verbose=True):
         raise typer.Exit(2)
 
 
 @app.command()
 def verify(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Default: all that are there.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Data sets to check. Default: all that are available.")
+    ] = None,
     data_dir: DataDir = None,
-    files_only: Annotated[bool, typer.Option("--files-only", help="Check the hashes, do not load anything.")] = False,
+    files_only: Annotated[
+        bool, typer.Option("--files-only", help="Check only the hashes of the files; load nothing.")
+    ] = False,
 ) -> None:
-    """Check hashes and statistics; exit code 2 if anything differs from its card."""
+    """Check hashes and statistics of data sets; exit with code 2 if anything differs from the data card."""
     from mtlrun.data.cards import card_paths, check_id, load_card
     from mtlrun.data.files import data_directory
 
@@ -84,24 +90,28 @@ def verify(
     for id in ids or card_paths(folder):
         card = load_card(check_id(id), folder)
         if not ids and _availability(card, folder) in ("no", "partly"):
-            say(f"{id}: skipped, not all files are there")
+            say(f"{id}: skipped, not all files are available")
             continue
         wrong += not _verify(card, folder, files_only)
     if wrong:
-        say(f"{wrong} data set(s) are not what their cards say", error=True)
+        say(f"{counted(wrong, 'data set')} not as described by the data card", error=True)
         raise typer.Exit(2)
 
 
 @app.command()
 def fetch(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Data sets to download.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Data sets to download.")],
     data_dir: DataDir = None,
     variant: VariantName = None,
-    url: Annotated[str | None, typer.Option("--url", help="Use this address instead of those of the card.")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="Download from this address instead of the known ones.")
+    ] = None,
     yes: Yes = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for a server.")
+    ] = 30.0,
 ) -> None:
-    """Download what is missing, from every known address in turn; nothing is used before its hash is right."""
+    """Download missing files, after asking, and verify their hashes."""
     from mtlrun.cli.fetching import download_progress
     from mtlrun.data.cards import check_id, load_card
     from mtlrun.data.fetch import fetch_dataset, missing_files
@@ -109,10 +119,10 @@ def fetch(
 
     folder = data_directory(data_dir)
     if url is not None and len(ids) > 1:
-        raise UserError("--url goes with one data set", "Fetch the data sets one after the other.")
+        raise UserError("--url needs a single data set", "Fetch the data sets one by one.")
     for card in [load_card(check_id(id), folder) for id in ids]:
         if not card.files:
-            say(f"{card.id}: needs no files")
+            say(f"{card.id}: built in, no files needed")
             continue
         absent = missing_files(card, variant, folder)
         if absent or url is not None:
@@ -127,10 +137,10 @@ def fetch(
 @app.command()
 def add(
     id: Id,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file you have, or an archive with it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or an archive that contains it.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Copy a file that you already have to its place; it is recognised by its content, not by its name."""
+    """Add a file that you already have to the data directory; it is recognised by its content, not its name."""
     from mtlrun.data.cards import check_id, load_card
     from mtlrun.data.fetch import add_file, missing_files
     from mtlrun.data.files import data_directory
@@ -169,13 +179,13 @@ def _describe(card: Card, notes: str) -> None:
         ("variants", ", ".join(card.variants)),
         ("card", str(card.path)),
     ]
-    _table([(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text])
+    say_columns([(f"{name}:", text.strip().replace("\n", " ")) for name, text in rows if text])
 
 
 def _mark(card: Card, name: str) -> str:
     """Say what is known of the content of a file that was accepted."""
     known = any(spec.name == name and spec.sha256 for spec in card.files)
-    return "verified" if known else "taken as it is (the card knows no hash)"
+    return "verified" if known else "not verified (the data card has no hash)"
 
 
 def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
@@ -202,10 +212,11 @@ def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: boo
         say(f"\nfingerprint: {dataset.fingerprint}")
         _show_statistics(dataset.statistics(), expected)
     else:
-        say(f"{name}: {dataset.n_samples} x {dataset.n_features}, {dataset.n_tasks} tasks: statistics checked")
+        shape = f"{dataset.n_samples} x {dataset.n_features}, {counted(dataset.n_tasks, 'task')}"
+        say(f"{name}: {shape}: statistics checked")
     for fact in facts:
         if not fact.agrees:
-            text = f"{name}: {fact.name} is {_number(fact.found)}, the card says {_number(fact.expected)}"
+            text = f"{name}: {fact.name} is {_number(fact.found)}, but the data card says {_number(fact.expected)}"
             say(text, error=True)
     return all(fact.agrees for fact in facts)
 
@@ -213,11 +224,12 @@ def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: boo
 def _show_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
     from mtlrun.data.load import compare_statistics
 
-    rows = [("\nSTATISTIC", "COMPUTED", "CARD", "")]
+    rows = [("STATISTIC", "COMPUTED", "CARD", "")]
     for fact in compare_statistics(found, expected):
         mark = "" if fact.expected is None or fact.found is None else "ok" if fact.agrees else "DIFFERS"
         rows.append((fact.name, _number(fact.found), _number(fact.expected), mark))
-    _table(rows)
+    say("")
+    say_columns(rows)
 
 
 def _verify(card: Card, folder: Path, files_only: bool) -> bool:
@@ -254,17 +266,9 @@ def _announce(card: Card, absent: Sequence[FileSpec], folder: Path, url: str | N
     """Say what will be downloaded, how much, and to where."""
     known = [spec.bytes for spec in absent if spec.bytes is not None]
     size = f"{sum(known) / 1e6:.1f} MB unpacked" if known else "size unknown"
-    what = f"{len(absent)} file(s), {size}" if absent else "what the address holds"
+    what = f"{counted(len(absent), 'file')}, {size}" if absent else "the file at this address"
     say(f"{card.id}: {what}, {'from ' + url if url else 'licence: ' + card.licence}, to {folder / card.folder}")
 
 
 def _number(value: int | float | None) -> str:
     return "" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(cell.lstrip("\n")) for cell in column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        lead = "\n" if row[0].startswith("\n") else ""
-        cells = (cell.lstrip("\n").ljust(width) for cell, width in zip(row, widths, strict=True))
-        say(lead + "  ".join(cells).rstrip())

@@ -1,19 +1,18 @@
-"""``mtlrun env``: versions, machine and folders, for reports of problems."""
+"""``mtlrun env``: versions, machine and folders, for bug reports."""
 
 from __future__ import annotations
 
 import importlib
 import os
 
-import typer
-
 from mtlrun.cli import options
+from mtlrun.cli.console import say_columns
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def env(data_dir: options.DataDir = None, debug: options.Debug = False) -> None:
-    """Print what numbers would be computed with: versions, BLAS, processor, threads, folders."""
+    """Show versions, BLAS, processor, threads and folders, for example for a bug report."""
     from mtlrun.data.files import data_directory
     from mtlrun.provenance import host_facts, source_facts
     from mtlrun.utils.paths import configs_dir, datasets_dir
@@ -31,12 +30,10 @@ def env(data_dir: options.DataDir = None, debug: options.Debug = False) -> None:
         "os": host["os"],
         "cpu": host["cpu"],
         "cores": host["cores"],
-        "ram_gb": host["ram_gb"],
+        "memory (GB)": host["ram_gb"],
         **{name: os.environ.get(name) for name in THREAD_VARIABLES},
         "experiments": configs_dir(),
         "data cards": datasets_dir(),
-        "data": data_directory(data_dir),
+        "data directory": data_directory(data_dir),
     }
-    width = max(map(len, rows))
-    for name, value in rows.items():
-        typer.echo(f"{name:{width}}  {'-' if value is None else value}")
+    say_columns([(name, "-" if value is None else str(value)) for name, value in rows.items()])

@@ -1,4 +1,4 @@
-"""Data that an experiment needs and that are not here: say so, fetch them if allowed, else end with the remedy."""
+"""Download the data that an experiment needs, after asking; otherwise say what to do instead."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtlrun.cli.ask import confirm
-from mtlrun.cli.console import interactive, messages, say
+from mtlrun.cli.console import confirm, interactive, messages, say
 from mtlrun.cli.options import data_dir_option
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
@@ -30,7 +29,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
     Raises
     ------
     UserError
-        If they may not or cannot be fetched; names the remedy, and the demo profile where the experiment has one.
+        If that is refused or fails; names the remedy, and the demo profile where the experiment has one.
     """
     missing = missing_data(experiment, data_dir)
     if not missing:
@@ -47,9 +46,9 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
         unavailable = [card.id for card, _, files in missing if not all(spec.urls for spec in files)]
         if unavailable:
             raise DataError(
-                f"no address is known for the files of {', '.join(unavailable)}",
+                f"there is no download address for the files of {', '.join(unavailable)}",
                 "\n".join(
-                    f"If you have a file of {id}: mtlrun data add {id} FILE{data_dir_option(data_dir)}"
+                    f"If you have the file of {id}: mtlrun data add {id} FILE{data_dir_option(data_dir)}"
                     for id in unavailable
                 ),
             )
@@ -57,7 +56,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
         with download_progress() as report:
             for card, variant, _ in missing:
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
-                say(f"data set {card.id}: fetched and verified", error=True)
+                say(f"data set {card.id}: downloaded and verified", error=True)
     except UserError as error:
         raise DataError(error.message, _with_demo(error.remedy, experiment, data_dir)) from None
 
@@ -100,9 +99,9 @@ def download_progress() -> Iterator[Callable[[str, int, int | None], None] | Non
 def _size(files: list[FileSpec]) -> str:
     known = [spec.bytes for spec in files if spec.bytes is not None]
     if not known:
-        return f"{len(files)} file{'s' * (len(files) > 1)} of unknown size"
+        return f"{counted(len(files), 'file')} of unknown size"
     more = " and more" if len(known) < len(files) else ""
-    return f"{len(files)} file{'s' * (len(files) > 1)}, {sum(known) / 1e6:.1f} MB unpacked{more}"
+    return f"{counted(len(files), 'file')}, {sum(known) / 1e6:.1f} MB unpacked{more}"
 
 
 def _with_demo(remedy: str | None, experiment: Experiment, data_dir: Path | None) -> str:
@@ -111,5 +110,5 @@ def _with_demo(remedy: str | None, experiment: Experiment, data_dir: Path | None
     lines = [remedy] if remedy else []
     if DEMO in experiment.profiles and experiment.profile != DEMO:
         command = rerun_command(dataclasses.replace(experiment, profile=DEMO, overrides=()), data_dir)
-        lines.append(f"Without any download: {command}")
+        lines.append(f"To run without any download: {command}")
     return "\n".join(lines)

@@ -26,41 +26,44 @@ METRICS = {
 }
 DEFAULT_METHODS = {"regression": "JointFeatureMTL", "binary": "JointFeatureMTLClassifier"}
 
-Dataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Name of a data set (mtlrun data list).")]
-Method = Annotated[
-    str | None,
-    typer.Option(
-        "--method", "-m", metavar="NAME", help="A registered method (mtlrun list methods) or package.module:Class."
-    ),
-]
-File = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="File to write, - for the terminal; default <DATASET>.yaml."),
-]
-Schema = Annotated[
-    bool,
-    typer.Option("--schema", help="Write the JSON schema of all such files for your editor (config.schema.json)."),
-]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite the file.")]
-
 
 def init(
-    dataset: Dataset = None,
-    method: Method = None,
-    schema: Schema = False,
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="Name of a data set, see `mtlrun data list`.")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            help="Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
+        ),
+    ] = None,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Write the JSON schema of all configuration files instead, for completion in an editor."
+        ),
+    ] = False,
     data_dir: options.DataDir = None,
-    force: Force = False,
-    output: File = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File to write, - for the terminal. Default: <DATASET>.yaml."
+        ),
+    ] = None,
     debug: options.Debug = False,
 ) -> None:
-    """Write a commented training file, ready for `mtlrun train`."""
+    """Write a commented training file for a data set, ready for `mtlrun train`."""
     if schema:
         from mtlrun.runs.editor import config_schema
 
         _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force)
         return
     if dataset is None:
-        raise UserError("which data set?", "mtlrun data list shows them; then: mtlrun init NAME")
+        raise UserError("no data set named", "Choose one from `mtlrun data list`, then: mtlrun init NAME")
     from mtlrun.data.cards import load_card
     from mtlrun.data.files import data_directory
 
@@ -93,7 +96,7 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
     UnknownNameError
         For an unknown method.
     ConfigError
-        If the method is none for data of this kind.
+        If the method does not suit data of this kind.
     """
     binary = card.task_type != "regression"
     name = method or DEFAULT_METHODS["binary" if binary else "regression"]
@@ -101,12 +104,12 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
     ident = f"train/{_stem(path, card, name)}"
     lines = [
         f"# Training file of mtlrun. Run it with: {_command(path, data_dir)}",
-        "# Any value can be changed for one run: mtlrun train ... --set split.train=0.5",
-        "# Completion in your editor: mtlrun init --schema, then name that file in the line below.",
+        "# To change a value for one run only: mtlrun train ... --set split.train=0.5",
+        "# For completion in your editor, write the schema named in the next line: mtlrun init --schema",
         "# yaml-language-server: $schema=config.schema.json",
         "schema: 1",
         "kind: train",
-        f"id: {ident}    # the results lie in results/runs/{ident}",
+        f"id: {ident}    # results are written to results/runs/{ident}",
         f"title: {json.dumps(f'{name} on {card.title}', ensure_ascii=False)}",
         "",
         *_dataset_lines(card),
@@ -115,19 +118,19 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
         "",
         *_feature_lines(card),
         "",
-        "# A part of the rows (of every task, where tasks have their own) is for training, the rest is for test.",
-        "# Splits that come with a data set: {kind: published, name: ...}, see mtlrun data info.",
+        "# Part of the rows (of every task, where tasks have their own rows) for training; the rest is for testing.",
+        "# For a split that comes with the data set: {kind: published, name: ...}, see mtlrun data info.",
         "split: {kind: random, train: 0.7}",
         "",
-        "# The grid is searched by cross-validation inside the training rows.",
+        "# The grid below method is searched by cross-validation on the training rows.",
         f"selection: {{folds: 3, metric: {metrics[0]}}}",
         "",
-        "# Measured on the test rows, task by task, then averaged over tasks (sample: tasks count as they have rows).",
+        "# Computed on the test rows of each task, then averaged over tasks (sample: weighted by number of rows).",
         f"metrics: [{', '.join(metrics)}]",
         "average: task",
         "",
-        "seed: 0        # of the split, the folds and the method",
-        "refit: false   # true: after the evaluation, the model that is saved is fitted on all rows",
+        "seed: 0        # for the split, the folds and the method",
+        "refit: false   # true: fit the saved model again on all rows after the evaluation",
     ]
     return "\n".join(lines) + "\n"
 
@@ -145,16 +148,16 @@ def _dataset_lines(card: Card) -> list[str]:
     )
     lines = [f"# {card.title}{f' ({size})' if size else ''}."]
     if card.variants:
-        lines.append(f"# Variants: {', '.join(card.variants)}; chosen as {{id: {card.id}, variant: ...}}.")
-    lines.append(f"# A quick try on a part of the rows: {{id: {card.id}, sample: 500}}.")
+        lines.append(f"# Variants: {', '.join(card.variants)}. Choose one with {{id: {card.id}, variant: ...}}.")
+    lines.append(f"# To try it on part of the rows: {{id: {card.id}, sample: 500}}.")
     if card.task_type == "multiclass":
-        lines.append("# One task per class; one-vs-one makes a task of every pair of classes.")
+        lines.append("# One task per class; one-vs-one makes one task per pair of classes.")
         return [*lines, f"dataset: {{id: {card.id}, tasks: one-vs-rest}}"]
     return [*lines, f"dataset: {card.id}"]
 
 
 def _method_lines(name: str, card: Card) -> list[str]:
-    lines = ["# Others: mtlrun list methods; any scikit-learn estimator of your own: package.module:Class."]
+    lines = ["# For others see mtlrun list methods; any scikit-learn estimator works as package.module:Class."]
     if ":" in name:
         return [*lines, "method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
     from mtlrun.estimators.registry import get_method
@@ -162,7 +165,7 @@ def _method_lines(name: str, card: Card) -> list[str]:
     info = get_method(name)
     if info.kind == "classifier" and card.task_type == "regression":
         raise ConfigError(
-            f"{name} is a classifier, {card.id} has numbers as targets", "mtlrun list methods shows others."
+            f"{name} is a classifier, but the targets of {card.id} are numbers", "Choose another: mtlrun list methods"
         )
     lines += [f"# {info.summary}; {info.source}.", f"# Minimises {info.objective}."]
     if len(info.losses) > 1:
@@ -173,27 +176,26 @@ def _method_lines(name: str, card: Card) -> list[str]:
 def _parameter_lines(info: MethodInfo) -> list[str]:
     lines = ["  params: {}"]
     if any(key.startswith("base__") for key in info.default_grid):
-        # The parameters searched are those of the method that is fitted to every block.
+        # The grid is one of parameters of the method that is fitted to every block.
         lines = ["  params:", "    base: {estimator: RobustMTL}"]
     lines.append("  grid:")
     lines += [f"    {key}: {json.dumps(list(values))}" for key, values in info.default_grid.items()]
     if info.fast:
-        lines.append(
-            f"  # Only for the search: a faster way to the same objective.\n  select_with: {json.dumps(info.fast)}"
-        )
+        lines.append("  # Used only for the search: a faster solver of the same objective.")
+        lines.append(f"  select_with: {json.dumps(info.fast)}")
     return lines
 
 
 def _feature_lines(card: Card) -> list[str]:
     if card.source.name.startswith(STRING_SOURCES):
         return [
-            "# Strings become one 0/1 column per position and base; k-mers: {kind: weighted-degree, degree: 5}.",
+            "# One 0/1 column per position and letter; for k-mers: {kind: weighted-degree, degree: 5}.",
             "features: one-hot",
         ]
     return [
-        "# What is done to X first, learned on the training rows: standardize (mean 0, variance 1; a sparse X is only",
-        "# divided) or max-abs (keeps zeros). Without this line X stays as it is: strengths differ from feature to",
-        "# feature, and solvers need many more iterations.",
+        "# Scaling of the features, learned on the training rows: standardize (mean 0, variance 1; sparse features are",
+        "# not centred) or max-abs (keeps zeros). Without it, the penalty acts unequally on features of different",
+        "# scale, and solvers need many more iterations.",
         "features: standardize",
     ]
 
@@ -203,9 +205,9 @@ def _write(text: str, path: Path, force: bool) -> None:
         typer.echo(text, nl=False)
         return
     if path.exists() and not force:
-        raise UserError(f"{path} exists", "Say --force to overwrite it, or --output FILE.")
+        raise UserError(f"{path} already exists", "Add --force to overwrite it, or choose another file with --output.")
     from mtlrun.utils.io import write_atomic, writing
 
-    with writing(path, "Name another place by --output FILE."):
+    with writing(path, "Choose another file with --output."):
         write_atomic(path, text)
     say(f"written: {path}")

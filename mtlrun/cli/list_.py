@@ -1,4 +1,4 @@
-"""``mtlrun list``: what there is to run."""
+"""``mtlrun list``: experiments, methods, data sets and measures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import interactive, output
+from mtlrun.cli.console import interactive, output, say_columns
 from mtlrun.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ def list_(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.EXPERIMENTS,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Methods to show with objective, losses, designs, cost and source."),
+        typer.Argument(metavar="[NAME]...", help="Methods to describe in full: objective, losses, cost, reference."),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="For methods: everything about them, or their sources.")] = (
-        Format.TEXT
-    ),
+    form: Annotated[
+        Format, typer.Option("--format", help="For methods: all facts as json, or their references as bibtex.")
+    ] = (Format.TEXT),
     debug: options.Debug = False,
 ) -> None:
-    """List experiments, methods, data sets or measures; `mtlrun list methods NAME` shows all about a method."""
+    """List experiments, methods, data sets or measures, or describe methods in full."""
     if kind is not Kind.METHODS and (names or form is not Format.TEXT):
-        remedy = "Others: mtlrun show EXPERIMENT, mtlrun data info DATASET."
-        raise UserError("names and --format go with methods only: mtlrun list methods [NAME]... --format json", remedy)
+        remedy = "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others."
+        raise UserError("only methods take names and --format: mtlrun list methods [NAME]... --format json", remedy)
     if names or form is not Format.TEXT:
         _details(names or [], form)
         return
@@ -58,16 +58,16 @@ def list_(
     ]()
     _print(rows)
     hints = {
-        Kind.EXPERIMENTS: "mtlrun show NAME: one in detail; mtlrun reproduce NAME: run it (train/...: mtlrun train "
-        "NAME). Also: mtlrun list methods|datasets|measures",
-        Kind.METHODS: "mtlrun list methods NAME: objective, losses, designs, cost, source; --format json|bibtex",
+        Kind.EXPERIMENTS: "Details: mtlrun show NAME. Run: mtlrun reproduce NAME (mtlrun train NAME for train/...). "
+        "See also: mtlrun list methods, datasets or measures",
+        Kind.METHODS: "Details of a method: mtlrun list methods NAME. All facts: --format json, --format bibtex",
     }
     if kind in hints:
         typer.echo(hints[kind], err=True)
 
 
 def _details(names: list[str], form: Format) -> None:
-    """Print all about some methods, or about all."""
+    """Describe some methods in full, or all."""
     from mtlrun.estimators.facts import references
     from mtlrun.estimators.registry import METHODS, get_method
 
@@ -106,7 +106,8 @@ def _measures() -> list[tuple[str, str]]:
     from mtlrun.runs.methods import declared
 
     known = {name: declared(path) for name, path in MEASURES.items()}
-    return [(name, f"{found[0]}: {', '.join(found[1].quantities)}") for name, found in known.items() if found]
+    rows = [[(name, found[0]), ("", ", ".join(found[1].quantities))] for name, found in known.items() if found]
+    return [line for pair in rows for line in pair]
 
 
 def _datasets() -> list[tuple[str, str]]:
@@ -120,11 +121,9 @@ def _datasets() -> list[tuple[str, str]]:
 
 
 def _print(rows: list[tuple[str, str]]) -> None:
-    """Print names and descriptions in two columns; on a terminal long descriptions are folded in theirs."""
+    """Print names and descriptions in two columns; on a terminal long descriptions are wrapped."""
     if not interactive(sys.stdout):
-        width = max((len(name) for name, _ in rows), default=0)
-        for name, text in rows:
-            typer.echo(f"{name:{width}}  {text}")
+        say_columns(rows)
         return
     from rich.table import Table
 

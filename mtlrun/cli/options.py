@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-
-from mtlrun.runs.folders import refuse_file
 
 WHAT = "What to run"
 HOW = "How to run it"
 OUT = "Output"
+OUTPUT_DEFAULT = Path("results") / "runs"
 
 #: Set by --debug: an error then shows its traceback.
 _debug = False
@@ -29,147 +28,127 @@ def debugging() -> bool:
 
 
 def set_debugging(value: bool) -> None:
-    """Remember --debug for the rest of the process."""
+    """Remember --debug for the rest of the command."""
     global _debug
     _debug = _debug or value
 
 
 def reset_debugging() -> None:
-    """Forget --debug: one process may run several commands, in tests for instance."""
+    """Forget --debug: one process may run several commands, for instance in tests."""
     global _debug
     _debug = False
+
+
+def option(panel: str, *names: str, **settings: Any) -> Any:
+    """Return a command-line option that is listed in a panel of the help."""
+    return typer.Option(*names, rich_help_panel=panel, **settings)
+
+
+def _refuse_file(folder: Path) -> Path:
+    from mtlrun.runs.store import refuse_file
+
+    return refuse_file(folder)
 
 
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="TARGET", help="Experiment: <paper>/<artefact>, a bare name such as table2, or the path of a YAML file."
+        metavar="TARGET", help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file."
     ),
 ]
 Profile = Annotated[
     str | None,
-    typer.Option(
+    option(
+        WHAT,
         "--profile",
         metavar="NAME",
-        help="Size of the run: smoke, demo (no download), quick or full (the paper's protocol); default quick.",
-        rich_help_panel=WHAT,
+        help="Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's "
+        "protocol). Default: quick.",
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        WHAT,
         "--set",
         metavar="KEY=VALUE",
-        help="Change a value of the experiment, e.g. split.trials=3; repeatable; wins over file and profile.",
-        rich_help_panel=WHAT,
+        help="Change a setting, for example split.trials=3. Takes precedence over file and profile. Repeatable.",
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", metavar="N", min=0, help="Base seed of all splits; wins over all.", rich_help_panel=WHAT),
+    option(WHAT, "--seed", metavar="N", min=0, help="Seed of the random splits; takes precedence over the file."),
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        WHAT,
         "--only",
         metavar="KEY=VALUE,...",
-        help="Compute a part only: method=..., dataset=..., trial=...; * stands for any text; repeatable.",
-        rich_help_panel=WHAT,
+        help="Compute only a part: method=..., dataset=... or trial=...; * matches any text. Repeatable.",
     ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        WHAT,
         "--data-dir",
         metavar="DIR",
-        help="Folder of the data sets; default $MTLRUN_DATA, else the cache of the platform.",
-        rich_help_panel=WHAT,
+        help="Folder of the data sets. Default: $MTLRUN_DATA, otherwise the user's cache folder.",
     ),
 ]
-_JOBS = typer.Option(
+_JOBS = option(
+    HOW,
     "--jobs",
     "-j",
     metavar="N",
-    help="Processes for the parameter search; timed fits stay serial; -1 takes all cores. Numbers do not change.",
-    rich_help_panel=HOW,
+    help="Number of parallel processes, -1 for all cores. Results do not depend on it; timed fits run one by one.",
 )
 Jobs = Annotated[int, _JOBS]
 #: None: one process, or all workers of a Dask cluster.
 AnyJobs = Annotated[int | None, _JOBS]
 Backend = Annotated[
     str | None,
-    typer.Option(
-        "--backend",
-        metavar="NAME",
-        help="Backend of joblib: loky (processes), threading or dask.",
-        rich_help_panel=HOW,
-    ),
+    option(HOW, "--backend", metavar="NAME", help="How to run in parallel: loky (processes), threading or dask."),
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Address of a Dask scheduler (tcp://host:port); needs --backend dask.",
-        rich_help_panel=HOW,
+    option(
+        HOW, "--scheduler", metavar="ADDRESS", help="Dask scheduler to use with --backend dask, as tcp://host:port."
     ),
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", "-f", help="Compute all cells again, finished ones too.", rich_help_panel=HOW),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", "-n", help="Say what would be computed and why, then stop.", rich_help_panel=HOW),
-]
-FailFast = Annotated[
-    bool,
-    typer.Option("--fail-fast", help="Stop at the first failed cell instead of going on.", rich_help_panel=HOW),
-]
-Yes = Annotated[
-    bool,
-    typer.Option("--yes", "-y", help="Answer yes to every question (downloads, deletions).", rich_help_panel=HOW),
-]
+Force = Annotated[bool, option(HOW, "--force", "-f", help="Recompute everything, including finished cells.")]
+DryRun = Annotated[bool, option(HOW, "--dry-run", "-n", help="Show what would be computed and why, then stop.")]
+FailFast = Annotated[bool, option(HOW, "--fail-fast", help="Stop at the first cell that fails.")]
+Yes = Annotated[bool, option(HOW, "--yes", "-y", help="Answer yes to all questions (downloads, deletions).")]
 Output = Annotated[
     Path,
-    typer.Option(
+    option(
+        OUT,
         "--output",
         "-o",
         metavar="DIR",
-        callback=refuse_file,
-        help="Folder of the results; a run lies in DIR/<paper>/<artefact>/<profile>.",
-        rich_help_panel=OUT,
+        callback=_refuse_file,
+        help="Root folder of the results; every run has a subfolder of its own.",
     ),
 ]
-OUTPUT_DEFAULT = Path("results") / "runs"
 Check = Annotated[
     bool,
-    typer.Option(
-        "--check",
-        help="Exit with 1 when a reference number is out of tolerance or a claim is contradicted.",
-        rich_help_panel=OUT,
-    ),
+    option(OUT, "--check", help="Exit with code 1 if a number is out of tolerance or a claim is contradicted."),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
+    option(
+        OUT,
         "--format",
         metavar="FORMAT",
-        help="Print the report as md, json, csv or tex instead of the table; html is written as a file.",
-        rich_help_panel=OUT,
+        help="Print the full report as md, json, csv or tex instead of the table; html writes report.html.",
     ),
 ]
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="No plan and no progress, only results and errors.", rich_help_panel=OUT),
-]
+Quiet = Annotated[bool, option(OUT, "--quiet", "-q", help="Print only results and errors, no plan and no progress.")]
 Debug = Annotated[
     bool,
-    typer.Option(
-        "--debug",
-        callback=set_debugging,
-        expose_value=True,
-        help="Show the full traceback of an error.",
-        rich_help_panel=OUT,
+    option(
+        OUT, "--debug", callback=set_debugging, expose_value=True, help="Show the full traceback if an error occurs."
     ),
 ]

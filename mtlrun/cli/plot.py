@@ -1,4 +1,4 @@
-"""``mtlrun plot``: a figure of a run as a file."""
+"""``mtlrun plot``: draw a figure of a run."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ def plot(
     target: Annotated[str, typer.Argument(metavar="TARGET|FOLDER", help="Experiment, or the folder of a run.")],
     kind: Annotated[
         str,
-        typer.Option("--kind", metavar="KIND", help="trace, scaling, heatmap, cd-diagram (average ranks) or path."),
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid).",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write: .svg, .png or .pdf.")],
-    dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="Only this data set.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="Draw only this data set.")] = None,
     parameter: Annotated[
-        str | None, typer.Option("--parameter", metavar="NAME", help="For path: only this parameter.")
+        str | None, typer.Option("--parameter", metavar="NAME", help="For --kind path: draw only this parameter.")
     ] = None,
     profile: options.Profile = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
     debug: options.Debug = False,
 ) -> None:
-    """Draw a figure of a run from its cells: several data sets make several files, with their names in them."""
+    """Draw a figure from the stored results of a run.
+
+    Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
+    """
     from mtlrun.report.drawing import plot as draw
     from mtlrun.utils.io import writing
 

@@ -15,73 +15,65 @@ from mtlrun.errors import DataError, UnknownNameError, UserError, counted
 if TYPE_CHECKING:
     from mtlrun.models import Model
 
-ModelPath = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="Folder that `mtlrun train` wrote, or the model.skops in it.")
-]
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="New rows (.csv .tsv .txt .arff .mat .npz .svm .fa, also .gz), or the name of a data set.",
-    ),
-]
-File = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="CSV file of the predictions, - for the terminal; default <DATA>-predictions.csv in this folder.",
-        rich_help_panel=options.OUT,
-    ),
-]
-TaskColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--task-column",
-        metavar="NAME",
-        help="Column that names the task of every row; default that of the training, else 'task'.",
-    ),
-]
-Task = Annotated[
-    str | None,
-    typer.Option("--task", metavar="NAME", help="The task of all rows, where the file names none."),
-]
-Labels = Annotated[
-    bool,
-    typer.Option("--labels", help="Write the labels (-1, +1) alone, without the scores."),
-]
-Probabilities = Annotated[
-    bool,
-    typer.Option("--proba", help="Write the probability of +1 too."),
-]
-Trust = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--trust",
-        metavar="TYPE",
-        help="A type from outside mtlrun and scikit-learn that the model may hold; its code is run. Repeatable.",
-    ),
-]
-
 
 def predict(
-    model: ModelPath,
-    data: Data,
-    task_column: TaskColumn = None,
-    task: Task = None,
-    labels: Labels = False,
-    probabilities: Probabilities = False,
-    trust: Trust = None,
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="Folder of a model, as written by `mtlrun train` and `mtlrun compare`."),
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="New rows (.csv, .tsv, .txt, .arff, .mat, .npz, .svm, .fa, also .gz), or the name of a data set.",
+        ),
+    ],
+    task_column: Annotated[
+        str | None,
+        typer.Option(
+            "--task-column",
+            metavar="NAME",
+            help="Column that names the task of each row. Default: the one used in training, otherwise 'task'.",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="NAME", help="Task of all rows, if the file has no task column."),
+    ] = None,
+    labels: Annotated[
+        bool,
+        typer.Option("--labels", help="Write only the predicted labels, without scores."),
+    ] = False,
+    probabilities: Annotated[
+        bool,
+        typer.Option("--proba", help="Also write the probability of the positive class."),
+    ] = False,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust",
+            metavar="TYPE",
+            help="Allow this type from outside mtlrun and scikit-learn in the model; its code is run. Repeatable.",
+        ),
+    ] = None,
     data_dir: options.DataDir = None,
-    output: File = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in the current folder.",
+            rich_help_panel=options.OUT,
+        ),
+    ] = None,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Predict new rows with a trained model and write the predictions as CSV.
+    """Predict new rows with a saved model and write the predictions as CSV.
 
-    For labels: `label` and `score` (above 0 means +1) per row, or, for tasks that share one X, a column of labels per
-    task, then `TASK:score`. For numbers: `prediction`, or a column per task.
+    A classifier gives the columns label and score (above 0 means +1), a regressor the column prediction. Where all
+    tasks share the same rows, there is one column per task, and for classifiers also TASK:score.
     """
     from mtlrun.models import load_model
     from mtlrun.predictions import predictions_table, to_csv
@@ -90,13 +82,13 @@ def predict(
     X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
     task_type = fitted.facts["task_type"]
     if labels and task_type == "regression":
-        raise UserError("the model predicts numbers: it has no labels", "Leave out --labels.")
+        raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     try:
         guessed = None if task_type == "regression" else fitted.labels(X, codes)
         scores = fitted.scores(X, codes)
         chances = fitted.probabilities(X, codes) if probabilities else None
     except ValueError as error:
-        remedy = "Rows and tasks must be like those of the training, which model.json describes."
+        remedy = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", remedy) from error
     facts = {"task_type": task_type, "tasks": fitted.facts["tasks"], "task_id": codes}
     table = predictions_table(scores, labels=guessed, probabilities=chances, with_scores=not labels, **facts)
@@ -124,7 +116,7 @@ def _rows(
         )
         rows = read_rows(path, schema)
         if rows.ignored and not quiet:
-            say(f"{data}: ignored columns: {', '.join(rows.ignored)}", error=True)
+            say(f"{data}: ignored {', '.join(rows.ignored)} (not used by the model)", error=True)
         X, names = rows.X, rows.tasks
     else:
         X, names = _dataset(fitted, data, data_dir)
@@ -134,8 +126,9 @@ def _rows(
         names = [task] * X.shape[0]
     if names is None:
         raise DataError(
-            f"{data}: does not say to which of the {len(facts['tasks'])} tasks the rows belong",
-            f"Add a column named {task_column or 'task'!r}, name it by --task-column, or say --task NAME for all rows.",
+            f"{data}: no column says which of the {len(facts['tasks'])} tasks each row belongs to",
+            f"Add a column {task_column or 'task'!r}, name another one with --task-column, or use --task NAME for all "
+            "rows.",
         )
     try:
         return X, fitted.task_codes(names)
@@ -153,8 +146,8 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     wanted = facts["input"]
     if dataset.n_features != wanted["n_features"] or dataset.strings != wanted["strings"]:
         raise DataError(
-            f"data set {id} has {counted(dataset.n_features, 'feature')}, the model {wanted['n_features']}",
-            f"It was trained on {facts['dataset']['id']}; new rows of its own may come from a file.",
+            f"data set {id} has {counted(dataset.n_features, 'feature')}, but the model needs {wanted['n_features']}",
+            f"The model was trained on {facts['dataset']['id']}; new rows for it can also come from a file.",
         )
     names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
     return dataset.X, names
@@ -170,7 +163,7 @@ def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
         return
     from mtlrun.utils.io import write_atomic, writing
 
-    with writing(output, "Make room, or name another place by --output FILE, or - for the terminal."):
+    with writing(output, "Free some space, or choose another file with --output (- prints to the terminal)."):
         write_atomic(output, text)
     if not quiet:
-        say(f"{counted(n_rows, 'row')} predicted, written: {output}")
+        say(f"predictions of {counted(n_rows, 'row')}: {output}")

@@ -1,27 +1,29 @@
-"""``mtlrun report``: the report of a run, rebuilt from its finished cells."""
+"""``mtlrun report``: the report of a run, or the summary of many runs, rebuilt from stored results."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import output, say
+from mtlrun.cli.console import output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.cli.pages import HTML, writing
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
+    from mtlrun.report.summary import Overview, RunReport
 
 #: In place of an experiment: all of them.
 ALL = "all"
+HTML = "html"
 #: The report for people, in the folder of the run.
 REPORT = "report.md"
-#: Conflicts of a merge that are named one by one.
+#: Conflicts of a merge that are listed one by one.
 MAX_CONFLICTS = 10
 
 
@@ -29,7 +31,8 @@ def report(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET|FOLDER", help="Experiment, the folder of a run, or a folder of many runs: their summary."
+            metavar="TARGET|FOLDER",
+            help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
         ),
     ],
     profile: options.Profile = None,
@@ -37,49 +40,43 @@ def report(
     form: options.Format = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the --format to this file instead of stdout (html: instead of the folder of the run).",
-            rich_help_panel=options.OUT,
-        ),
+        options.option(options.OUT, "--out", metavar="FILE", help="Write the --format to this file, and nothing else."),
     ] = None,
     merge: Annotated[
         list[Path] | None,
-        typer.Option(
+        options.option(
+            options.WHAT,
             "--merge",
             metavar="DIR",
-            help="First take the finished cells of this run folder, of another machine for instance; repeatable.",
-            rich_help_panel=options.WHAT,
+            help="First copy finished cells from this run folder, for example of another machine. Repeatable.",
         ),
     ] = None,
     check: options.Check = False,
     debug: options.Debug = False,
 ) -> None:
-    """Print and write the report of a run again, from its cells alone: no data, no solver is touched.
+    """Rebuild the report of a run, or the summary of many runs, from stored results alone.
 
-    html: one file with everything in it, report.html in the folder of the run, and an index.html over all runs.
-    Of a folder of many runs (results/runs, or `all`): their summary, with --profile over those of one profile.
+    Neither data nor solvers are needed. The table is printed, and the report files in the folder of the run are
+    written again. With --format html, report.html and an index of all runs are written.
     """
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
     if out is not None and form is None:
-        raise UserError("--out needs a --format", "Add --format html, md, json, csv or tex.")
+        raise UserError("--out needs --format", "Add --format html, md, json, csv or tex.")
     root = output_dir if target == ALL else Path(target)
-    if target == ALL or holds_runs(root):
-        from mtlrun.cli.summary import report_many
-
-        raise typer.Exit(report_many(root, profile, form, out, merge, check))
+    if target == ALL or _holds_runs(root):
+        raise typer.Exit(_report_many(root, profile, form, out, merge, check))
     folder = run_folder(target, profile, output_dir)
     for other in merge or ():
         _merge(folder, other)
     made = build_report(folder)
     # A format asked for goes to stdout or its file and nowhere else: the folder may be read-only, or of someone else.
     if form is None or merge:
-        writing(folder, lambda: write_report(made, folder))
+        with writing(folder):
+            write_report(made, folder)
     print_report(made, form, folder, out)
-    good = say_check(made) if check else True
+    good = not check or say_problems(made.check_problems)
     raise typer.Exit(0 if good and not made.run.failed else 1)
 
 
@@ -94,54 +91,128 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
         return output_dir / run_of(target, profile=profile)
     except UnknownNameError:
         if given.is_dir():
-            return given  # reading it will tell what is missing there
+            return given  # reading it will say what is missing
         raise
 
 
 def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> str:
-    """Print a report as a table for people, or in one of the formats as it is in the file; html goes into a file.
+    """Print a report as a table, or in a format exactly as it is in the file; html is written to a file.
 
     Returns
     -------
     str
-        The text of the table, as it was printed.
+        The table as it was printed.
     """
     from mtlrun.report.terminal import print_report as print_table
     from mtlrun.report.writers import render
 
-    if out is not None and form is not None:
-        from mtlrun.utils.io import write_atomic
-
-        writing(out, lambda: write_atomic(out, render(made, form)))
-        say(f"report: {out}")
-    elif form == HTML:
-        _write_page(made, folder)
-    elif form is not None:
-        typer.echo(render(made, form), nl=False)
-    else:
+    if form is None:
         console = output()
         with console.capture() as captured:
             print_table(console, made)
             console.print(sanitize(f"report: {folder / REPORT}"), soft_wrap=True, markup=False, highlight=False)
         typer.echo(captured.get(), nl=False)
         return captured.get()
+    if out is not None:
+        _write_to(out, "report", lambda: render(made, form))
+    elif form == HTML:
+        _write_page(made, folder)
+    else:
+        typer.echo(render(made, form), nl=False)
     return ""
 
 
-def say_check(made: Report) -> bool:
-    """Name what ``--check`` refuses: the cell, both numbers and the tolerance; return whether all is well."""
-    for problem in made.check_problems:
+def say_problems(problems: Sequence[str]) -> bool:
+    """List what ``--check`` found, with both numbers and the tolerance; return whether all is well."""
+    for problem in problems:
         say(f"check: {problem}", error=True)
-    if not made.check_problems:
-        say("check: nothing is out of tolerance, no claim is contradicted", error=True)
-    return not made.check_problems
+    if not problems:
+        say("check: all numbers are within tolerance and no claim is contradicted", error=True)
+    return not problems
 
 
-def holds_runs(folder: Path) -> bool:
+def check_summary_format(form: str | None) -> None:
+    """Refuse a --format that a summary does not have."""
+    from mtlrun.report.summary import FORMATS
+
+    if form is not None and form not in FORMATS:
+        raise UnknownNameError("format of a summary", form, FORMATS)
+
+
+def write_run(entry: RunReport, root: Path) -> Path:
+    """Write all files of a run, including its page, and return the page."""
+    from mtlrun.report.summary import write_page
+    from mtlrun.report.writers import write_report
+
+    folder = root / entry.place
+    with writing(folder):
+        write_report(entry.report, folder)
+        return write_page(entry.report, folder)
+
+
+def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
+    """Print the summary of many runs and write it in all formats, or print it in one."""
+    from mtlrun.report.summary import print_overview, render_overview, write_overview
+
+    if form is None:
+        print_overview(output(), overview)
+        with writing(root):
+            say(f"summary: {', '.join(map(str, write_overview(overview, root)))}")
+    elif out is not None:
+        _write_to(out, "summary", lambda: render_overview(overview, form, root))
+    elif form == HTML:
+        with writing(root):
+            say(f"index: {write_overview(overview, root, (HTML,))[0]}")
+    else:
+        typer.echo(render_overview(overview, form, root), nl=False)
+
+
+def all_problems(overview: Overview) -> list[str]:
+    """Return what ``--check`` finds in many runs."""
+    return [f"{entry.place}: {text}" for entry in overview.entries for text in entry.report.check_problems]
+
+
+def _holds_runs(folder: Path) -> bool:
     """Whether a folder is one of many runs."""
     from mtlrun.report.summary import COMPARE, run_folders
 
     return not (folder / "run.json").is_file() and bool(run_folders(folder) or (folder / COMPARE).is_dir())
+
+
+def _report_many(
+    root: Path, profile: str | None, form: str | None, out: Path | None, merge: Sequence[Path] | None, check: bool
+) -> int:
+    """Print and write the summary of the runs below a folder; return the exit code.
+
+    Without a format all reports, all pages and the summary are written; `html` writes the pages and the index; `md` and
+    `json` are printed and nothing is written.
+    """
+    from mtlrun.report.summary import read_overview
+    from mtlrun.runs.artefacts import artefacts
+
+    check_summary_format(form)
+    if merge:
+        raise UserError("--merge needs a single run", "Name the experiment or the folder of its run.")
+    overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])
+    if not (overview.entries or overview.comparisons):
+        which = f"runs with profile {profile!r}" if profile else "runs"
+        raise UserError(f"{root}: no {which} here", "Create them with: mtlrun reproduce all --profile quick")
+    if out is None and form in (None, HTML):
+        for entry in overview.entries:
+            page = write_run(entry, root)
+            if form == HTML:
+                say(f"report: {page}")
+    print_summary(overview, root, form, out)
+    good = not check or say_problems(all_problems(overview))
+    return 0 if good and not any(entry.report.run.failed for entry in overview.entries) else 1
+
+
+def _write_to(file: Path, what: str, render: Callable[[], str]) -> None:
+    from mtlrun.utils.io import write_atomic
+
+    with writing(file):
+        write_atomic(file, render())
+    say(f"{what}: {file}")
 
 
 def _write_page(made: Report, folder: Path) -> None:
@@ -149,26 +220,22 @@ def _write_page(made: Report, folder: Path) -> None:
     from mtlrun.report.summary import read_overview, results_root, write_overview, write_page
     from mtlrun.report.writers import write_report
 
-    def write() -> None:
+    with writing(folder):
         write_report(made, folder)
         say(f"report: {write_page(made, folder)}")
         root = results_root(made, folder)
         if root is not None:
             say(f"index: {write_overview(read_overview(root), root, (HTML,))[0]}")
 
-    writing(folder, write)
-
 
 def _merge(folder: Path, other: Path) -> None:
-    """Take the cells of another folder; name those that contradict ours."""
+    """Copy the cells of another folder; list those that contradict ours."""
     from mtlrun.runs.merge import merge
 
-    def take() -> None:
+    with writing(folder):
         merged = merge(folder, other)
-        say(f"{other}: {merged}", error=True)
-        for line in merged.conflicts[:MAX_CONFLICTS]:
-            say(f"conflict: {line}", error=True)
-        if len(merged.conflicts) > MAX_CONFLICTS:
-            say(f"... and {len(merged.conflicts) - MAX_CONFLICTS} more conflicts", error=True)
-
-    writing(folder, take)
+    say(f"{other}: {merged}", error=True)
+    for line in merged.conflicts[:MAX_CONFLICTS]:
+        say(f"conflict: {line}", error=True)
+    if len(merged.conflicts) > MAX_CONFLICTS:
+        say(f"... and {len(merged.conflicts) - MAX_CONFLICTS} more conflicts", error=True)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,18 +15,56 @@ from mtlrun.cli import options
 from mtlrun.cli.console import output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT
-from mtlrun.cli.running import NO_ROOM, compute
-from mtlrun.errors import UserError, counted
+from mtlrun.errors import UnknownNameError, UserError, counted
 from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
-    from mtlrun.report.build import Report
-    from mtlrun.runs.plan import Plan
+    from mtlrun.runs.plan import Plan, Row
+    from mtlrun.runs.run import RunSummary
     from mtlrun.runs.spec import Experiment
-    from mtlrun.runs.summary import RunSummary
 
-#: Profile of `mtlrun reproduce all` when none is named.
-DEFAULT_PROFILE = "quick"
+#: What to do when the run folder cannot be written.
+NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
+#: Printed reports that are kept, the newest ones, and the modules that make them.
+MOST_REPORTS = 100
+REPORT_MODULES = ("mtlrun.report.build", "mtlrun.report.terminal", "mtlrun.report.writers")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `mtlrun reproduce` was asked for: its options."""
+
+    profile: str | None
+    seed: int | None
+    only: list[str] | None
+    data_dir: Path | None
+    jobs: int | None
+    backend: str | None
+    scheduler: str | None
+    force: bool
+    dry_run: bool
+    fail_fast: bool
+    yes: bool
+    output_dir: Path
+    form: str | None
+    check: bool
+    quiet: bool
+
+    def compute(self, made: Plan) -> RunSummary:
+        """Run a plan, with progress."""
+        from mtlrun.runs.progress import make_progress
+        from mtlrun.runs.run import run
+
+        with writing(made.folder, NO_ROOM):
+            return run(
+                made,
+                jobs=self.jobs,
+                backend=self.backend,
+                scheduler=self.scheduler,
+                force=self.force,
+                fail_fast=self.fail_fast,
+                progress=make_progress(quiet=self.quiet),
+            )
 
 
 def reproduce(
@@ -29,8 +72,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="Experiment: <paper>/<artefact>, a bare name such as table2, or the path of a YAML file; all: every "
-            "artefact of every paper, with a summary.",
+            help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file; `all` runs every "
+            "artefact of every paper.",
         ),
     ],
     profile: options.Profile = None,
@@ -51,48 +94,51 @@ def reproduce(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Reproduce a published table: compute the cells that are missing, then print the table and write the report."""
+    """Reproduce a published table or figure and compare it with the paper.
+
+    Only missing cells are computed, so an interrupted run continues where it stopped when the command is repeated.
+    The table is printed; table, report and figures are written to DIR/<paper>/<artefact>/<profile>.
+    """
+    # fmt: off
+    request = Request(profile, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast, yes,
+                      output_dir, form, check, quiet)
+    # fmt: on
     if target == ALL:
-        from mtlrun.cli.reproduce_all import Options, reproduce_all
+        from mtlrun.cli.reproduce_all import reproduce_all
 
         if overrides:
-            raise UserError("--set goes with one experiment", "Name it in place of all.")
-        # fmt: off
-        asked = Options(profile or DEFAULT_PROFILE, seed, only, data_dir, jobs, backend, scheduler, force, fail_fast,
-                        yes, output_dir, form, check, quiet)
-        # fmt: on
-        raise typer.Exit(reproduce_all(asked, dry_run=dry_run))
+            raise UserError("--set needs a single experiment", "Name the experiment in place of `all`.")
+        raise typer.Exit(reproduce_all(request))
     from mtlrun.cli.fetching import ensure_data, missing_data
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import plan
 
-    check_format(form)
+    _check_format(form)
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     if not quiet:
-        say_experiment(experiment)
+        _say_experiment(experiment)
     if dry_run and (missing := missing_data(experiment, data_dir)):
-        say(f"to download first: {', '.join(card.id for card, *_ in missing)}; all cells would be computed after that")
+        names = ", ".join(card.id for card, *_ in missing)
+        say(f"to be downloaded first: {names}; then all cells would be computed")
         return
     ensure_data(experiment, data_dir, yes=yes)
     made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)
     if dry_run:
-        say_plan(made, force)
+        _say_plan(made, force)
         return
-    summary = compute(made, jobs, backend, scheduler, force, fail_fast, quiet)
-    raise typer.Exit(conclude(made, summary, form, check))
+    raise typer.Exit(_conclude(made, request.compute(made), form, check))
 
 
-def check_format(form: str | None) -> None:
+def _check_format(form: str | None) -> None:
     """Refuse an unknown --format before anything is computed."""
     if form is not None:
-        from mtlrun.errors import UnknownNameError
         from mtlrun.report.writers import FORMATS
 
         if form not in FORMATS:
             raise UnknownNameError("format", form, FORMATS)
 
 
-def say_experiment(experiment: Experiment) -> None:
+def _say_experiment(experiment: Experiment) -> None:
     """Print what will be run, on stderr: stdout is for results."""
     from mtlrun.runs.plan import settings
 
@@ -105,16 +151,14 @@ def say_experiment(experiment: Experiment) -> None:
         "repeat" if spec.measures else "split": trials,
     }
     told = [f"{'/'.join(map(str, n))} {name}{'s' * (n[-1] > 1)}" for name, n in sizes.items() if n]
-    product = " x ".join(told)
-    say(f"{experiment.id}: {spec.title}", error=True)
     data = ", ".join(d.name for d in spec.datasets) or "published numbers"
-    say(f"profile {experiment.profile}: {product}; data: {data}", error=True)
+    say(f"{experiment.id}: {spec.title}", error=True)
+    say(f"profile {experiment.profile}: {' x '.join(told)}; data: {data}", error=True)
 
 
-def say_plan(made: Plan, force: bool) -> None:
+def _say_plan(made: Plan, force: bool) -> None:
     """Print what would be computed and why."""
-    from mtlrun.runs.run import todo
-    from mtlrun.runs.summary import work_text
+    from mtlrun.runs.run import todo, work_text
     from mtlrun.runs.survey import rerun_reasons, survey
 
     store = made.store()
@@ -124,42 +168,75 @@ def say_plan(made: Plan, force: bool) -> None:
         return
     for line in rerun_reasons(made, survey(made, store)):
         say(line)
-    for cell in (*folds, *cells):
-        say(f"would compute {made.names[cell.key]}")
+    keys = {cell.key for cell in (*cells, *folds)}
+    grouped: dict[str, list[Row]] = defaultdict(list)
+    for row in made.wanted:
+        if row.cell.key in keys:
+            grouped[f"{row.dataset}/{row.method}"].append(row)
+    for name, rows in grouped.items():
+        searches = keys.intersection(fold.key for row in rows for fold in row.cell.folds)
+        more = f" and {counted(len(searches), 'search fold')}" if searches else ""
+        say(f"would compute {name}: {counted(len(rows), 'cell')}{more}")
     say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
 
 
-def conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> int:
+def _conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> int:
     """Write and print the report of what is there, and return the exit code.
 
-    Raises
-    ------
-    UserError
-        If the run folder cannot be written.
+    A run in which nothing changed prints the text that the last one printed, and builds no report.
     """
-    from mtlrun.runs.stored import StoredReport
-
-    console, store, folder = output(), plan.store(), plan.folder
-    style = f"{console.width} {console.color_system} {console.encoding}"
-    plain = form is None and not check
-    if plain and summary.unchanged and (folder / REPORT).is_file():
-        text = StoredReport(plan, store, style).read()
-        if text is not None:
-            typer.echo(text, nl=False)
+    store, folder = plan.store(), plan.folder
+    stored = _stored_report(plan) if form is None and not check else None
+    if stored is not None and summary.unchanged and (folder / REPORT).is_file():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            typer.echo(stored.read_text(encoding="utf-8"), nl=False)
             return 0
-    from mtlrun.cli.report import print_report, say_check
+    from mtlrun.cli.report import print_report, say_problems
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import write_report
 
-    made: Report = build_report(folder)
+    made = build_report(folder)
     with writing(folder, NO_ROOM):
         write_report(made, folder)
         store.pack(row.cell.key for row in plan.rows)
     text = print_report(made, form, folder)
-    if plain and not summary.interrupted and summary.n_failed == 0:
-        StoredReport(plan, store, style).write(text)
     if summary.interrupted:
-        say(f"interrupted; finished cells are kept, {summary.n_left} are left: run the same command again", error=True)
-        return 130
-    good = say_check(made) if check else True
-    return 0 if summary.exit_code == 0 and good else 1
+        left = counted(summary.n_left, "cell")
+        say(f"interrupted with {left} left; finished cells are kept: run the same command to continue", error=True)
+    elif stored is not None and summary.n_failed == 0:
+        _store_report(_stored_report(plan), text)
+    good = summary.interrupted or not check or say_problems(made.check_problems)
+    return summary.exit_code if good else 1
+
+
+def _stored_report(plan: Plan) -> Path:
+    """Return the file, in the user's cache folder, of the printed report: named by everything that it depends on."""
+    import platformdirs
+
+    from mtlrun.record import PACKED
+    from mtlrun.runs.code import code_of
+    from mtlrun.runs.plan import RUN_FILE
+    from mtlrun.runs.store import PROVENANCE
+    from mtlrun.utils.io import sha256_json
+
+    console, store = output(), plan.store()
+    files = [plan.folder / name for name in (RUN_FILE, PROVENANCE, PACKED)]
+    facts = {
+        "folder": str(plan.folder),
+        "style": f"{console.width} {console.color_system} {console.encoding}",
+        "files": [hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for path in files],
+        "cells": {row.cell.key: store.stamp(row.cell.key) for row in plan.rows},
+        "code": code_of(REPORT_MODULES),
+    }
+    return Path(platformdirs.user_cache_dir("mtlrun")) / "reports" / f"{sha256_json(facts)}.txt"
+
+
+def _store_report(file: Path, text: str) -> None:
+    """Keep a printed report where the cache folder can be written; delete the oldest ones."""
+    from mtlrun.utils.io import write_atomic
+
+    with contextlib.suppress(OSError):
+        write_atomic(file, text, durable=False)
+        kept = sorted(file.parent.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)
+        for path in kept[:-MOST_REPORTS]:
+            path.unlink(missing_ok=True)

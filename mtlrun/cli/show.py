@@ -1,4 +1,4 @@
-"""``mtlrun show``: an experiment with everything resolved, and the numbers of its paper; runs nothing."""
+"""``mtlrun show``: an experiment with all its settings, and the numbers and claims of its paper."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show(
     output_dir: options.Output = OUTPUT_DEFAULT,
     debug: options.Debug = False,
 ) -> None:
-    """Show an experiment: every value and where it came from, the paper's numbers and claims; run nothing."""
+    """Show an experiment in full: every setting and its origin, the paper's numbers and claims."""
     from mtlrun.runs.layers import resolved_yaml
     from mtlrun.runs.load import load_experiment
 
@@ -35,8 +35,8 @@ def show(
     typer.echo(resolved_yaml(experiment), nl=False)
     for title, lines in (
         ("Claims of the paper", _claims(experiment.config)),
-        ("Numbers of the paper", _numbers(experiment.config)),
-        ("Sources of the methods", _sources(experiment)),
+        ("Numbers in the paper", _numbers(experiment.config)),
+        ("References of the methods", _sources(experiment)),
     ):
         if lines:
             say(f"\n{title}")

@@ -1,4 +1,4 @@
-"""``mtlrun status``: what is done, what is missing, and why something would be computed again."""
+"""``mtlrun status``: what is done, what is missing, and why something would be recomputed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mtlrun.cli import options
-from mtlrun.cli.console import output, say
+from mtlrun.cli.console import say, say_columns
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import counted
 
@@ -28,7 +28,7 @@ def status(
     output_dir: options.Output = OUTPUT_DEFAULT,
     debug: options.Debug = False,
 ) -> None:
-    """Say which cells are done, failed, out of date or missing; compute nothing."""
+    """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import plan
     from mtlrun.runs.survey import other_versions, rerun_reasons, survey
@@ -54,19 +54,10 @@ def totals(plan: Plan, states: Sequence[State]) -> str:
 
 
 def _table(plan: Plan, states: Sequence[State]) -> None:
-    from rich import box
-    from rich.table import Table
-
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:
             counts.setdefault((row.dataset, row.method), Counter())[state.name] += 1
     shown = [state for state in STATES if any(count[state] for count in counts.values())]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for name in ("dataset", "method"):
-        table.add_column(name, no_wrap=True)
-    for name in shown:
-        table.add_column(name, justify="right")
-    for (dataset, method), count in counts.items():
-        table.add_row(dataset, method, *(str(count[state]) if count[state] else "" for state in shown))
-    output().print(table)
+    rows = [[dataset, method, *(count[state] or "" for state in shown)] for (dataset, method), count in counts.items()]
+    say_columns([["data set", "method", *shown], *rows])

@@ -1,4 +1,4 @@
-"""``mtlrun validate``: check experiment files without running anything."""
+"""``mtlrun validate``: check experiment and training files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from mtlrun.cli.options import DataDir, Debug
 def validate(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TARGET]...", help="Experiment files or names; default: all that come with mtlrun."),
+        typer.Argument(
+            metavar="[TARGET]...", help="Files or names of experiments. Default: all that come with mtlrun."
+        ),
     ] = None,
     data_dir: DataDir = None,
     debug: Debug = False,
 ) -> None:
-    """Check experiment files, every profile of them; all problems are reported, none is run."""
+    """Check experiment and training files, with all profiles, without running them.
+
+    All problems are listed at once, each with file, line and column.
+    """
     from mtlrun.errors import UserError
     from mtlrun.runs.catalogue import catalogue
     from mtlrun.runs.load import validate_file
@@ -34,6 +39,6 @@ def validate(
         else:
             say(f"{document.name}: ok")
     if bad and len(targets) > 1:
-        say(f"{bad} of {len(targets)} files have problems", error=True)
+        say(f"problems in {bad} of {len(targets)} files", error=True)
     if bad:
         raise typer.Exit(2)

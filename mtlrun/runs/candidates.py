@@ -147,7 +147,7 @@ def _refuse(name: str, standard: dict[str, Candidate]) -> None:
     known = dict.fromkeys([*standard, *METHODS, "default"])
     if suggest(name, known):
         raise UnknownNameError("method", name, known)
-    remedy = f"`mtlrun list methods` lists all; those compared by default: {', '.join(standard)}."
+    remedy = f"See `mtlrun list methods`. Compared by default: {', '.join(standard)}."
     raise ConfigError(f"unknown method {name!r}", remedy)
 
 
@@ -163,8 +163,8 @@ def _family(name: str, dataset: Dataset) -> str:
     try:
         estimator = build(name)
     except TypeError as error:
-        remedy = "Give them in a training file or an experiment (method: {estimator: ..., params: ...})."
-        raise ConfigError(f"{name!r} cannot be made without parameters: {error}", remedy) from None
+        remedy = "Use a training file or an experiment, which set parameters: method: {estimator: ..., params: ...}."
+        raise ConfigError(f"{name!r} cannot be created without parameters: {error}", remedy) from None
     return INDEPENDENT if isinstance(for_tasks(estimator, dataset.y, dataset.task_id), PerTask) else MULTITASK
 
 

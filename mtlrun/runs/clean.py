@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mtlrun.errors import DataError, UserError
-from mtlrun.models import FACTS
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.figures import FIGURES
 from mtlrun.report.run import read_json
@@ -19,6 +18,8 @@ from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA
 from mtlrun.runs.store import PROVENANCE
 from mtlrun.utils.io import TEMPORARY, writer_of
 
+#: The file that describes a model, as `mtlrun.models` names it, which takes seconds to import.
+FACTS = "model.json"
 #: Ends of the names of the files of a cell.
 _ENDS = (".json", ".npz", ".lock")
 _FIGURE = re.compile(rf"\]\({FIGURES}/([\w.-]+\.svg)\)")
@@ -56,8 +57,8 @@ def refuse_busy(output: Path) -> None:
     for name in sorted(locks.names()):
         if (owner := locks.owner(name)) is not None:
             raise UserError(
-                f"{output}: {owner} computes here; nothing is deleted",
-                f"Wait for it or end it. If it is gone, delete {output / CELLS / f'{name}{SUFFIX}'}",
+                f"nothing was deleted: {owner} is computing in {output}",
+                f"Wait for it or stop it. If it no longer runs, delete {output / CELLS / f'{name}{SUFFIX}'}",
             )
 
 

@@ -1,4 +1,4 @@
-"""Which multi-task method helps on data of one's own: leaderboard, verdict, chosen configuration, fitted model."""
+"""Which multi-task method helps on the user's own data: leaderboard, verdict, chosen configuration, fitted model."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ from mtlrun.runs.candidates import (
     named_candidates,
     with_unseen,
 )
-from mtlrun.runs.comparison import Comparison, Source, store_table
+from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
 from mtlrun.runs.compute import loaded
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
-from mtlrun.runs.progress import Silent
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.settings import Settings, metric_of, n_splits_of, read_settings, roles_of, several, split_of
+from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, roles_of, several, sizes_of
 from mtlrun.runs.spec import Experiment
-from mtlrun.runs.tablefacts import facts_of, sizes_of
-from mtlrun.runs.train import Trained, fit_training
-from mtlrun.runs.waves import Protocol, Schedule, Waves, check_parts, make_schedule
+from mtlrun.runs.train import Trained, fit_training, load_trained
+from mtlrun.runs.waves import Schedule, Waves, make_schedule
 from mtlrun.utils.io import canonical_json, temporary, writing
 
 
@@ -72,13 +71,13 @@ def compare(
     labels : path, optional
         Mulan's XML list of labels: the targets.
     test : DataFrame or path, optional
-        Rows to test on; otherwise repeated random splits.
+        Test rows; by default, repeated random splits are tested.
     say : callable
-        Told what happens, one line at a time.
+        Called with progress messages, one line at a time.
     finished : callable
-        Given the leaderboard of all that is finished, after every fit: it can be kept if the rest is interrupted.
+        Called after every fit with the leaderboard so far, which can be kept if the rest is interrupted.
     output : path, optional
-        Folder that keeps finished fits, in ``cells``: a comparison of the same table there computes only what is new.
+        Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
         unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, calibrate``).
@@ -111,24 +110,20 @@ def compare(
     """
     started = clock.monotonic()
     settings, given = read_settings(options)
-    table, more = _table(data, None), None
-    if test is not None:
-        more = _table(test, table)
+    if sum(bool(x) for x in (target, targets, labels)) > 1:
+        raise ConfigError("the targets are named more than once", "Give only one of target, targets and labels.")
+    table = _table(data, None)
+    more = None if test is None else _table(test, table)
     names = several(targets if target is None else target)
     if labels is not None:
         names = tuple(_label_names(Path(labels), table))
-    if sum(bool(x) for x in (target, targets, labels)) > 1:
-        raise ConfigError("the targets are named twice", "Give one of target, targets and labels.")
     source = Source(table, more, roles_of(names, task, settings, given))
     dataset = replace(
         make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
     )
-    metric = metric_of(settings.metric, dataset)
     if settings.calibrate and dataset.task_type == "regression":
-        raise ConfigError("--calibrate needs targets that are labels", "Leave it out for a regression.")
-    protocol = Protocol(
-        split_of(dataset, settings), n_splits_of(dataset, settings), settings.folds, metric, settings.seed
-    )
+        raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
+    protocol = Protocol.of(dataset, settings)
     check_parts(dataset, protocol, source.roles.unseen)
     candidates = _candidates(settings, dataset, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
@@ -147,35 +142,7 @@ def compare(
             say=say,
         )
         deadline = None if budget is None else started + 0.9 * budget
-        return _compared(bench, schedule, facts, deadline, finished)
-
-
-def _compared(
-    bench: _Bench,
-    schedule: Schedule,
-    facts: list[str],
-    deadline: float | None,
-    finished: Callable[[Board], None],
-) -> Comparison:
-    """Compute all fits, and from the best method the rest of the result."""
-
-    def so_far(entries: list[Entry]) -> None:
-        if any(entry.score is not None for entry in entries):
-            finished(_unfinished(bench.dataset, bench.protocol, entries, facts, schedule))
-
-    made = bench.plan(
-        replace(bench.protocol, n_splits=schedule.n_splits).experiment(schedule.candidates, bench.dataset)
-    )
-    cells = {(row.method, row.trial): row.cell for row in made.rows}
-    waves = Waves(schedule, cells, bench.runner(made), bench.protocol, deadline, bench.say, so_far)
-    entries = waves.run()
-    protocol = replace(bench.protocol, n_splits=max((len(e.scores) for e in entries), default=0))
-    board = _board(bench.dataset, protocol, entries, facts, schedule.left_out)
-    keys = [
-        {"method": label, "trial": trial, "key": cell.key, "searched": schedule.shrunk.get(label, "all")}
-        for (label, trial), cell in cells.items()
-    ]
-    return _Final(bench, {c.label: c for c in schedule.candidates}).comparison(board, keys)
+        return bench.run(schedule, facts, deadline, finished)
 
 
 @dataclass(frozen=True)
@@ -194,12 +161,32 @@ class _Bench:
     def jobs(self) -> int:
         return os.cpu_count() or 1 if self.settings.jobs == -1 else self.settings.jobs
 
-    def plan(self, experiment: Experiment) -> Plan:
-        """Return the cells of an experiment on the table; they have no run folder of their own."""
-        return replace(plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder)
+    def run(
+        self, schedule: Schedule, facts: list[str], deadline: float | None, finished: Callable[[Board], None]
+    ) -> Comparison:
+        """Compute all fits, and from the best method the rest of the result."""
 
-    def runner(self, made: Plan) -> Runner:
-        return Runner(made, made.store(), Pool(self.jobs), _Told(self.say), force=False, fail_fast=False)
+        def so_far(entries: list[Entry]) -> None:
+            if any(entry.score is not None for entry in entries):
+                done = sum(len(entry.scores) + len(entry.errors) for entry in entries)
+                note = f"unfinished: {done} of up to {len(entries) * schedule.n_splits} fits are done"
+                board = self._board(entries, facts, [*schedule.left_out, note])
+                finished(replace(board, title=f"Unfinished: {board.title}"))
+
+        protocol = replace(self.protocol, n_splits=schedule.n_splits)
+        made = self._plan(protocol.experiment(schedule.candidates, self.dataset))
+        cells = {(row.method, row.trial): row.cell for row in made.rows}
+        runner = Runner(made, Pool(self.jobs), _Told(self.say))
+        entries = Waves(schedule, cells, runner, self.protocol, deadline, self.say, so_far).run()
+        board = self._board(entries, facts, schedule.left_out)
+        keys = [
+            {"method": label, "trial": trial, "key": cell.key, "searched": schedule.shrunk.get(label, "all")}
+            for (label, trial), cell in cells.items()
+        ]
+        asked = {name: value for name, value in asdict(self.settings).items() if name != "jobs"}
+        planned = {"options": asked, "metric": self.protocol.metric, "split": self.protocol.split, "cells": keys}
+        trained, linear, label = self._final(board, {c.label: c for c in schedule.candidates})
+        return Comparison(board, self.dataset, trained, self.source, _coefficients(linear), label, planned)
 
     def knows(self, candidates: list[Candidate]) -> Callable[[Candidate], bool]:
         """Return a function that says whether the first split of a method, with the grid that it has, is computed."""
@@ -208,14 +195,60 @@ class _Bench:
             for candidate in candidates
             for option in candidate.options()
         ]
-        made = self.plan(replace(self.protocol, n_splits=1).experiment(options, self.dataset))
+        made = self._plan(replace(self.protocol, n_splits=1).experiment(options, self.dataset))
         store = made.store()
         keys = [(option, row.cell.key) for option, row in zip(options, made.rows, strict=True)]
         found = [option for option, key in keys if (record := store.load(key)) is not None and record.done]
         return lambda wanted: any(wanted.method == option.method for option in found)
 
+    def _plan(self, experiment: Experiment) -> Plan:
+        """Return the cells of an experiment on the table; they have no run folder of their own."""
+        return replace(plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder)
 
-class _Told(Silent):
+    def _board(self, entries: list[Entry], facts: list[str], left_out: list[str]) -> Board:
+        train, test = self.protocol.rows(self.dataset, 0)
+        board = Board(
+            title=f"Which multi-task method helps on {self.dataset.title}",
+            metric=self.protocol.metric,
+            greater=get_metric(self.protocol.metric).greater_is_better,
+            tasks=self.dataset.tasks,
+            sizes=sizes_of(self.dataset),
+            entries=entries,
+            n_splits=max((len(entry.scores) for entry in entries), default=0),
+            test_over_train=len(test) / len(train),
+            facts=facts,
+            left_out=left_out,
+        )
+        if not board.ranked():
+            failed = [f"{entry.label}: {entry.errors[0]}" for entry in entries if not entry.scores and entry.errors]
+            raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
+        return board
+
+    def _final(self, board: Board, candidates: dict[str, Candidate]) -> tuple[Trained, Trained, str]:
+        """Return the best method fitted on all rows, and the model whose coefficients are shown, with its label."""
+        best = board.ranked()[0]
+        candidate = candidates[best.label]
+        if self.settings.calibrate:
+            candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
+        trained = self._fit(candidate)
+        joint = next((entry for entry in board.ranked() if entry.family == MULTITASK), None)
+        if joint is None or hasattr(trained.model.estimator, "coef_"):
+            return trained, trained, best.label
+        return trained, self._fit(candidates[joint.label]), joint.label
+
+    def _fit(self, candidate: Candidate) -> Trained:
+        """Fit a method on all rows, unless the folder holds that model already."""
+        training = self.protocol.training(candidate, self.dataset)
+        made = self._plan(training)
+        cell = made.rows[0].cell
+        stored = load_trained(self.folder / MODEL, training, cell)
+        if stored is not None:
+            return stored
+        self.say(f"fitting {candidate.label} on all rows")
+        return fit_training(training, cell, self.dataset, Runner(made, Pool(self.jobs)))
+
+
+class _Told(Progress):
     """Passes on what a runner says; the results of the fits are told by `Waves`."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -238,7 +271,7 @@ def _bench(
     """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
     with ExitStack() as stack:
         folder = Path(output) if output is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(writing(folder, "Make room, or choose another folder."))
+        stack.enter_context(writing(folder, "Free some space, or choose another folder."))
         folder.mkdir(parents=True, exist_ok=True)
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(**temporary(folder))))
         source = source.as_stored(dataset)
@@ -278,70 +311,6 @@ def _candidates(settings: Settings, dataset: Dataset, unseen: str) -> list[Candi
     else:
         found = default_candidates(dataset, settings.train)
     return [with_unseen(candidate, unseen) for candidate in found]
-
-
-def _board(dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], left_out: list[str]) -> Board:
-    train, test = protocol.rows(dataset, 0)
-    failed = [f"{e.label}: {e.errors[0]}" for e in entries if not e.scores and e.errors]
-    board = Board(
-        title=f"Which multi-task method helps on {dataset.title}",
-        metric=protocol.metric,
-        greater=get_metric(protocol.metric).greater_is_better,
-        tasks=dataset.tasks,
-        sizes=sizes_of(dataset),
-        entries=entries,
-        n_splits=protocol.n_splits,
-        test_over_train=len(test) / len(train),
-        facts=facts,
-        left_out=left_out,
-    )
-    if not board.ranked():
-        raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
-    return board
-
-
-def _unfinished(
-    dataset: Dataset, protocol: Protocol, entries: list[Entry], facts: list[str], schedule: Schedule
-) -> Board:
-    """Return the leaderboard of what is done so far."""
-    done = sum(len(e.scores) + len(e.errors) for e in entries)
-    note = f"unfinished: {done} of up to {len(entries) * schedule.n_splits} fits are done"
-    protocol = replace(protocol, n_splits=max(len(e.scores) for e in entries))
-    board = _board(dataset, protocol, entries, facts, [*schedule.left_out, note])
-    return replace(board, title=f"Unfinished: {board.title}")
-
-
-@dataclass(frozen=True)
-class _Final:
-    """Fits what is kept: the best method, and the best linear one for its coefficients."""
-
-    bench: _Bench
-    candidates: dict[str, Candidate]
-
-    def comparison(self, board: Board, keys: list[dict[str, Any]]) -> Comparison:
-        """Return the result."""
-        bench, best = self.bench, board.ranked()[0]
-        bench.say(f"fitting the best method, {best.label}, on all rows")
-        trained = self._fit(self.candidates[best.label])
-        if bench.settings.calibrate:
-            chosen = trained.result["selection"].get("chosen") or {}
-            trained = self._fit(calibrated(chosen_candidate(self.candidates[best.label], chosen)))
-        linear = trained
-        joint = next((e for e in board.ranked() if e.family == MULTITASK), None)
-        if not hasattr(trained.model.estimator, "coef_") and joint is not None:
-            bench.say(f"fitting {joint.label} on all rows for its coefficients")
-            linear = self._fit(self.candidates[joint.label])
-        of = joint.label if joint is not None and linear is not trained else best.label
-        asked = {name: value for name, value in asdict(bench.settings).items() if name != "jobs"}
-        cells = {"options": asked, "metric": bench.protocol.metric, "split": bench.protocol.split, "cells": keys}
-        return Comparison(board, bench.dataset, trained, bench.source, _coefficients(linear), of, cells)
-
-    def _fit(self, candidate: Candidate) -> Trained:
-        training = self.bench.protocol.training(candidate, self.bench.dataset)
-        made = self.bench.plan(training)
-        runner = self.bench.runner(made)
-        runner.progress = Silent()
-        return fit_training(training, made.rows[0].cell, self.bench.dataset, runner)
 
 
 def _coefficients(trained: Trained) -> pd.DataFrame | None:

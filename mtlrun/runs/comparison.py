@@ -130,7 +130,7 @@ class Comparison:
         """
         joint, base = self.board.best(MULTITASK), self.board.reference
         if joint is None or base is None:
-            raise ValueError("no multi-task method was fitted: there is nothing to compare task by task")
+            raise ValueError("no multi-task method was fitted, so there is nothing to compare task by task")
         pairs = zip(self.board.tasks, self.board.gains(joint, base), strict=True)
         gains = sorted(((gain, name) for name, gain in pairs if gain is not None), key=lambda pair: pair[0])
         ax = _axes(min(0.2 * len(gains) + 1, 12)) if ax is None else ax
@@ -139,7 +139,7 @@ class Comparison:
         ax.axvline(0.0, color="0.6", linewidth=1)
         few = len(gains) <= _NAMED_TASKS
         _name_ticks(ax, [name for _, name in gains] if few else [])
-        ax.set_ylabel("" if few else f"{counted(len(gains), 'task')}, in the order of the gain")
+        ax.set_ylabel("" if few else f"{counted(len(gains), 'task')}, ordered by gain")
         ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
         return ax
 
@@ -167,7 +167,7 @@ class Comparison:
         """
         folder = Path(folder)
         gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
-        with writing(folder, "Make room, or choose another folder."), publish(folder, gone) as new:
+        with writing(folder, "Free some space, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
         return folder
 
@@ -195,9 +195,7 @@ class Comparison:
         config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}
         config["dataset"] = config["dataset"]["id"]
         text = yaml.safe_dump(jsonable(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-        head = (
-            f"# The best method of a comparison on {self.dataset.title}, searched and fitted again on the same data.\n"
-        )
+        head = f"# The best method of a comparison on {self.dataset.title}. Tunes and fits it again on the same data.\n"
         return f"{head}# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n{text}"
 
 
@@ -236,8 +234,8 @@ class Source:
         same = made.tasks == stored.tasks and made.task_type == stored.task_type and made.y.shape == stored.y.shape
         if not same or not np.array_equal(made.y, stored.y, equal_nan=True):
             raise DataError(
-                f"{self.table.name}: its tasks or targets are other ones when it is written as csv and read again",
-                "Avoid names such as 01 and NA that csv cannot keep, or save it as parquet and name the file.",
+                f"{self.table.name}: its tasks or targets change when it is written as csv and read back",
+                "Avoid names such as 01 and NA, which csv cannot keep, or save the table as parquet and use that.",
             )
 
 

@@ -1,4 +1,6 @@
-"""One process per cell: lock files with the owner's pid, host and start time.
+"""One process per cell, and one timed cell at a time on a machine.
+
+A cell is locked by a file with the owner's pid, host and start time.
 
 A lock whose owner is gone from this host is taken over; one from another host is believed, since nothing can be known
 about it from here. Decisions are made under `flock`; on a file system without it a lock is still made by one process
@@ -11,19 +13,29 @@ import contextlib
 import json
 import os
 import socket
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import alone, file_system, running, start_of
 
+try:
+    import fcntl
+except ImportError:  # not on Windows: nothing is held there, and it is said
+    fcntl = None  # type: ignore[assignment]
+
 SUFFIX = ".lock"
+#: Start of the name of the lock that a process holds while it may compute cells, so that nothing is deleted meanwhile.
+PRESENCE = "run-"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process: `started` tells it from a later one with the same pid."""
+    """A process; `started` distinguishes it from a later one with the same pid."""
 
     pid: int
     host: str
@@ -35,7 +47,7 @@ class Owner:
         return cls(os.getpid(), socket.gethostname(), start_of(os.getpid()) or "")
 
     def gone(self) -> bool:
-        """Whether the process certainly does not run any more."""
+        """Whether the process is certainly not running any more."""
         return not running(self.host, self.pid, self.started)
 
     def __str__(self) -> str:
@@ -78,14 +90,19 @@ class Locks:
         self.held.add(name)
         return True, found
 
+    def acquire_presence(self) -> None:
+        """Say that this process works here, also while it holds no cell: `mtlrun clean` then deletes nothing."""
+        self.acquire(f"{PRESENCE}{socket.gethostname()}-{os.getpid()}")
+
     def owner(self, name: str) -> Owner | None:
         """Return the living owner of a lock, None when it is free."""
         found = self._read(self._path(name))
         return None if found is None or found.gone() else found
 
     def others(self) -> list[Owner]:
-        """Return the living owners of locks that are not ours."""
-        return [owner for name in self.names() - self.held if (owner := self.owner(name)) is not None]
+        """Return the living owners of cells that are not ours."""
+        cells = [name for name in self.names() - self.held if not name.startswith(PRESENCE)]
+        return [owner for name in cells if (owner := self.owner(name)) is not None]
 
     def names(self) -> set[str]:
         """Return the names of all locks, whoever holds them."""
@@ -102,13 +119,13 @@ class Locks:
             return True
 
     def release(self, name: str) -> None:
-        """Give up a lock of ours."""
+        """Release a lock of ours."""
         if name in self.held:
             self.held.discard(name)
             self._path(name).unlink(missing_ok=True)
 
     def release_all(self) -> None:
-        """Give up all locks of ours."""
+        """Release all locks of ours."""
         for name in list(self.held):
             self.release(name)
 
@@ -142,8 +159,60 @@ class Locks:
 
 
 def _older_than(path: Path, seconds: float) -> bool:
-    """Whether an unreadable lock is nobody's: older than that, or from the future because the clock was set back."""
+    """Whether an unreadable lock can be ignored: older than that, or from the future because the clock was set back."""
     try:
         return abs(time.time() - path.stat().st_mtime) > seconds
     except FileNotFoundError:
         return True
+
+
+class TimingLock:
+    """The right to measure seconds: runs in different folders would disturb each other.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with messages, for example that another process is waited for.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self._stream: IO[bytes] | None = None
+        self._refused = False
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours."""
+        return self._stream is not None
+
+    def acquire(self) -> None:
+        """Wait until no other process of this user measures. Without such locks, say so once and go on."""
+        if self.held or self._refused:
+            return
+        try:
+            stream = _open()
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.tell("another timed run is in progress; waiting so that timings stay valid")
+                fcntl.flock(stream, fcntl.LOCK_EX)  # the kernel lets go when a process dies; Ctrl-C ends the waiting
+        except OSError as error:
+            self._refused = True
+            self.tell(f"cannot tell whether other timed runs are in progress on this machine: {error}")
+            return
+        self._stream = stream
+
+    def release(self) -> None:
+        """Let other processes measure."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def _open() -> IO[bytes]:
+    """Open the file that is locked, which stays empty; a link planted there is not followed."""
+    if fcntl is None:
+        raise OSError("this system has no fcntl")
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"mtlrun-{os.getuid()}")
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return os.fdopen(os.open(folder / "timing.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "rb")

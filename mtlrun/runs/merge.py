@@ -47,12 +47,12 @@ class Merged:
 
     def __str__(self) -> str:
         told = {
-            "finished here already": self.known,
+            "already finished here": self.known,
             "of other experiments, settings or versions": self.foreign,
             "not finished there": self.unfinished,
         }
         rest = [f"{count} {what}" for what, count in told.items() if count]
-        return f"{counted(self.copied, 'cell')} taken" + f" ({', '.join(rest)})" * bool(rest)
+        return f"{counted(self.copied, 'cell')} copied" + f" ({', '.join(rest)})" * bool(rest)
 
 
 def merge(folder: Path, other: Path) -> Merged:
@@ -104,7 +104,7 @@ def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
     """Return the records of another folder by key, None for those that cannot be read."""
     stored = Records.of_run(other) if (other / "run.json").is_file() else Records(other)
     if not (other / PACKED).is_file() and not stored.cells.is_dir():
-        raise DataError(f"{other}: no {PACKED} or {CELLS}/ here, so this is not the folder of a run")
+        raise DataError(f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it")
     keys: Iterable[str]
     if (other / "run.json").is_file():
         keys = dict.fromkeys(cell.key for cell in read_run(other).planned)
@@ -129,7 +129,7 @@ def _other_numbers(name: str, ours: Record, theirs: Record) -> list[str]:
         same = a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=SAME, abs_tol=SAME))
         if not same and "second" not in metric:
             told.append(f"{metric} is {show(a, 'number')} here and {show(b, 'number')} there")
-    return [f"{name}: {', '.join(told)}; ours is kept"] if told else []
+    return [f"{name}: {', '.join(told)}; the one here is kept"] if told else []
 
 
 def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list[str]:
@@ -147,7 +147,7 @@ def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list
             continue
         known = run.cells.get(mine.key)
         why = "" if known is None else explain(_described(record), _described(known))
-        told.append(f"{cell.name}: computed there in another way, not taken: {why or 'other settings or version'}")
+        told.append(f"{cell.name}: not copied, computed differently there: {why or 'other settings or version'}")
     return told
 
 

@@ -1,20 +1,107 @@
-"""Pieces of work done one after the other, in parallel processes, on a cluster, or each within a time limit."""
+"""Work done one piece after the other, in parallel processes, on a Dask cluster, or each piece within a time limit."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.record import FAILED, TIMEOUT
-from mtlrun.runs.outcome import Outcome, Result, Unit, attempt, attempt_alone, in_flight
+from mtlrun.errors import ConfigError, UnknownNameError, one_line
+from mtlrun.problem.memory import shared_by
+from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
+
+Unit = tuple[Any, tuple[Any, ...]]
+Result = tuple[Any, "Outcome"]
+#: Seconds to wait for the scheduler, and for a first worker.
+PATIENCE = 30
+#: What is said of a piece of work that Dask has given up.
+DIED = "the worker processes that computed it died, one after the other (out of memory?)"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a piece of work.
+
+    Attributes
+    ----------
+    status : str
+        ok, failed, diverged or timeout.
+    value : object
+        What the function returned, None unless ok.
+    error : str or None
+        One line.
+    log : str or None
+        Traceback, without the folders of this machine.
+    """
+
+    status: str
+    value: Any = None
+    error: str | None = None
+    log: str | None = None
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> Outcome:
+    """Call a function; an exception becomes the outcome."""
+    try:
+        return Outcome(OK, function(*arguments))
+    except Exception as error:  # the point of this function: a failure is a row of the table, not the end of the run
+        status = DIVERGED if type(error).__name__ == "Diverged" else FAILED
+        return Outcome(status, error=one_line(error), log=_without_folders("".join(traceback.format_exception(error))))
+
+
+def attempt_alone(processes: int, function: Callable[..., Any], *arguments: Any) -> Outcome:
+    """Call a function in one of several busy workers: with its share of the memory, and without further parallelism."""
+    from joblib import parallel_config
+
+    with parallel_config(backend="sequential"), shared_by(processes):
+        return attempt(function, *arguments)
+
+
+def in_flight(
+    units: Iterator[Unit],
+    width: Callable[[], int],
+    submit: Callable[[Unit], Any],
+    wait: Callable[[Iterable[Any]], Iterable[tuple[Any, Any]]],
+    cancel: Callable[[list[Any]], object],
+) -> Generator[tuple[Unit, Any, Any], None, None]:
+    """Yield (unit, future, result) as they are finished, with at most `width()` of them in flight.
+
+    With a width of one the next unit is taken when the caller comes back for it; otherwise before, so that nobody waits
+    while the caller is busy with a result. What is in flight at the end, as after an interrupt, is cancelled.
+    """
+    flying: dict[Any, Unit] = {}
+
+    def fill() -> None:
+        while len(flying) < max(1, width()) and (unit := next(units, None)) is not None:
+            flying[submit(unit)] = unit
+
+    try:
+        fill()
+        while flying:
+            for future, result in wait(flying):
+                unit = flying.pop(future)
+                if width() > 1:
+                    fill()
+                yield unit, future, result
+            fill()
+    finally:
+        cancel(list(flying))
+
+
+def _without_folders(text: str) -> str:
+    for folder in sorted({os.getcwd(), *filter(None, sys.path)}, key=len, reverse=True):
+        text = text.replace(f"{folder}/", "")
+    return text
 
 
 @dataclass(frozen=True)
@@ -47,7 +134,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
-            raise ConfigError(f"--jobs {self.jobs}: at least one job is needed", "-1 means all cores.")
+            raise ConfigError(f"--jobs must be at least 1, not {self.jobs}", "Use -1 for all cores.")
         if self.backend is not None and self.backend != "dask":
             from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
 
@@ -56,7 +143,7 @@ class Pool:
         if self.scheduler and self.backend != "dask":
             raise ConfigError("--scheduler needs --backend dask")
         if self.seconds and self.backend not in (None, "loky"):
-            raise ConfigError(f"limits.seconds cannot be kept with --backend {self.backend}", "Use local processes.")
+            raise ConfigError(f"limits.seconds does not work with --backend {self.backend}", "Leave out --backend.")
 
     @property
     def serial(self) -> bool:
@@ -90,8 +177,6 @@ class Pool:
         elif self.serial:
             yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
         elif self.backend == "dask":
-            from mtlrun.runs.cluster import run_on_dask
-
             yield from run_on_dask(function, units, self.scheduler, self.jobs)
         else:
             yield from self._parallel(function, units)
@@ -212,7 +297,7 @@ def _tagged(
 
 @cache
 def end_with(parent: int) -> None:
-    """End this process when its parent is gone, which cannot stop it any more when it was killed.
+    """End this process when its parent has died, which a killed parent cannot do itself.
 
     A thread looks every second. Linux could send a signal instead (PR_SET_PDEATHSIG), but it counts the end of the
     thread that started the process as the death of the parent.
@@ -234,10 +319,165 @@ def _prepare(parent: int) -> None:
 
 @contextlib.contextmanager
 def _closing(results: Any) -> Iterator[Any]:
-    """Stop the work when nobody waits for it any more, without joblib's warning that it was not used."""
+    """Stop the work when nobody waits for it any more, without joblib's warning about unused results."""
     try:
         yield results
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results.close()
+
+
+def run_on_dask(
+    function: Callable[..., Any], units: Iterable[Unit], scheduler: str | None, jobs: int | None = None
+) -> Generator[Result, None, None]:
+    """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
+
+    joblib's own Dask backend is not used here: it waits for ever for a piece of work that Dask has given up.
+
+    Parameters
+    ----------
+    function : callable
+        Importable on the workers.
+    units : iterable
+        Taken from one by one, while earlier ones run. What a dead worker had in hand is done by another one. A piece
+        with which more workers died than Dask allows (``distributed.scheduler.allowed-failures``) is tried once more
+        with nothing beside it, at the end: it may have been the victim of its neighbour. Then it is a failed outcome.
+    scheduler : str or None
+        Address; None starts a cluster of processes on this machine, for this call only.
+    jobs : int, optional
+        Pieces in flight, or processes of the cluster on this machine; None or -1: as many as there are workers, or
+        cores.
+
+    Raises
+    ------
+    ConfigError
+        If distributed is not installed, no scheduler answers or it is lost on the way, it has no worker, a worker runs
+        several threads or has other sources of mtlrun: one that is there at the start, or that joins later.
+    """
+    limit = float("inf") if jobs in (None, -1) else jobs
+
+    def width() -> int:
+        return int(min(_workers(client), limit))
+
+    with _client(scheduler, jobs) as client:
+        suspects: list[Unit] = []
+        try:
+            for unit, outcome in _spread(client, function, iter(units), width):
+                if outcome.error == DIED:
+                    suspects.append(unit)
+                else:
+                    yield unit[0], outcome
+            for unit, outcome in _spread(client, function, iter(suspects), lambda: 1):
+                yield unit[0], outcome
+        except OSError:
+            remedy = "Finished cells are kept. Restart the scheduler and its workers, then run the command again."
+            raise ConfigError(f"the connection to the Dask scheduler {scheduler or ''} was lost", remedy) from None
+
+
+def _spread(
+    client: Any, function: Callable[..., Any], units: Iterator[Unit], width: Callable[[], int]
+) -> Generator[tuple[Unit, Outcome], None, None]:
+    """Yield (unit, Outcome), with at most `width()` of them in flight; OSError when the scheduler is gone."""
+    from distributed import as_completed
+
+    finished = as_completed([], raise_errors=False, with_results=True)
+    ours = sources()
+
+    def submit(unit: Unit) -> Any:
+        future = client.submit(_on_worker, ours, function, unit[1], pure=False)
+        finished.add(future)
+        return future
+
+    def wait(flying: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+        return [next(finished)]
+
+    for unit, future, result in in_flight(units, width, submit, wait, client.cancel):
+        if future.status == "error":
+            yield unit, Outcome(FAILED, error=_why(future.exception()))
+        elif future.status != "finished":
+            raise OSError(future.status)
+        elif isinstance(result, str):
+            raise _other_sources(result)
+        else:
+            yield unit, result
+
+
+def _on_worker(ours: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome | str:
+    """Do a piece of work, or return the address of this worker, which has other sources: it may have joined late."""
+    from distributed import get_worker
+
+    return attempt_alone(1, function, *arguments) if sources() == ours else str(get_worker().address)
+
+
+def _other_sources(worker: str) -> ConfigError:
+    remedy = "Install the same version there and restart the worker. Finished cells are kept."
+    return ConfigError(f"the Dask worker {worker} has a different version of the mtlrun sources", remedy)
+
+
+def _why(error: Exception) -> str:
+    """Return what is said of a piece of work that Dask could not do; that of `attempt` are outcomes.
+
+    Raises
+    ------
+    ConfigError
+        If a worker does not know our functions: its mtlrun is another one.
+    """
+    if isinstance(error, ImportError | AttributeError):
+        raise _other_sources(f"({type(error).__name__}: {error})")
+    return DIED if type(error).__name__ == "KilledWorker" else f"Dask: {type(error).__name__}: {error}"[:200]
+
+
+@contextlib.contextmanager
+def _client(scheduler: str | None, jobs: int | None) -> Iterator[Any]:
+    try:
+        from distributed import Client  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise ConfigError(
+            "--backend dask needs the package distributed", "Install it with: pip install 'mtlrun[distributed]'"
+        ) from None
+    n_workers = None if jobs == -1 else jobs
+    local = {} if scheduler else {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
+    try:
+        client = Client(scheduler, timeout=PATIENCE, **local)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--scheduler {scheduler}: no Dask scheduler answered ({error})") from None
+    with client:
+        _check(client, scheduler)
+        yield client
+
+
+def _check(client: Any, scheduler: str | None) -> None:
+    """Refuse a cluster that would compute other numbers than this machine."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        remedy = f"Start one on any machine: dask worker {scheduler} --nthreads 1"
+        raise ConfigError(f"the Dask scheduler {scheduler} has no worker", remedy) from None
+    ours = sources()
+    for worker, theirs in client.run(sources, on_error="return").items():
+        if theirs != ours and not isinstance(theirs, OSError):  # an OSError: it has just died
+            raise _other_sources(worker)
+
+
+def _workers(client: Any) -> int:
+    """Return how many workers there are now, each of one thread."""
+    threads = client.nthreads().values()
+    if max(threads, default=1) > 1:
+        # BLAS threads and warnings are set for a whole process, not for a thread.
+        remedy = "Start the workers with: dask worker ADDRESS --nthreads 1 --nworkers N"
+        raise ConfigError(f"a Dask worker runs {max(threads)} threads, but must run one", remedy)
+    return len(threads)
+
+
+@cache
+def sources() -> str:
+    """Return a sha256 of all modules of the package, as they were when a process was first asked.
+
+    What the key of a cell says of the code then holds on workers, too.
+    """
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\n".encode() + path.read_bytes())
+    return digest.hexdigest()

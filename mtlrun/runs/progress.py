@@ -1,51 +1,32 @@
-"""What is seen while cells are computed: a live line on a terminal, one plain line per cell elsewhere."""
+"""Progress while cells are computed: a live bar on a terminal, one plain line per cell elsewhere."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 
-class Progress(Protocol):
-    """What `run` tells."""
-
-    def start(self, total: int) -> None:
-        """So many cells will be computed."""
-
-    def message(self, text: str) -> None:
-        """Something worth a line."""
-
-    def begin(self, name: str) -> None:
-        """A cell is being computed."""
-
-    def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
-        """A cell is finished."""
-
-    def stop(self) -> None:
-        """Nothing more will come."""
-
-
-class Silent:
-    """Tells nothing."""
+class Progress:
+    """What `run` tells while it computes; this one shows nothing."""
 
     def start(self, total: int) -> None:
-        """Ignore."""
+        """Begin the work: so many cells will be computed."""
 
     def message(self, text: str) -> None:
-        """Ignore."""
+        """Show a line of text."""
 
     def begin(self, name: str) -> None:
-        """Ignore."""
+        """Begin a cell."""
 
     def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
-        """Ignore."""
+        """Finish a cell."""
 
     def stop(self) -> None:
-        """Ignore."""
+        """End the work."""
 
 
-class Plain:
+class Plain(Progress):
     """One line per cell, without control characters.
 
     Parameters
@@ -65,20 +46,14 @@ class Plain:
         """Print a line."""
         print(text, file=self.stream, flush=True)
 
-    def begin(self, name: str) -> None:
-        """Say nothing: the line comes when the cell is finished."""
-
     def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
-        """Print the line of a cell."""
+        """Print the line of a finished cell."""
         self.done += 1
         self.message(cell_line(self.done, self.total, name, status, seconds, note))
 
-    def stop(self) -> None:
-        """Nothing to clear away."""
 
-
-class Live:
-    """A bar with the cell being computed and the time left, above it only what went wrong and messages.
+class Live(Progress):
+    """A progress bar with the current cell and the time left; above it, only failures and messages.
 
     Parameters
     ----------
@@ -133,9 +108,9 @@ class Live:
 
 
 def make_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progress:
-    """Return the display that fits: silent, live on a terminal, plain for pipes, CI, NO_COLOR and dumb terminals."""
+    """Return a suitable display: live on a terminal, plain for pipes, CI, NO_COLOR and dumb terminals."""
     if quiet:
-        return Silent()
+        return Progress()
     target = stream or sys.stderr
     plain = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb"
     return Plain(target) if plain or not target.isatty() else Live(target)

@@ -1,4 +1,4 @@
-"""Compute what is missing of a plan: searches fold by fold, then the cells of the table, each on disk when finished."""
+"""Compute what is missing from a plan: the folds of searches first, then the cells of the table, each saved at once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,72 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import counted
+from mtlrun.provenance import command_line, host_facts, now, source_facts
 from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.compute import compute_cell
-from mtlrun.runs.machine import TimingLock
+from mtlrun.runs.locks import TimingLock
 from mtlrun.runs.plan import Plan, other_settings, settings_text, write_plan
 from mtlrun.runs.pool import Outcome, Pool
-from mtlrun.runs.progress import Progress, Silent
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.selection import choice_of
 from mtlrun.runs.store import Stamp, Store, settled
-from mtlrun.runs.summary import Failure, RunSummary, note, work_text
 from mtlrun.runs.survey import described, rerun_reasons, survey
 
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
+#: Numbers of a finished cell that are shown; measures may return many.
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row whose cell failed: its display name, status, error in one line, and the file with the traceback."""
+
+    name: str
+    status: str
+    error: str
+    file: str
+
+
+@dataclass
+class RunSummary:
+    """What a run did.
+
+    Attributes
+    ----------
+    run_dir : Path
+    n_ok, n_failed : int
+        Rows whose cell was computed in this run: done (including not converged), and failed.
+    n_cached : int
+        Rows that were done before, or that another process finished meanwhile.
+    n_left : int
+        Rows neither done nor failed, because the run was interrupted or stopped by `fail_fast`.
+    failures : list of Failure
+    interrupted : bool
+    """
+
+    run_dir: Path
+    n_ok: int = 0
+    n_failed: int = 0
+    n_cached: int = 0
+    n_left: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether there was nothing to compute."""
+        return not (self.n_ok or self.n_failed or self.n_left or self.interrupted)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is well, 1 when a cell failed, 130 when interrupted."""
+        return 130 if self.interrupted else 1 if self.n_failed else 0
 
 
 def run(
@@ -43,12 +92,12 @@ def run(
     ----------
     plan : Plan
     jobs : int, optional
-        Processes for searches and for cells that are not timed; -1: all cores. Default: one, or all workers of a Dask
-        cluster. No number depends on it.
+        Number of processes for searches and for cells that are not timed; -1 uses all cores. Default: one, or all
+        workers of a Dask cluster. Results do not depend on it.
     backend, scheduler : str, optional
         A joblib backend for the same cells; ``dask`` with the address of its scheduler.
     force : bool
-        Compute done cells again.
+        Recompute cells that are done.
     fail_fast : bool
         Stop at the first failed cell.
     progress : Progress, optional
@@ -57,7 +106,7 @@ def run(
     Returns
     -------
     RunSummary
-        Failed cells are in it and on disk; nothing is raised for them. Ctrl-C ends the run early, with `interrupted`.
+        Lists the failed cells; nothing is raised for them. Ctrl-C ends the run early, with `interrupted` set.
 
     Raises
     ------
@@ -66,26 +115,24 @@ def run(
     OSError
         If the folders cannot be written.
     """
-    return Runner.of(
-        plan,
-        jobs=jobs,
-        backend=backend,
-        scheduler=scheduler,
-        force=force,
-        fail_fast=fail_fast,
-        progress=progress,
-    ).run()
+    pool = Pool(jobs, backend, scheduler, plan.limit)
+    return Runner(plan, pool, progress, force=force, fail_fast=fail_fast).run()
 
 
 def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells of the table and the folds of searches to compute, every key once."""
-
+    """Return the cells of the table and the folds of searches to compute, each key once."""
     cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
     return cells, _missing((fold for cell in cells for fold in cell.folds), store, plan.limit, force)
 
 
+def work_text(cells: int, folds: int, of: int) -> str:
+    """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
+    searches = f", after {counted(folds, 'search fold')}" if folds else ""
+    return f"{cells} of {counted(of, 'cell')} to compute{searches}"
+
+
 def _missing(cells: Iterable[Cell], store: Store, limit: float | None, force: bool) -> list[Cell]:
-    """Return the cells that have to be computed, every key once."""
+    """Return the cells that have to be computed, each key once."""
 
     def done(key: str) -> bool:
         record = store.load(key)
@@ -98,127 +145,112 @@ class _Stop(Exception):
     """A cell failed and `fail_fast` is set."""
 
 
-@dataclass
 class Runner:
-    """State of one invocation; `told` is given every record when it is on disk."""
+    """One invocation of a plan; `told` is given every record as soon as it is on disk."""
 
-    plan: Plan
-    store: Store
-    pool: Pool
-    progress: Progress
-    force: bool
-    fail_fast: bool
-    told: Callable[[Record], None] = lambda _: None
-    computed: dict[str, str] = field(default_factory=dict)
-    failed_elsewhere: set[str] = field(default_factory=set)
-    begun: dict[str, dict[str, Stamp | None]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.started = time.time()
-        # What lies there now: what another process writes later is known by its file, not by clocks that may be set.
-        self.before = self.store.stamps()
-        self.timing = TimingLock(self.progress.message)
-        self.choices: dict[str, dict[str, Any]] = {}
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         plan: Plan,
+        pool: Pool | None = None,
+        progress: Progress | None = None,
         *,
-        jobs: int | None = None,
-        backend: str | None = None,
-        scheduler: str | None = None,
         force: bool = False,
         fail_fast: bool = False,
-        progress: Progress | None = None,
-    ) -> Runner:
-        """Return the runner of a plan; parameters and errors are those of `run`."""
-        pool = Pool(jobs, backend, scheduler, plan.limit)
-        return cls(plan, plan.store(), pool, progress or Silent(), force, fail_fast)
+    ) -> None:
+        self.plan = plan
+        self.pool = pool or Pool(seconds=plan.limit)
+        self.progress = progress or Progress()
+        self.force = force
+        self.fail_fast = fail_fast
+        self.store = plan.store()
+        self.told: Callable[[Record], None] = lambda _: None
+        #: Status of the cells computed here, the keys of those that failed in another process, and the parameters that
+        #: searches chose.
+        self.computed: dict[str, str] = {}
+        self.failed_elsewhere: set[str] = set()
+        self.choices: dict[str, dict[str, Any]] = {}
+        # What another process writes from now on is recognised by its file, not by clocks, which may be set.
+        self.before = self.store.stamps()
+        self.begun: dict[str, dict[str, Stamp | None]] = {}
+        self.timing = TimingLock(self.progress.message)
+
+    def run(self) -> RunSummary:
+        """Do everything; see `run`."""
+        plan = self.plan
+        if (other := other_settings(plan)) is not None:
+            mine = settings_text(plan.experiment.overrides)
+            self.progress.message(
+                f"{plan.folder} held the table of a run with {other}; it now holds that of a run with {mine}. The "
+                "cells of both are kept. Use --output to keep the tables apart as well"
+            )
+        summary = RunSummary(plan.folder)
+        if todo(plan, self.store, force=self.force)[0]:
+            summary.interrupted = self._work()
+        else:
+            self.store.tidy(keep=())
+            write_plan(plan)
+            self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
+        if not summary.interrupted and (other := other_settings(plan)) is not None:
+            self.progress.message(
+                f"another run with {other} took this folder over meanwhile: the report shows the table of that run"
+            )
+        self._count(summary)
+        return summary
 
     @contextlib.contextmanager
-    def working(self, total: int) -> Iterator[None]:
-        """Show progress on so many cells, after removing what killed processes left; let go of all locks at the end."""
+    def working(self) -> Iterator[None]:
+        """Keep `mtlrun clean` away, clear up after killed processes, and release all locks at the end."""
         try:
+            self.store.locks.acquire_presence()
             self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
-            self.progress.start(total)
             yield
         finally:
             self.timing.release()
             self.store.locks.release_all()
             self.progress.stop()
 
-    def run(self) -> RunSummary:
-        """Do everything; see `run`."""
-        plan = self.plan
-        self._say_replaced()
-        cells, folds = todo(plan, self.store, force=self.force)
-        self.store.tidy(cell.key for cell in [*cells, *folds])
-        write_plan(plan)
-        self._announce(cells, folds)
-        summary = RunSummary(plan.folder)
-        if cells:
-            summary.interrupted = self._work(cells, folds)
-        if not summary.interrupted and (other := other_settings(plan)) is not None:
-            self.progress.message(
-                f"another start with {other} took this folder over meanwhile: the report is about that one's table"
-            )
-        self._count(summary)
-        summary.seconds = time.time() - self.started
-        return summary
-
-    def _say_replaced(self) -> None:
-        """Say that the folder holds the table of a start with other settings, which this one replaces."""
-        other = other_settings(self.plan)
-        if other is not None:
-            now = settings_text(self.plan.experiment.overrides)
-            self.progress.message(
-                f"{self.plan.folder} held the table of a start with {other}; now it is that with {now}. Cells are "
-                "kept, so that either start finds its own again; --output keeps the tables apart"
-            )
-
-    def _announce(self, cells: list[Cell], folds: list[Cell]) -> None:
-        """Say what will be computed and why."""
-        rows = self.plan.wanted
-        if not cells:
-            self.progress.message(f"all {counted(len(rows), 'cell')} up to date")
-            return
-        for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
-            self.progress.message(line)
-        self.progress.message(f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(rows))}")
-        if (why := self.store.locks.unguarded()) is not None:
-            self.progress.message(
-                f"{self.store.cells} is on a file system without file locks ({why}): start nothing else that computes "
-                "there meanwhile, or choose a folder on another one with --output"
-            )
-        if self.plan.timed and not self.pool.serial:
-            what = "only searches run in parallel" if folds else "nothing is left to run in parallel"
-            self.progress.message(f"timed cells run one after the other whatever --jobs says: {what}")
-
-    def _work(self, cells: list[Cell], folds: list[Cell]) -> bool:
-        """Compute the cells; return whether Ctrl-C ended the work."""
+    def _work(self) -> bool:
+        """Compute what is missing; return whether Ctrl-C ended the work."""
         entry = self._provenance()
-        with self.working(len(folds) + len(cells)):
+        with self.working():
+            write_plan(self.plan)
+            cells, folds = todo(self.plan, self.store, force=self.force)
+            self._announce(cells, folds)
+            self.progress.start(len(folds) + len(cells))
             try:
                 self.store.append_provenance(entry)
-                lost = {record.key for record in self.search(cells)}
-                ready = [cell for cell in cells if cell.key not in lost]
-                self._compute([cell for cell in ready if not cell.timed], self.pool)
-                self._compute([cell for cell in ready if cell.timed], Pool(seconds=self.plan.limit))
+                self.fits(cells)
             except KeyboardInterrupt:
                 return True
             except _Stop:
                 self._fail_with_search(cells)
             finally:
                 if self.computed:
-                    self.store.append_provenance({**entry, **_end(self.computed)})
+                    end = {"finished": now(), "n_computed": len(self.computed)}
+                    statuses = dict(Counter(self.computed.values()))
+                    self.store.append_provenance({**entry, **end, "statuses": statuses})
         return False
 
-    def fits(self, cells: list[Cell], pool: Pool) -> None:
-        """Compute fits that are not timed, after the folds of their searches; a deadline of the pool may leave some."""
+    def _announce(self, cells: list[Cell], folds: list[Cell]) -> None:
+        """Say what will be computed and why."""
+        for line in rerun_reasons(self.plan, survey(self.plan, self.store)):
+            self.progress.message(line)
+        self.progress.message(f"{self.plan.experiment.id}: {work_text(len(cells), len(folds), len(self.plan.wanted))}")
+        if (why := self.store.locks.unguarded()) is not None:
+            self.progress.message(
+                f"{self.store.cells} is on a file system without file locks ({why}): do not start another run that "
+                "computes there, or choose a folder on another file system with --output"
+            )
+        if self.plan.timed and not self.pool.serial:
+            what = "only searches run in parallel" if folds else "nothing is left to run in parallel"
+            self.progress.message(f"timed cells run one after the other, whatever --jobs says: {what}")
+
+    def fits(self, cells: list[Cell], pool: Pool | None = None) -> None:
+        """Compute cells after the folds of their searches, timed ones last; a deadline of the pool may leave some."""
         lost = {record.key for record in self.search(cells, pool)}
         ready = [cell for cell in cells if cell.key not in lost and (cell.search is None or cell.key in self.choices)]
-        self._compute(ready, pool)
+        self._compute([cell for cell in ready if not cell.timed], pool or self.pool)
+        self._compute([cell for cell in ready if cell.timed], Pool(seconds=self.plan.limit))
 
     def search(self, cells: list[Cell], pool: Pool | None = None) -> list[Record]:
         """Compute the folds that are missing and choose the parameters of cells (`choices`).
@@ -227,26 +259,22 @@ class Runner:
         ----------
         cells : list of Cell
         pool : Pool, optional
-            Other processes than those of the runner. What its deadline stops has no choice, and no record.
+            In place of that of the runner. A search that its deadline stops has no choice and no record.
 
         Returns
         -------
         list of Record
-            Of the cells that cannot be computed, because their search failed.
+            Failed records of the cells that cannot be computed, because their search failed.
         """
         pool = pool or self.pool
-        self._compute(
-            _missing((fold for cell in cells for fold in cell.folds), self.store, self.plan.limit, self.force), pool
-        )
+        folds = (fold for cell in cells for fold in cell.folds)
+        self._compute(_missing(folds, self.store, self.plan.limit, self.force), pool)
         if pool.until is not None:
             cells = [cell for cell in cells if all(self.store.has(fold.key) for fold in cell.folds)]
         return self._choose_all(cells)
 
     def finish_fit(self, cell: Cell, record: Record) -> Record:
-        """Return the record of a fit that was computed in this process, with its search; the one on disk if it is done.
-
-        A record that is finished stays as it is: other tables may show its seconds.
-        """
+        """Save the record of a fit that was computed in this process, unless there is one: other tables may show it."""
         known = None if self.force else self.store.load(cell.key)
         if known is not None and known.done:
             return known
@@ -255,7 +283,7 @@ class Runner:
         return record
 
     def _compute(self, cells: list[Cell], pool: Pool) -> None:
-        """Compute cells; those that other processes hold are waited for."""
+        """Compute cells; wait for those that other processes hold."""
         waiting = list(cells)
         told: set[str] = set()
         while waiting:
@@ -264,7 +292,7 @@ class Runner:
                 if cell.key not in told:
                     told.add(cell.key)
                     owner = self.store.locks.owner(cell.key) or "another process"
-                    self.progress.message(f"waiting for {self._name(cell)}: {owner} computes it")
+                    self.progress.message(f"waiting for {self._name(cell)}, which {owner} is computing")
             if len(busy) == len(waiting):
                 time.sleep(POLL)
             waiting = busy
@@ -324,7 +352,7 @@ class Runner:
         return False
 
     def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
-        """Return the record of a cell from what became of it; what was stopped has the limit in its seconds."""
+        """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
         if outcome.status != OK:
             record = _new_record(cell, outcome.status, outcome.error, outcome.log)
             if outcome.status == TIMEOUT and self.plan.limit is not None:
@@ -356,7 +384,7 @@ class Runner:
         self.store.locks.release(cell.key)
         self.timing.release()
         self.computed[cell.key] = record.status
-        self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), note(record))
+        self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), _note(record))
         self.told(record)
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
@@ -373,21 +401,22 @@ class Runner:
         return lost
 
     def _choose(self, cell: Cell) -> Record | None:
-        """Note the choice of a cell; return its record when there is none."""
+        """Note the choice of a cell; return its failed record when there is none."""
         if cell.search is None:
             return None
         records = [self.store.load(fold.key) for fold in cell.folds]
         found = [record for record in records if record is not None]
         bad = next((record for record in found if not record.done), None)
-        if bad is not None or len(found) < len(records):
-            why = bad.error if bad is not None else "its record cannot be read"
-            return _new_record(cell, FAILED, f"selection: {why}", bad.log if bad is not None else None)
+        if bad is not None:
+            return _new_record(cell, FAILED, f"selection: {bad.error}", bad.log)
+        if len(found) < len(records):
+            return _new_record(cell, FAILED, "selection: its record cannot be read")
         choice = choice_of(cell, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
-            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}")
-            record.log, record.selection = "\n".join(texts) or None, choice
+            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}", "\n".join(texts) or None)
+            record.selection = choice
             return record
         self.choices[cell.key] = choice
         return None
@@ -402,26 +431,25 @@ class Runner:
         return self.plan.names.get(cell.key, cell.key[:16])
 
     def _count(self, summary: RunSummary) -> None:
-        """Fill in the numbers from what is on disk now."""
+        """Fill in the counts from what is on disk now."""
         for row, state in zip(self.plan.rows, survey(self.plan, self.store), strict=True):
             key = row.cell.key
             if not row.wanted:
                 continue
-            if state.name == "done":
-                counter = "n_ok" if key in self.computed else "n_cached"
+            if state.name == "done" and key in self.computed:
+                summary.n_ok += 1
+            elif state.name == "done":
+                summary.n_cached += 1
             elif state.name == "failed" and (key in self.computed or key in self.failed_elsewhere):
-                counter = "n_failed"
+                summary.n_failed += 1
                 record = self.store.load(key)
                 status, error = (record.status, record.error or "") if record else (FAILED, state.reason)
                 file = self.store.path(key).relative_to(self.plan.output).as_posix()
                 summary.failures.append(Failure(row.name, status, error, file))
             else:
-                counter = "n_left"
-            setattr(summary, counter, getattr(summary, counter) + 1)
+                summary.n_left += 1
 
     def _provenance(self) -> dict[str, Any]:
-        from mtlrun.provenance import command_line, host_facts, now, source_facts
-
         timing = self.plan.experiment.spec.timing
         return {
             "started": now(),
@@ -444,7 +472,13 @@ def _new_record(cell: Cell, status: str, error: str | None, log: str | None = No
     return Record(cell.key, cell.family, content, code, status=status, error=error, log=log)
 
 
-def _end(computed: dict[str, str]) -> dict[str, Any]:
-    from mtlrun.provenance import now
-
-    return {"finished": now(), "n_computed": len(computed), "statuses": dict(Counter(computed.values()))}
+def _note(record: Record) -> str:
+    """Return what is worth saying about a finished cell."""
+    if not record.done:
+        return record.error or ""
+    if record.family == FOLD:
+        return counted(len(record.selection["scores"]), "candidate")
+    shown = [f"{name} {value:.4g}" for name, value in record.metrics.items() if value is not None and value == value]
+    if record.seconds.get("fit") is not None:
+        shown.append(f"fit {record.seconds['fit']:.3g} s")
+    return ", ".join(shown[:SHOWN] + ["..."] * (len(shown) > SHOWN))

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mtlrun.errors import UserError
 from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
 from mtlrun.runs.locks import Locks
 from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
 from mtlrun.utils.processes import tidy
 
 PROVENANCE = "provenance.json"
+#: Bytes written as a trial: enough to detect a full disk.
+TRIAL = 1 << 14
 #: Identity of a file: another one after every writing, whatever the clock says.
 Stamp = tuple[int, int]
 
@@ -178,3 +183,41 @@ def _runs(path: Path) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError):
         path.replace(path.with_name(f"{path.name}.damaged"))
         return []
+
+
+def refuse_file(folder: Path) -> Path:
+    """Return a folder that is there or can be made.
+
+    Raises
+    ------
+    UserError
+        If a file is in its way; names it.
+    """
+    place = _nearest(folder)
+    if not place.is_dir():
+        raise UserError(f"{place} is a file, but results need a folder", "Choose another --output.")
+    return folder
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be created or written, before hours of work are spent; tries it.
+
+    Raises
+    ------
+    UserError
+        Names the file or folder in the way.
+    """
+    place = _nearest(refuse_file(folder))
+    try:
+        with tempfile.TemporaryFile(dir=place) as trial:
+            trial.write(bytes(TRIAL))
+            trial.flush()
+            os.fsync(trial.fileno())
+    except OSError as error:
+        text = f"cannot write results into {place}: {error.strerror or error}"
+        raise UserError(text, "Choose another --output.") from None
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest of its parents that exists."""
+    return next((place for place in (folder, *folder.parents) if place.exists()), Path("."))

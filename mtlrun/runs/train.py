@@ -1,4 +1,4 @@
-"""``mtlrun train``: choose parameters inside the training rows, fit, score the test rows, save what came out."""
+"""``mtlrun train``: tune parameters on the training rows, fit, score the test rows, save model and results."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from sklearn.base import is_classifier
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.errors import ConfigError, DataError, UserError
+from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, predict_labels, read_facts, save_model
+from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, load_model, predict_labels, read_facts, save_model
 from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
-from mtlrun.runs.folders import check_folder
 from mtlrun.runs.plan import plan
-from mtlrun.runs.progress import Progress, Silent
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment
+from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
 
@@ -35,7 +36,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingSummary:
     """What a training did.
 
     Attributes
@@ -71,11 +72,11 @@ def train(
     jobs: int = 1,
     force: bool = False,
     progress: Progress | None = None,
-) -> Outcome:
+) -> TrainingSummary:
     """Train, evaluate and save a model.
 
-    Searches and the fit on the training rows are cells of ``<output>/cells``: a training that was stopped goes on where
-    it was, and an experiment or a comparison with the same cell shares its number.
+    Searches and the fit on the training rows are cells in ``<output>/cells``: an interrupted training continues where
+    it stopped, and an experiment or a comparison with the same cell shares its result.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def train(
     jobs : int, default 1
         Processes for the search.
     force : bool
-        Compute everything again, and replace a model of another configuration in that folder.
+        Recompute everything, and replace a model with other settings in that folder.
     progress : Progress, optional
         Default: silent.
 
@@ -98,21 +99,21 @@ def train(
     DataError
         If the data are missing or damaged.
     UserError
-        If the folder holds a model of another configuration, or cannot be written.
+        If the folder holds a model with other settings, or cannot be written.
     """
     folder = output / training.id
-    progress = progress or Silent()
+    progress = progress or Progress()
     _check_folder(folder, training, force)
     made = plan(training, data_dir=data_dir, output=output)
     cell = made.rows[0].cell
     if not force and (result := _up_to_date(folder, training, cell)) is not None:
-        return Outcome(folder, result, up_to_date=True)
+        return TrainingSummary(folder, result, up_to_date=True)
     dataset = load_dataset(training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options)
     check_training(training, dataset)
-    trained = fit_training(training, cell, dataset, Runner.of(made, jobs=jobs, force=force, progress=progress))
-    with writing(folder, "Make room, or choose another folder with --output."):
+    trained = fit_training(training, cell, dataset, Runner(made, Pool(jobs, seconds=made.limit), progress, force=force))
+    with writing(folder, "Free some space, or choose another folder with --output."):
         save_training(trained, folder)
-    return Outcome(folder, trained.result)
+    return TrainingSummary(folder, trained.result)
 
 
 def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Runner) -> Trained:
@@ -124,7 +125,8 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
         If the method cannot be fitted as the file says, or no candidate of its grid has a score.
     """
     spec, say = training.spec, runner.progress.message
-    with runner.working(len(cell.folds)):
+    with runner.working():
+        runner.progress.start(len(cell.folds))
         lost = runner.search([cell])
     if lost:
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {lost[0].error}")
@@ -135,13 +137,14 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
         fitted = fit_cell(cell, dataset, chosen)
         record = runner.finish_fit(cell, fitted.record)
         say(
-            f"{spec.dataset.name}: {dataset.n_samples} rows ({fitted.part.train.n_samples} for training, "
-            f"{fitted.part.test.n_samples} for test), {dataset.n_features} features, {dataset.n_tasks} tasks"
+            f"{spec.dataset.name}: {counted(dataset.n_samples, 'row')} ({fitted.part.train.n_samples} for training, "
+            f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
+            f"{counted(dataset.n_tasks, 'task')}"
         )
         predictions = _test_predictions(cell, dataset, fitted)
         model, step = fitted.model, fitted.step
         if spec.refit:
-            say("fitting again on all rows")
+            say("refitting on all rows")
             rows = np.arange(dataset.n_samples)
             whole, step = with_features(Part.of(dataset, rows, rows[:1]), cell.features)
             params = with_params(cell.method.params, chosen)
@@ -164,18 +167,18 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
     kind = None if features.kind == "none" else features.kind
     gaps = dataset.X.dtype.kind == "f" and bool(np.isnan(getattr(dataset.X, "data", dataset.X)).any())
     if (dataset.categories or gaps) and kind != "table":
-        raise ConfigError(f"{spec.id}: {dataset.id} has words or empty cells", "Add the line: features: table")
+        raise ConfigError(f"{spec.id}: {dataset.id} has text or missing values", "Add the line: features: table")
     if kind is None and dataset.strings and ":" not in method.estimator and "features" not in method.params:
-        raise ConfigError(f"{spec.id}: {dataset.id} holds strings of letters", "Add the line: features: one-hot")
+        raise ConfigError(f"{spec.id}: the rows of {dataset.id} are strings", "Add the line: features: one-hot")
     if kind is not None and dataset.strings != features.strings:
-        what = "strings of letters" if dataset.strings else "numbers"
-        raise ConfigError(f"{spec.id}: features: {kind} does not go with {dataset.id}, which holds {what}")
+        what = "strings" if dataset.strings else "numbers"
+        raise ConfigError(f"{spec.id}: features: {kind} does not suit {dataset.id}, whose rows are {what}")
     if dataset.task_type == "multiclass":
         estimator = build({"estimator": method.estimator, "params": method.params})
         if takes_task_id(estimator) or not is_classifier(estimator):
             raise ConfigError(
-                f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, {method.estimator} takes tasks of two",
-                f"Make tasks of the classes: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
+                f"{spec.id}: {dataset.id} has {dataset.n_tasks} classes, but {method.estimator} needs binary tasks",
+                f"Make one task per class: dataset: {{id: {dataset.id}, tasks: one-vs-rest}}",
             )
 
 
@@ -204,11 +207,11 @@ def _check_folder(folder: Path, training: Experiment, force: bool) -> None:
     try:
         before = read_facts(folder).get("config")
     except DataError as error:
-        raise UserError(f"{error.message}", "Say --force to replace it.") from None
+        raise UserError(f"{error.message}", "Add --force to replace it.") from None
     if before != jsonable(training.config):
         raise UserError(
-            f"{folder} holds a model of another configuration",
-            "Say --force to replace it, choose another --output, or give this one another id.",
+            f"{folder} holds a model that was trained with other settings",
+            "Add --force to replace it, choose another --output, or change the id in the file.",
         )
 
 
@@ -219,9 +222,21 @@ def _up_to_date(folder: Path, training: Experiment, cell: Cell) -> dict[str, Any
         result = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     except (DataError, OSError, ValueError):
         return None
-    same = facts.get("cell") == cell.key and facts.get("refit") == training.spec.refit
+    same = facts.get("cell") == cell.key and facts.get("config") == jsonable(training.config)
     whole = all((folder / name).is_file() for name in (PREDICTIONS, CONFIG, *facts["files"]))
     return result if same and whole and isinstance(result, dict) else None
+
+
+def load_trained(folder: Path, training: Experiment, cell: Cell) -> Trained | None:
+    """Return what an earlier training of the same cell saved in a folder; None where it has to be trained."""
+    try:
+        finished(folder)
+        result = _up_to_date(folder, training, cell)
+        if result is None:
+            return None
+        return Trained(load_model(folder), result, (folder / PREDICTIONS).read_text(encoding="utf-8"))
+    except (UserError, OSError, ValueError):  # damaged, or of types that only the user can trust
+        return None
 
 
 def _result(training: Experiment, record: Record) -> dict[str, Any]:

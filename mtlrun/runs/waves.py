@@ -1,4 +1,4 @@
-"""What a comparison computes, in which order, and within a budget of time how much of it."""
+"""What a comparison computes, in which order, and how much of it within a time budget."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import GROUP, TIME, fold_rows, split_rows
-from mtlrun.errors import ConfigError, DataError, counted, one_line
+from mtlrun.errors import ConfigError, counted, one_line
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.record import NOT_CONVERGED, Record
@@ -23,8 +21,7 @@ from mtlrun.runs.cell import Cell, Features
 from mtlrun.runs.fit import with_features
 from mtlrun.runs.methods import resolved
 from mtlrun.runs.run import Runner
-from mtlrun.runs.spec import Experiment
-from mtlrun.utils.seeds import derive_seed
+from mtlrun.runs.settings import FEATURES, Protocol
 
 #: Rows that a pilot fit takes to estimate what a method costs.
 PILOT_ROWS = 2000
@@ -35,106 +32,6 @@ PILOT_PART = 0.2
 MAX_SPLITS = 10
 #: A method whose split is estimated to take at most so many seconds is not worth a process of its own.
 CHEAP = 10.0
-FEATURES = "table"
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How methods are compared.
-
-    Attributes
-    ----------
-    split : dict
-        As of a training file: ``{"kind": "random", "train": 0.7}`` or ``{"kind": "published", "name": ...}``.
-    n_splits, folds : int
-        Repeated splits, and folds of the search inside the training part.
-    metric : str
-    seed : int
-    """
-
-    split: dict[str, Any]
-    n_splits: int
-    folds: int
-    metric: str
-    seed: int
-
-    def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:
-        """Return the methods as an experiment, a row for each on every split."""
-        config: dict[str, Any] = {
-            **self._common(dataset),
-            "title": f"Methods on {dataset.title}",
-            "datasets": [dataset.id],
-            "methods": [{"label": candidate.label, **candidate.method} for candidate in candidates],
-            "split": {**self.split, "trials": self.n_splits},
-            "selection": self._selection(),
-        }
-        return Experiment.of(config, dataset.title)
-
-    def training(self, candidate: Candidate, dataset: Dataset) -> Experiment:
-        """Return a method as a training file: its cell is that of the first split."""
-        config: dict[str, Any] = {
-            **self._common(dataset),
-            "kind": "train",
-            "title": f"{candidate.label} on {dataset.title}",
-            "dataset": {"id": dataset.id},
-            "method": candidate.method,
-            "split": self.split,
-            "refit": True,
-            **({"selection": self._selection()} if candidate.grid else {}),
-        }
-        return Experiment.of(config, dataset.title)
-
-    def _common(self, dataset: Dataset) -> dict[str, Any]:
-        same = {"schema": 1, "id": f"compare/{dataset.id}", "features": FEATURES}
-        return {**same, "metrics": [self.metric], "seed": self.seed}
-
-    def _selection(self) -> dict[str, Any]:
-        return {"folds": self.folds, "metric": self.metric}
-
-    def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return training and test rows of a split."""
-        seed = derive_seed(self.seed, dataset.id, trial)
-        train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
-        return train, test
-
-
-def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
-    """Refuse tasks, groups or times with which no method could be searched, fitted or tested.
-
-    Raises
-    ------
-    DataError
-        With a single task, where training rows make no folds, or, unless `unseen` is ``"mean"``, where a task is tested
-        without training rows.
-    """
-    if dataset.n_tasks < 2:
-        raise DataError(
-            f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there is nothing to share",
-            "Name another column with --task-column, bring rows of more tasks, or train one model with scikit-learn.",
-        )
-    if not dataset.source.keys() & {GROUP, TIME}:
-        return
-    splits = [protocol.rows(dataset, trial) for trial in range(protocol.n_splits)]
-    for train in [train for train, _ in splits] + [np.arange(dataset.n_samples)]:
-        inside = dataset.subset(train)
-        if len(np.unique(inside.source.get(GROUP, [0, 1]))) < 2:
-            text = "the training rows have one group only, so that parameters cannot be chosen on another one"
-            raise DataError(text, "Choose another column with --split-group.")
-        folds = [(train[a], train[b]) for a, b in fold_rows(inside, protocol.folds, protocol.seed)]
-        if not folds:
-            text = "the training rows have one time only, so that parameters cannot be chosen on later ones"
-            raise DataError(text, "Choose another column with --time.")
-        splits += folds
-    if dataset.task_id is None or unseen == "mean":
-        return
-    new = [np.setdiff1d(dataset.task_id[test], dataset.task_id[train]) for train, test in splits]
-    names = [dataset.tasks[t] for t in sorted(set(np.concatenate(new).tolist()))]
-    if names:
-        raise DataError(
-            f"{len(names)} of {dataset.n_tasks} tasks are tested without training rows in a split or a fold of the "
-            f"search: {', '.join(names[:5])}",
-            "Say --unseen mean to predict them with the mean of all tasks' models.",
-        )
 
 
 @dataclass
@@ -190,7 +87,7 @@ class Waves:
     def run(self) -> list[Entry]:
         """Compute everything, or what there is time for; return the results by method."""
         pool = self.runner.pool
-        with self.runner.working(len(self.cells)):
+        with self.runner.working():
             for wave in self._waves(pool.jobs or 1):
                 cells = [self.cells[place] for place in wave]
                 self._known(cells, done=True)
@@ -206,7 +103,9 @@ class Waves:
                     if (label, trial) in self.open
                 ]
                 self.schedule.left_out += left
-        return self._sorted()
+        for entry in self.entries.values():
+            entry.errors = list(dict.fromkeys(entry.errors))
+        return list(self.entries.values())
 
     def _waves(self, jobs: int) -> Iterator[list[Place]]:
         """Yield what is computed together; cheap methods come first, so that there is a result whatever happens."""
@@ -261,15 +160,6 @@ class Waves:
         score = f"{self.protocol.metric} {entry.scores[trial]:.4g}"
         return f"{start}: {score}, {entry.seconds[-1]:.3g} s{before}"
 
-    def _sorted(self) -> list[Entry]:
-        for entry in self.entries.values():
-            entry.scores = dict(sorted(entry.scores.items()))
-            entry.tasks = dict(sorted(entry.tasks.items()))
-            entry.chosen = dict(sorted(entry.chosen.items()))
-            entry.notes = list(dict.fromkeys(entry.notes))
-            entry.errors = list(dict.fromkeys(entry.errors))
-        return list(self.entries.values())
-
 
 def enter(entry: Entry, trial: int, record: Record, metric: str) -> None:
     """Add the record of a split to the results of a method."""
@@ -282,10 +172,10 @@ def enter(entry: Entry, trial: int, record: Record, metric: str) -> None:
     entry.seconds.append(record.seconds["total"] + record.seconds.get("search", 0.0))
     entry.fit_seconds.append(record.seconds["fit"])
     entry.chosen[trial] = record.selection.get("chosen") or {}
-    if record.status == NOT_CONVERGED:
-        entry.notes.append("not converged")
-    for name, end in record.selection.get("edges", {}).items():
-        entry.notes.append(f"{name.rpartition('__')[2]} at the {end} end of its grid")
+    edges = record.selection.get("edges", {}).items()
+    notes = ["not converged"] * (record.status == NOT_CONVERGED)
+    notes += [f"{name.rpartition('__')[2]} at the {end} end of its grid" for name, end in edges]
+    entry.notes += [note for note in notes if note not in entry.notes]
 
 
 def make_schedule(
@@ -303,7 +193,8 @@ def make_schedule(
 
     Without a budget everything. With one, a pilot fit on at most 2000 rows estimates what every method costs; the
     trivial and an independent baseline come first, then other baselines and multi-task methods in turn. Where the whole
-    grid is too dear a smaller one is taken, and what does not fit even then is left out. Time left buys more splits.
+    grid is too expensive, a smaller one is used, and what does not fit even then is left out. Time that remains
+    is spent on more splits.
 
     Parameters
     ----------
@@ -330,12 +221,12 @@ def make_schedule(
     left_out = []
     for candidate in _in_turn(candidates):
         if order and time.monotonic() - pilots > PILOT_PART * budget and len(order) >= 3:
-            left_out.append(f"{candidate.label}: no time to estimate what it costs")
+            left_out.append(f"{candidate.label}: no time to estimate its cost")
             continue
         try:
             seconds = 0.0 if done(candidate) else _pilot(candidate, dataset, rows)
         except Exception as error:  # a method that cannot be fitted here is left out, and the report says so
-            left_out.append(f"{candidate.label}: fails on a part of the rows ({one_line(error)})")
+            left_out.append(f"{candidate.label}: failed in a trial fit ({one_line(error)})")
             continue
         whole[candidate.label] = seconds
         order.append(candidate)
@@ -346,7 +237,7 @@ def make_schedule(
     wanted = {c.family for c in candidates} & {MULTITASK}  # none, when only baselines are compared
     if not wanted <= families or not families & {INDEPENDENT, TRIVIAL}:
         if not wanted <= {c.family for c in order}:
-            remedy = "Choose other --methods, or mend what the message says."
+            remedy = "Choose other --methods, or fix what the messages say."
             raise ConfigError(f"no multi-task method could be tried: {'; '.join(left_out[:3])}", remedy)
         _too_small(order, whole, budget, jobs, time.monotonic() - started)
     # The splits after the first are planned by what the first one took.
@@ -413,7 +304,9 @@ def _fill(
                     schedule.shrunk[candidate.label] = f"{option.n_candidates} of {candidate.n_candidates} combinations"
                 break
         else:
-            schedule.left_out.append(f"{candidate.label}: one split takes about {seconds:.3g} s without any search")
+            schedule.left_out.append(
+                f"{candidate.label}: one split would take about {seconds:.3g} s, even without a search"
+            )
     return schedule
 
 
@@ -427,5 +320,5 @@ def _too_small(order: list[Candidate], fit: dict[str, float], budget: float, job
     what = "a baseline and a multi-task method on one split do not fit" if joint else "no baseline fits on one split"
     raise ConfigError(
         f"--budget {budget / 60:g} minutes is too small: {what}",
-        f"--budget {minutes:g} would run {', '.join(c.label for c in least)} on one split.",
+        f"--budget {minutes:g} would be enough for {', '.join(c.label for c in least)} on one split.",
     )

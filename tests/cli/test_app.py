@@ -102,7 +102,7 @@ def failing(monkeypatch):
         (
             ZeroDivisionError("by zero"),
             1,
-            "error: ZeroDivisionError: by zero\nThis is unexpected; run with --debug to see where it happened.\n",
+            "error: ZeroDivisionError: by zero\nThis is a bug; run with --debug to see where it happened.\n",
         ),
     ],
     ids=lambda value: type(value).__name__,

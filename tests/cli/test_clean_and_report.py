@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun.runs.locks import Locks
+
 OUTPUT = Path("results/runs")
 
 
@@ -81,7 +83,7 @@ def test_clean_deletes_only_what_mtlrun_wrote(mtlrun, two_runs, tmp_path):
     (run / f".{socket.gethostname()}-1-abc.tmp").write_text("left by a process that was killed")
     result = mtlrun("clean", "table.yaml", "--profile", "full", "--yes")
     assert result.exit_code == 0, result.stderr
-    assert "full is kept" in result.stderr
+    assert "full holds files that mtlrun did not write" in result.stderr
     assert files_below(run) == dict.fromkeys([*mine, "cells.jsonl.gz"], b"mine")
     assert elsewhere.read_text() == "mine"
 
@@ -96,6 +98,18 @@ def test_clean_deletes_nothing_while_a_process_computes(mtlrun, two_runs, host):
     assert result.exit_code == 2
     assert lock.name in result.stderr
     assert files_below(two_runs) == before
+
+
+def test_clean_deletes_nothing_while_a_run_has_begun_and_holds_no_cell_yet(mtlrun, two_runs):
+    locks = Locks(two_runs.parents[1] / "cells")
+    locks.acquire_presence()
+    before = files_below(two_runs)
+    refused = mtlrun("clean", "--yes")
+    assert refused.exit_code == 2
+    assert f"process {os.getpid()} on" in refused.stderr
+    assert files_below(two_runs) == before
+    locks.release_all()
+    assert mtlrun("clean", "--yes").exit_code == 0
 
 
 def test_a_run_that_is_being_computed_survives_clean(shell, write_experiment, tmp_path, environment):
@@ -123,7 +137,7 @@ def test_clean_takes_over_what_a_killed_process_left(mtlrun, two_runs):
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", 2), ("y\n", 0)])
 def test_clean_asks_on_a_terminal(mtlrun, two_runs, monkeypatch, answer, left):
-    monkeypatch.setattr("mtlrun.cli.ask.has_terminal", lambda: True)
+    monkeypatch.setattr("mtlrun.cli.console.has_terminal", lambda: True)
     result = mtlrun("clean", "table.yaml", text=answer)
     assert "Delete 2 runs?" in result.output
     assert (result.exit_code == 0) == (left == 0)

@@ -153,7 +153,7 @@ def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades,
     (folder / "chosen.yaml").write_text("\n".join(line for line in chosen if not line.startswith("features:")))
     refused = mtlrun("train", str(folder / "chosen.yaml"), "--data-dir", str(folder / "data"), "--force")
     assert refused.exit_code == 2
-    assert refused.stderr.endswith("own-grades has words or empty cells\nAdd the line: features: table\n")
+    assert refused.stderr.endswith("own-grades has text or missing values\nAdd the line: features: table\n")
     refused = mtlrun("predict", str(folder / "model"), "later.csv", "--proba", "-o", "-", "-q")
     assert refused.exit_code == 2
     assert not lacking(refused.stderr, "error:", "probabilities", "--proba")
@@ -246,7 +246,7 @@ BAD = {
     "metric of labels": (
         TABLE,
         (*RAGGED, "--metric", "auc"),
-        "error: the metric 'auc' does not go with targets that are numbers\nUse one of: mse, rmse, nmse",
+        "error: the metric 'auc' does not suit targets that are numbers\nUse one of: mse, rmse, nmse",
     ),
     "calibrated numbers": (
         TABLE,
@@ -256,13 +256,13 @@ BAD = {
     "targets named twice": (
         TABLE,
         (*RAGGED, "--targets", "grade,hours"),
-        "error: the targets are named twice\nGive one of target, targets and labels.",
+        "error: the targets are named more than once\nGive only one of target, targets and labels.",
     ),
     "tasks without earlier rows": (
         DAYS,
         (*RAGGED, "--time", "day"),
         "error: 1 of 3 tasks are tested without training rows in a split or a fold of the search: c\n"
-        "Say --unseen mean to predict them with the mean of all tasks' models.",
+        "Add --unseen mean to predict them with the mean of all task models.",
     ),
     "training rows of one day": (
         DAYS,
@@ -347,15 +347,15 @@ def test_a_budget_that_is_too_small_says_what_could_be_run(mtlrun, grades):
     first, second = result.stderr.splitlines()
     assert first.startswith("error: --budget 1e-05 minutes is too small")
     assert second.startswith("--budget ")
-    assert "would run TaskMean, IndependentRidge, " in second
+    assert "would be enough for TaskMean, IndependentRidge, " in second
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (("--budget", "nan"), ("budget", "nan")),
-        (("--jobs", "0", "--budget", "1"), ("--jobs 0", "-1")),
-        (("--jobs", "-2"), ("--jobs -2",)),
+        (("--jobs", "0", "--budget", "1"), ("--jobs", "not 0", "-1")),
+        (("--jobs", "-2"), ("--jobs", "not -2")),
         (("--methods", "Nope"), ("Nope", "mtlrun list methods", "TaskMean, ")),
         (("--methods", "nowhere.at_all:Model"), ("'nowhere'", "'nowhere.at_all:Model'")),
         (("--methods", "json.decoder:JSONDecoder"), ("'json.decoder:JSONDecoder'", "fit")),

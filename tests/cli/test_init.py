@@ -52,7 +52,7 @@ def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
     (tmp_path / "digits.yaml").write_text("mine")
     result = mtlrun("init", "digits")
     assert result.exit_code == 2
-    assert "digits.yaml exists" in result.output
+    assert "digits.yaml already exists" in result.output
     assert (tmp_path / "digits.yaml").read_text() == "mine"
     assert mtlrun("init", "digits", "--force").exit_code == 0
     assert mtlrun("init", "digits", "-o", "other.yaml").exit_code == 0
@@ -61,7 +61,7 @@ def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
 def test_files_on_one_data_set_keep_their_results_apart(mtlrun, tmp_path):
     assert mtlrun("init", "simulated-rmtl", "-o", "first try.yaml").exit_code == 0
     assert (
-        "id: train/first-try    # the results lie in results/runs/train/first-try\n"
+        "id: train/first-try    # results are written to results/runs/train/first-try\n"
         in (tmp_path / "first try.yaml").read_text()
     )
     assert "id: train/simulated-rmtl " in training_file(
@@ -85,10 +85,13 @@ def test_schema_for_editors(mtlrun, tmp_path):
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["init"], "which data set?"),
+        (["init"], "no data set named"),
         (["init", "digist"], "Did you mean 'digits'"),
         (["init", "digits", "-m", "RobustMLT"], "Did you mean 'RobustMTL'"),
-        (["init", "school", "-m", "IndependentSVC"], "IndependentSVC is a classifier, school has numbers as targets"),
+        (
+            ["init", "school", "-m", "IndependentSVC"],
+            "IndependentSVC is a classifier, but the targets of school are numbers",
+        ),
         (["init", "digits", "-o", "nowhere.yaml/a.yaml"], ""),
     ],
 )

@@ -44,7 +44,7 @@ def test_csv_of_new_rows(trained, tmp_path):
     pd.DataFrame(X).to_csv("new.csv", index=False, header=False)
     result = trained("predict", MODEL, "new.csv")
     assert result.exit_code == 0, result.output
-    assert "4 rows predicted, written: new-predictions.csv" in result.output
+    assert "predictions of 4 rows: new-predictions.csv" in result.output
     table = pd.read_csv("new-predictions.csv")
     model = load_model(tmp_path / MODEL)
     tasks = model.facts["tasks"]

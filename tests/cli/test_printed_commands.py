@@ -108,8 +108,8 @@ def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
     words = ("-t", "height", "--task-column", "garden", "--methods", "GraphMTL", "--splits", "1", "-o", "my runs")
     made = mtlrun("compare", "new.csv", *words)
     assert made.exit_code == 0, made.output
-    (line,) = [line for line in made.stdout.splitlines() if "new rows: " in line]
-    result = printed(mtlrun, line.partition("new rows: ")[2].replace("FILE", "new.csv"))
+    (line,) = [line for line in made.stdout.splitlines() if "predict new rows: " in line]
+    result = printed(mtlrun, line.partition("predict new rows: ")[2].replace("FILE", "new.csv"))
     assert result.exit_code == 0, result.output
 
 

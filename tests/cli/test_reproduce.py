@@ -156,7 +156,7 @@ def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_pa
     result = mtlrun("reproduce", "table.yaml", "--check")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
         0,
-        "check: nothing is out of tolerance, no claim is contradicted",
+        "check: all numbers are within tolerance and no claim is contradicted",
     )
     write_experiment(extra=REFERENCE.format(value=round(found + 0.5, 4)))
     assert mtlrun("reproduce", "table.yaml").exit_code == 0  # verdicts alone never change the exit code
@@ -207,7 +207,7 @@ def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, environme
         process.kill()
     assert process.returncode == 130
     assert b"PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
-    assert b"interrupted; finished cells are kept, 2 are left: run the same command again" in err
+    assert b"interrupted with 2 cells left; finished cells are kept: run the same command to continue" in err
     assert b"Traceback" not in err
     assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {
         "Ridge": "ok",
@@ -225,15 +225,15 @@ def test_missing_data_ends_with_the_remedy_and_the_demo(mtlrun, write_experiment
         r"data set enron is not in empty: enron\.arff.* \(\d files?, \d+\.\d MB unpacked\); licence: .+", lines[0]
     )
     assert lines[1:] == [
-        "error: without a terminal to ask on, nothing is downloaded",
-        "Say --yes to go ahead.",
-        "Without any download: mtlrun reproduce table.yaml --profile demo --data-dir empty",
+        "error: nothing was downloaded: there is no terminal to ask for confirmation",
+        "Add --yes to go ahead.",
+        "To run without any download: mtlrun reproduce table.yaml --profile demo --data-dir empty",
     ]
     assert not (tmp_path / "results").exists()
     dry = mtlrun("reproduce", "table.yaml", "--data-dir", "empty", "--dry-run")
     assert (dry.exit_code, dry.stdout) == (
         0,
-        "to download first: enron; all cells would be computed after that\n",
+        "to be downloaded first: enron; then all cells would be computed\n",
     )
 
 
@@ -278,7 +278,7 @@ def test_missing_data_are_fetched_when_allowed(mtlrun, served, tmp_path):
     served(ARFF)
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 0, result.output
-    assert "data set mine: fetched and verified" in result.stderr
+    assert "data set mine: downloaded and verified" in result.stderr
     assert (tmp_path / "data" / "mine" / "t.arff").read_bytes() == ARFF
     assert rows_of(tmp_path)["Ridge"]["status"] == "ok"
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_fetched_ends_with_the_remedy(mtlrun, served, tmp_path, c
     assert "mtlrun data add mine FILE" in result.stderr
     assert (
         result.stderr.splitlines()[-1]
-        == "Without any download: mtlrun reproduce table.yaml --profile demo --data-dir data"
+        == "To run without any download: mtlrun reproduce table.yaml --profile demo --data-dir data"
     )
     assert not (tmp_path / "results").exists()
 
@@ -324,7 +324,7 @@ def test_output_folder_that_cannot_be_written(mtlrun, write_experiment, tmp_path
     (tmp_path / "file").write_text("")
     result = mtlrun("reproduce", "table.yaml", "--output", "file")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-2] == "error: file is a file, the results need a folder"
+    assert result.stderr.splitlines()[-2] == "error: file is a file, but results need a folder"
     assert "--output" in result.stderr.splitlines()[-1]
 
 

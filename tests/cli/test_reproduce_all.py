@@ -60,7 +60,7 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
         ("alpha/raises/demo", 2, 1),
     ]
     assert made["left_out"]["beta/other"] == "no profile 'demo'; it has quick, full"
-    assert "nothing is downloaded" in made["left_out"]["beta/lacks"]
+    assert "nothing was downloaded" in made["left_out"]["beta/lacks"]
     assert made["left_out"]["beta/wrong"].startswith("configs/beta/wrong.yaml:1:1: missing key")
     assert made["total"]["not confirmed"] == 1
     assert made["summary"][0] == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
@@ -125,7 +125,7 @@ def test_fail_fast_stops_the_artefacts_behind_and_names_them(mtlrun, papers, tmp
     papers("beta/never")
     result = mtlrun("reproduce", "all", "--profile", "demo", "--fail-fast", "--quiet")
     assert result.exit_code == 1
-    assert summary(tmp_path)["left_out"] == {"beta/never": "stopped by --fail-fast before it"}
+    assert summary(tmp_path)["left_out"] == {"beta/never": "not started: --fail-fast"}
     assert "== " not in result.stderr
     assert not (tmp_path / RUNS / "beta").exists()
 
@@ -146,10 +146,10 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_others_are_made(mtlrun,
 def test_a_dry_run_says_what_would_be_left_out(mtlrun, all_kinds, tmp_path):
     result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty", "--dry-run")
     lines = {line.split()[0]: line for line in result.stdout.splitlines()}
-    assert lines["beta/lacks"].endswith("left out: to download first: enron.")
+    assert lines["beta/lacks"].endswith("left out: to be downloaded first: enron.")
     assert lines["beta/other"].endswith("left out: no profile 'demo'; it has quick, full")
     assert "configs/beta/wrong.yaml:1:1: missing key" in lines["beta/wrong"]
-    assert result.stdout.splitlines()[-1].startswith("2 artefacts: 5 of 7 cells and 0 folds to compute")
+    assert result.stdout.splitlines()[-1].startswith("2 artefacts: 5 of 7 cells and 0 search folds to compute")
     assert not (tmp_path / RUNS).exists()
 
 
@@ -204,7 +204,7 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
     assert dry.exit_code == 0
     assert "alpha/second  demo  2 of 6 cells; 4 shared with artefacts above" in dry.stdout
-    assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 folds to compute; nothing was run"
+    assert dry.stdout.splitlines()[-1] == "3 artefacts: 8 of 12 cells and 0 search folds to compute; nothing was run"
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")
     assert "alpha/second: 2 of 6 cells to compute" in done.stderr
@@ -237,14 +237,14 @@ def test_interrupt_keeps_everything(papers, tmp_path, environment):
     finally:
         process.kill()
     assert process.returncode == 130, err.decode()
-    assert b"interrupted; finished cells are kept: run the same command again" in err
+    assert b"interrupted; finished cells are kept: run the same command to continue" in err
     assert b"Traceback" not in err
     made = summary(tmp_path)
     assert {run["id"]: (run["done"], run["missing"]) for run in made["runs"]} == {
         "alpha/first": (4, 0),
         "alpha/slow": (2, 1),
     }
-    assert made["left_out"] == {"beta/never": "interrupted before it"}
+    assert made["left_out"] == {"beta/never": "not started: interrupted"}
 
 
 def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path):

@@ -56,8 +56,8 @@ def test_it_says_what_came_out_and_where_it_lies(mtlrun, small):
     folder = Path("results/runs/train/small")
     saved = json.loads((folder / "metrics.json").read_text())
     assert f"auc       {saved['metrics']['auc']:.4f}" in result.stdout
-    assert f"chosen: alpha={saved['params']['alpha']} (auc " in result.stdout
-    assert f"written: {folder}" in result.stdout
+    assert f"chosen: alpha={saved['params']['alpha']} (cross-validated auc " in result.stdout
+    assert f"model: {folder}" in result.stdout
     assert "60 rows (30 for training, 30 for test), 5 features, 3 tasks" in result.stderr
     assert "search, fold 2 of 2" in result.stderr
 

@@ -96,7 +96,7 @@ def test_what_is_not_taken_is_counted(halves):
     merged = merge(first / RUN, second)
     assert merged == Merged(copied=2, known=1, foreign=1, unfinished=2)
     assert str(merged) == (
-        "2 cells taken (1 finished here already, 1 of other experiments, settings or versions, 2 not finished there)"
+        "2 cells copied (1 already finished here, 1 of other experiments, settings or versions, 2 not finished there)"
     )
 
 
@@ -132,7 +132,7 @@ def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):
     rewritten(path, metrics={"auc": record.metrics["auc"] + 0.01}, seconds=record.seconds)
     before = (first / "cells" / path.name).read_bytes()
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(whole / RUN)])
-    assert "conflict: alpha / APG-RMTL / trial 0: auc is 0.71 here and 0.72 there; ours is kept" in done.stderr
+    assert "conflict: alpha / APG-RMTL / trial 0: auc is 0.71 here and 0.72 there; the one here is kept" in done.stderr
     assert done.stderr.count("conflict: ") == 1
     assert (first / "cells" / path.name).read_bytes() == before
 
@@ -149,7 +149,7 @@ def test_a_cell_of_another_version_is_named_with_what_changed(halves):
         cell["key"] = "other-version" if cell["key"] == "alpha-APG-RMTL-1" else cell["key"]
     (second / RUN / "run.json").write_text(json.dumps(plan))
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
-    line = "alpha / APG-RMTL / trial 1: computed there in another way, not taken: "
+    line = "alpha / APG-RMTL / trial 1: not copied, computed differently there: "
     assert f"conflict: {line}other settings or version" in done.stderr
     assert "PARTIAL RUN: 5 of 6 cells done" in done.stdout
     # Where the cell was computed here as well, what changed is known.
@@ -164,6 +164,6 @@ def test_the_command(halves):
     _, first, second = halves
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
     assert done.exit_code == 0, done.stderr
-    assert f"{second / RUN}: 3 cells taken" in done.stderr
+    assert f"{second / RUN}: 3 cells copied" in done.stderr
     assert "6 of 6 cells done." in done.stdout
     assert "6 of 6 cells done." in (first / RUN / "report.md").read_text()

@@ -160,8 +160,8 @@ def test_blocks_of_one_fit_go_to_the_cluster_through_joblib(cluster):
 
 
 def test_workers_with_other_sources_are_refused(cluster, monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.cluster.sources", os.getpid)
-    with pytest.raises(ConfigError, match="has other sources of mtlrun"):
+    monkeypatch.setattr("mtlrun.runs.pool.sources", os.getpid)
+    with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
 
@@ -193,7 +193,7 @@ def test_a_worker_that_joins_late_with_other_sources_ends_the_run(cluster, tmp_p
 
     done = []
     try:
-        with pytest.raises(ConfigError, match="has other sources of mtlrun"):
+        with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
             done.extend(Pool(backend="dask", scheduler=cluster).run(work, units()))
     finally:
         for process in late:
@@ -236,13 +236,13 @@ def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(clus
 
 
 def test_where_no_scheduler_answers(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.cluster.PATIENCE", 0.2)
+    monkeypatch.setattr("mtlrun.runs.pool.PATIENCE", 0.2)
     with pytest.raises(ConfigError, match="no Dask scheduler answers"):
         next(Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(len, iter([(0, ("x",))])))
 
 
 def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.cluster.PATIENCE", 0.2)
+    monkeypatch.setattr("mtlrun.runs.pool.PATIENCE", 0.2)
     options = {"processes": False, "dashboard_address": None}
     with (
         distributed.LocalCluster(n_workers=0, **options) as empty,

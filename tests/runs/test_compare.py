@@ -27,7 +27,8 @@ from mtlrun.models import load_model
 from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
 from mtlrun.runs.candidates import Candidate, default_candidates
-from mtlrun.runs.waves import Protocol, make_schedule
+from mtlrun.runs.settings import Protocol
+from mtlrun.runs.waves import make_schedule
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 2}
 
@@ -197,11 +198,12 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
 
 
 def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.tablefacts.MAX_TREE_ROWS", 30)
+    monkeypatch.setattr("mtlrun.runs.settings.MAX_TREE_ROWS", 30)
     monkeypatch.setattr("mtlrun.runs.candidates.MAX_TREE_ROWS", 30)
     options = {"target": "y", "task": "school", "splits": 1}
     report = markdown(mtlrun.compare(schools(4, 10), methods=["RandomForest+Task"], **options).board)
-    assert "* RandomForest+Task: with more than 30 rows not tuned; a tree of the forest sees 30 rows\n" in report
+    line = "* RandomForest+Task: not tuned, as there are more than 30 rows; each tree of the forest uses 30 rows\n"
+    assert line in report
     assert "not tuned" not in markdown(mtlrun.compare(schools(4, 10), methods=["PooledRidge"], **options).board)
 
 
@@ -283,6 +285,24 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
     assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
     other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
     assert not {e["key"] for e in other.cells["cells"]} & {e["key"] for e in more.cells["cells"]}
+
+
+def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
+    options = {"target": "y", "task": "school", "methods": ["GraphMTL"], "splits": 1, "output": tmp_path}
+    first = mtlrun.compare(schools(4, 12), **options)
+    first.save(tmp_path)
+    for again in ({}, {"seed": 1}):
+        lines = []
+        result = mtlrun.compare(schools(4, 12), say=lines.append, **options, **again)
+        fitted = [line for line in lines if line.endswith("on all rows")]
+        assert bool(fitted) == bool(again)
+        if not again:
+            np.testing.assert_array_equal(result.model.estimator.coef_, first.model.estimator.coef_)
+            assert result.config == first.config
+    (tmp_path / "model" / "model.skops").write_bytes(b"damaged")
+    lines = []
+    mtlrun.compare(schools(4, 12), say=lines.append, **options)
+    assert any(line.endswith("on all rows") for line in lines)
 
 
 def test_splits_more_compute_themselves_alone(tmp_path):

@@ -57,7 +57,7 @@ def test_a_finished_run(lab):
         "provenance.json",
     }
     assert not list((lab.output / "cells").glob("*.lock"))
-    assert told(stream) == ["lab/tiny: 4 of 4 cells to compute, after 4 folds of searches"]
+    assert told(stream) == ["lab/tiny: 4 of 4 cells to compute, after 4 search folds"]
     record = lab.results()["strong", 1]
     assert (record.family, record.status, record.inputs["dataset"]["id"]) == ("fit", "ok", "simulated-rmtl")
     assert 0 <= record.metrics["auc"] <= 1

@@ -14,8 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.runs.locks import Locks, Owner
-from mtlrun.runs.machine import TimingLock
+from mtlrun.runs.locks import Locks, Owner, TimingLock
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run
@@ -180,7 +179,7 @@ def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
         store.path(cell.key).unlink()
         summary, lines = told(lab.plan())
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
-        assert "1 of 4 cells to compute, after 1 fold of searches" in lines
+        assert "1 of 4 cells to compute, after 1 search fold" in lines
         assert store.load(fold.key).selection == good.selection, name
 
 
@@ -317,7 +316,7 @@ def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(lab, tmp_p
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
     summary, lines = told(lab.plan(lab.tiny + "timing: {repeats: 1}\n"))
     assert summary.n_ok == 4
-    assert lines.count("timed runs in other folders of this machine are not seen") == 1
+    assert lines.count("cannot tell whether other timed runs are in progress") == 1
 
 
 def test_a_link_in_the_place_of_the_timing_lock_is_not_followed(tmp_path, monkeypatch):

@@ -118,7 +118,7 @@ def test_fourier_features_in_front_of_a_model(tmp_path):
 def test_unknown_types_are_refused_unless_trusted(tmp_path):
     save_model(tmp_path, Model(PerTask(Foreign()).fit(X, Y), None, _facts()))
     name = f"{Foreign.__module__}.Foreign"
-    with pytest.raises(UserError, match="holds types that mtlrun does not know") as caught:
+    with pytest.raises(UserError, match="contains types that mtlrun does not know") as caught:
         load_model(tmp_path)
     assert caught.value.remedy is not None
     assert f"--trust {name}" in caught.value.remedy

@@ -95,9 +95,9 @@ def test_an_error_is_one_line_of_at_most_500_characters():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"jobs": 0}, "at least one job"),
+        ({"jobs": 0}, "--jobs must be at least 1"),
         ({"scheduler": "tcp://x"}, "--scheduler needs --backend dask"),
-        ({"backend": "dask", "seconds": 1.0}, "limits.seconds cannot be kept"),
+        ({"backend": "dask", "seconds": 1.0}, "limits.seconds does not work"),
     ],
 )
 def test_contradictions(options, message):

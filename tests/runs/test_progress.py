@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from mtlrun.runs.progress import Live, Plain, Silent, cell_line, make_progress
+from mtlrun.runs.progress import Live, Plain, Progress, cell_line, make_progress
 
 
 class Terminal(io.StringIO):
@@ -41,7 +41,7 @@ def test_a_live_display_keeps_messages_and_failures():
 
 
 def test_silence_says_nothing(capsys):
-    tell(Silent())
+    tell(Progress())
     assert capsys.readouterr() == ("", "")
 
 
@@ -61,7 +61,7 @@ def test_the_display_fits_where_it_is_seen(monkeypatch, environment, stream, exp
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert type(make_progress(stream=stream)) is expected
-    assert type(make_progress(quiet=True, stream=stream)) is Silent
+    assert type(make_progress(quiet=True, stream=stream)) is Progress
 
 
 def test_long_times_have_no_decimals():

@@ -97,7 +97,7 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
 def test_a_start_with_other_settings_says_what_it_replaces(lab):
     lab.run()
     _, lines = told(lab.plan(overrides=["split.trials=1"]))
-    assert "held the table of a start with no --set; now it is that with --set split.trials=1" in lines
+    assert "held the table of a run with no --set; it now holds that of a run with --set split.trials=1" in lines
     _, lines = told(lab.plan(overrides=["split.trials=1"]))
     assert "held the table" not in lines
 
@@ -112,17 +112,17 @@ def test_a_run_whose_table_is_replaced_says_so_at_its_end(lab):
 
     stream = io.StringIO()
     run(lab.plan(), progress=Meanwhile(stream))
-    assert "another start with --set seed=3 took this folder over" in stream.getvalue()
+    assert "another run with --set seed=3 took this folder over" in stream.getvalue()
 
 
 def test_what_failed_in_another_process_meanwhile_is_not_tried_again(lab):
     made = lab.plan()
     cell = made.rows[0].cell.folds[0]
-    runner = Runner.of(made)
+    runner = Runner(made)
     runner.store.save(lab.failure(cell))
     assert not runner._claim(cell, [])
     assert runner.failed_elsewhere == {cell.key}
-    later = Runner.of(made)
+    later = Runner(made)
     assert later._claim(cell, [])
     later.store.locks.release_all()
 
@@ -142,7 +142,7 @@ def test_seconds_taken_beside_another_process_are_not_serial(lab, stranger):
 
 def test_a_cell_that_another_process_wrote_meanwhile_disturbs(lab):
     made = lab.plan(lab.tiny + "timing: {repeats: 1}\n")
-    runner = Runner.of(made)
+    runner = Runner(made)
     cell, foreign = made.rows[0].cell, made.rows[1].cell
     runner.begun[cell.key] = runner.store.stamps()
     assert not runner._disturbed(cell)

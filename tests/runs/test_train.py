@@ -194,7 +194,7 @@ def test_what_a_killed_process_left_among_the_cells_is_removed(run, tmp_path):
 def test_a_model_of_another_configuration_is_not_overwritten(run):
     run()
     run()  # the same configuration may be run again
-    with pytest.raises(UserError, match="holds a model of another configuration"):
+    with pytest.raises(UserError, match="trained with other settings"):
         run("method.params.alpha=3.0")
     outcome = run("method.params.alpha=3.0", force=True)
     assert outcome.result["params"]["alpha"] == 3.0
@@ -212,9 +212,9 @@ def test_a_model_of_another_configuration_is_not_overwritten(run):
             ["method={estimator: 'sklearn.linear_model:Ridge', grid: {alpha: [-1]}}", "selection.folds=2"],
             "no candidate",
         ),
-        ([STRINGS], "holds strings of letters"),
-        ([STRINGS, "features=standardize"], "standardize does not go with simulated-splice, which holds strings"),
-        (["features=one-hot"], "one-hot does not go with simulated-fetr, which holds numbers"),
+        ([STRINGS], "simulated-splice are strings"),
+        ([STRINGS, "features=standardize"], "standardize does not suit simulated-splice, whose rows are strings"),
+        (["features=one-hot"], "one-hot does not suit simulated-fetr, whose rows are numbers"),
     ],
 )
 def test_wrong_files_are_explained(run, overrides, text):
@@ -242,7 +242,7 @@ def test_multi_class_sets(tmp_path, run):
     def load(*overrides):
         return load_training(path, overrides=overrides, data_dir=folder)
 
-    with pytest.raises(ConfigError, match="has 3 classes, IndependentRidge takes tasks of two"):
+    with pytest.raises(ConfigError, match="has 3 classes, IndependentRidge needs binary tasks"):
         train(load(), output=tmp_path / "out", data_dir=folder)
     outcome = train(load("method='sklearn.linear_model:LogisticRegression'"), output=tmp_path / "out", data_dir=folder)
     assert outcome.result["metrics"]["accuracy"] > 0.8

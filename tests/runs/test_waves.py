@@ -16,7 +16,8 @@ from mtlrun.errors import ConfigError
 from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
 from mtlrun.runs.candidates import MULTITASK, TRIVIAL, Candidate, default_candidates
-from mtlrun.runs.waves import Protocol, Schedule, make_schedule
+from mtlrun.runs.settings import Protocol
+from mtlrun.runs.waves import Schedule, make_schedule
 
 OWN = """
 from mtlrun.estimators.independent import IndependentRidge
@@ -156,7 +157,7 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": 1.0}, "train must be a part between 0 and 1, not 1"),
+        ({"train": 1.0}, "train must be a fraction between 0 and 1, not 1"),
         ({"folds": 1}, "folds must be at least 2, not 1"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
     ],
