@@ -31,7 +31,7 @@ MEASURES = {
     "svm-scaling": "mtlrun.papers.mtsvm:svm_scaling",
     "svm-seconds": "mtlrun.papers.mtsvm:svm_seconds",
     "svm-statistics": "mtlrun.papers.mtsvm:svm_statistics",
-    "svm-transfer": "mtlrun.papers.mtsvm_transfer:svm_transfer",
+    "svm-transfer": "mtlrun.papers.mtsvm:svm_transfer",
 }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.svm import MultiTaskKernelSVC
-from mtlrun.papers import mtsvm, mtsvm_runs, mtsvm_transfer
+from mtlrun.papers import mtsvm, mtsvm_runs
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.runs.checks import read_curves
 from mtlrun.solvers.svm.newton import solve_svm_newton
@@ -112,9 +112,9 @@ SMALL = {"target": "human", "target_rows": 30, "other_rows": 80, "test_rows": 60
 
 
 def test_transfer_compares_three_models_on_the_same_rows(strings):
-    found = {m: mtsvm_transfer.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in mtsvm_transfer.MODELS}
+    found = {m: mtsvm.svm_transfer(strings, seed=3, model=m, folds=2, **SMALL) for m in mtsvm.MODELS}
     for measurement in found.values():
-        assert set(measurement.values) == names(mtsvm_transfer.svm_transfer)
+        assert set(measurement.values) == names(mtsvm.svm_transfer)
         assert measurement.values["auc_target"] == measurement.per_task["auc"][1]
         assert 0.4 < measurement.values["auc"] <= 1
     assert found["independent"].values["coupling"] == 0
@@ -123,19 +123,19 @@ def test_transfer_compares_three_models_on_the_same_rows(strings):
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
-    train, test = mtsvm_transfer._rows(strings, 1, 30, 80, 60, seed=3)
+    train, test = mtsvm._rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
-    more, _ = mtsvm_transfer._rows(strings, 1, 60, 80, 60, seed=3)
+    more, _ = mtsvm._rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(more)
 
 
 @pytest.mark.parametrize("change", [{"model": "none"}, {"target": "yeast"}, {"other_rows": 10**4}])
 def test_transfer_refuses(strings, change):
     with pytest.raises(ValueError, match=r"unknown model|too few to train"):
-        mtsvm_transfer.svm_transfer(strings, seed=0, **{**SMALL, **change})
+        mtsvm.svm_transfer(strings, seed=0, **{**SMALL, **change})
 
 
 @pytest.mark.parametrize(("name", "n_curves"), [("fig1", 8), ("fig2", 8), ("fig3", 1)])
