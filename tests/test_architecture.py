@@ -27,6 +27,7 @@ LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",
     "mtlrun.utils.paths",
+    "mtlrun.estimators.facts",
     "mtlrun.estimators.registry",
     "mtlrun.papers.measure",
 ]

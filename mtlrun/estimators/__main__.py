@@ -1,7 +1,6 @@
 """Derive the registry from the classes: ``python -m mtlrun.estimators`` after any change of a method.
 
-It writes ``methods.json`` and ``__init__.pyi`` beside this file and, in a checkout, the generated part of
-``docs/methods.md``.
+It writes ``methods.json`` beside this file and, in a checkout, the generated part of ``docs/methods.md``.
 """
 
 from __future__ import annotations
@@ -91,12 +90,6 @@ def registry_text(methods: list[MethodInfo]) -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def stub_text(classes: list[type]) -> str:
-    """Return the content of ``__init__.pyi``: the names that ``mtlrun.estimators`` offers, for editors and mypy."""
-    lines = (f"from {cls.__module__} import {cls.__name__} as {cls.__name__}" for cls in classes)
-    return "\n".join(sorted(lines)) + "\n"
-
-
 def page_text(methods: list[MethodInfo], others: list[type]) -> str:
     """Return the generated part of ``docs/methods.md``."""
     by_name = {info.name: info for info in methods}
@@ -143,10 +136,7 @@ def generated() -> dict[Path, str]:
     classes = public_classes()
     methods = [method_info(cls) for cls in classes if hasattr(cls, "facts")]
     others = [cls for cls in classes if not hasattr(cls, "facts")]
-    files = {
-        FOLDER / "methods.json": registry_text(methods),
-        FOLDER / "__init__.pyi": stub_text([cls for cls in classes if hasattr(cls, "facts")]),
-    }
+    files = {FOLDER / "methods.json": registry_text(methods)}
     if PAGE.exists():
         files[PAGE] = PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + page_text(methods, others)
     return files
