@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import expit
@@ -26,7 +26,7 @@ from mtlrun.estimators.inputs import (
     split_task_column,
 )
 from mtlrun.estimators.magnitude import validate_data
-from mtlrun.estimators.params import Declared, check_params, choice
+from mtlrun.estimators.params import Declared, check_params
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
@@ -90,7 +90,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     _: KW_ONLY
     task_column: int | str | None = None
-    unseen: Annotated[str, choice("error", "mean")] = "error"
+    unseen: Literal["error", "mean"] = "error"
 
     @abstractmethod
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -235,9 +235,6 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
-
-
-COMMON_RULES = BaseMTL._rules
 
 
 class RegressorMTL(RegressorMixin, Declared):
