@@ -13,9 +13,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.columns import column_names
+from mtlrun.data.ranges import check_fitted
 from mtlrun.estimators.inputs import (
     TaskLayout,
     check_targets,
@@ -25,7 +26,6 @@ from mtlrun.estimators.inputs import (
     refuse_list_of_arrays,
     split_task_column,
 )
-from mtlrun.estimators.magnitude import validate_data
 from mtlrun.estimators.params import Declared, check_params
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
@@ -159,7 +159,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     def _read_design(self, X: Any, *, reset: bool) -> Any:
         """Return X as float64, dense or CSR."""
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        check_fitted(X, "X")
+        return X
 
     def _task_data(
         self, X: Any, y: Array, ids: Array | None, weights: Array | None, names: list[Any] | None

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from mtlrun.data.columns import drop_column, plain_values, take_column
-from mtlrun.estimators.magnitude import check_array
+from mtlrun.data.ranges import check_fitted
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -145,6 +145,8 @@ def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
         ensure_all_finite="allow-nan",
         input_name="y",
     )
+    if not labels:
+        check_fitted(y, "y")
     if y.ndim == 1:
         assert_all_finite(y, input_name="y")
     if y.ndim not in (1, 2):
