@@ -228,7 +228,7 @@ class Plan:
         return Store(self.output, self.folder)
 
     def run_json(self) -> dict[str, Any]:
-        """Return the content of `run.json` (described in docs/architecture.md)."""
+        """Return the content of `run.json` (described in docs/formats.md)."""
         experiment, spec = self.experiment, self.experiment.spec
         about = {
             "schema": SCHEMA,
