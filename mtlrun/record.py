@@ -279,7 +279,7 @@ def unpack(path: Path) -> dict[str, str]:
         if not content:  # gzip takes it for a file without members
             raise EOFError("it is empty")
         text = gzip.decompress(content).decode()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_pat
 def test_env_names_versions_and_folders(mtlrun):
     result = mtlrun("env", "--data-dir", "here")
     assert result.exit_code == 0
-    told = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    told = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
     assert told["mtlrun"] == "0.1.0"
-    assert told["data"] == "here"
+    assert told["data directory"] == "here"
     assert {"numpy", "scipy", "scikit-learn", "blas", "cpu", "cores", "OMP_NUM_THREADS"} <= set(told)

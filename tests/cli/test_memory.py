@@ -64,7 +64,7 @@ def granted():
 
 def test_where_nothing_fits_the_message_has_sizes_and_remedy(mtlrun, tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.estimators.base.BaseMTL._bytes", lambda self, data: 1e15)
-    for name in ("Independent", "Pooled"):
+    for name in ("_Independent", "_Pooled"):
         monkeypatch.setattr(f"mtlrun.estimators.independent.{name}._bytes", lambda self, data: 1e15)
     monkeypatch.setattr("mtlrun.estimators.independent.IndependentRidge._bytes", lambda self, data: 1e15)
     monkeypatch.setattr("mtlrun.estimators.baselines.TaskMean.fit", lambda *args, **kwargs: 1 / 0)

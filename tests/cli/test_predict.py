@@ -113,8 +113,8 @@ def test_errors_end_with_2(trained, tmp_path):
         (["predict", MODEL, "narow.tsv"], "Did you mean 'narrow.csv'?"),
         (["predict", MODEL, "narrow.csv"], "4 columns, the model has 5 features"),
         (["predict", MODEL, "simulated-rmlt"], "Did you mean 'simulated-rmtl'"),
-        (["predict", MODEL, "digits"], "data set digits has 64 features, the model 5"),
-        (["predict", STRINGS, "new.fa"], "say --task NAME"),
+        (["predict", MODEL, "digits"], "data set digits has 64 features"),
+        (["predict", STRINGS, "new.fa"], "--task NAME"),
         (["predict", STRINGS, "other.csv"], "other.csv: unknown task of the model in row 1: 'horse'"),
         (["predict", MODEL, "simulated-rmtl", "-o", "narrow.csv/x.csv"], "cannot write narrow.csv/x.csv"),
     ]
@@ -147,7 +147,7 @@ def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
     shuffled.to_csv("new.csv", index=False)
     result = mtlrun("predict", "results/runs/train/mine", "new.csv")
     assert result.exit_code == 0, result.output
-    assert "ignored columns: y" in result.stderr
+    assert "new.csv: ignored y" in result.stderr
     model = load_model(tmp_path / "results/runs/train/mine")
     expected = model.scores(table[["a", "b"]].to_numpy(), np.repeat([0, 1], 20))
     np.testing.assert_allclose(pd.read_csv("new-predictions.csv")["prediction"], expected, rtol=1e-6)
