@@ -92,7 +92,10 @@ class Locks:
 
     def acquire_presence(self) -> None:
         """Say that this process works here, also while it holds no cell: `mtlrun clean` then deletes nothing."""
-        self.acquire(f"{PRESENCE}{socket.gethostname()}-{os.getpid()}")
+        name = f"{PRESENCE}{socket.gethostname()}-{os.getpid()}"
+        taken, owner = self.acquire(name)
+        if not taken and owner == Owner.me():  # an earlier run of this process could not remove it
+            self.held.add(name)
 
     def owner(self, name: str) -> Owner | None:
         """Return the living owner of a lock, None when it is free."""

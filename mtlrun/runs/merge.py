@@ -104,7 +104,10 @@ def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
     """Return the records of another folder by key, None for those that cannot be read."""
     stored = Records.of_run(other) if (other / "run.json").is_file() else Records(other)
     if not (other / PACKED).is_file() and not stored.cells.is_dir():
-        raise DataError(f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it")
+        raise DataError(
+            f"{other} is not the folder of a run: there is no {PACKED} and no {CELLS}/ in it",
+            "Give <output>/<paper>/<artefact>/<profile>.",
+        )
     keys: Iterable[str]
     if (other / "run.json").is_file():
         keys = dict.fromkeys(cell.key for cell in read_run(other).planned)

@@ -441,7 +441,10 @@ def _client(scheduler: str | None, jobs: int | None) -> Iterator[Any]:
     try:
         client = Client(scheduler, timeout=PATIENCE, **local)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--scheduler {scheduler}: no Dask scheduler answered ({error})") from None
+        if scheduler is None:
+            raise ConfigError(f"--backend dask: no workers could be started on this machine ({error})") from None
+        remedy = "Start one with: dask scheduler, or correct the address"
+        raise ConfigError(f"--scheduler {scheduler}: no Dask scheduler answered ({error})", remedy) from None
     with client:
         _check(client, scheduler)
         yield client

@@ -116,12 +116,15 @@ def test_nothing_is_written_twice(halves):
     assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == before
 
 
-def test_only_folders_of_runs_are_merged(halves, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no cells\.jsonl\.gz or cells/ here"):
-        merge(halves[1] / RUN, tmp_path / "empty")
-    with pytest.raises(DataError, match=r"no run\.json here"):
-        merge(tmp_path / "empty", halves[1] / RUN)
+def test_only_folders_of_runs_are_merged(halves, tmp_path, lacking):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError) as refused:
+        merge(halves[1] / RUN, empty)
+    assert not lacking(refused.value, str(empty), "cells.jsonl.gz", "cells/", "<output>/<paper>/<artefact>/<profile>")
+    with pytest.raises(DataError) as refused:
+        merge(empty, halves[1] / RUN)
+    assert not lacking(refused.value, str(empty), "run.json", "<output>/<paper>/<artefact>/<profile>")
 
 
 def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):

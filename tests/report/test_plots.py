@@ -112,5 +112,8 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
     searched.config["selection"] = {"on": "validation", "metric": "auc"}
     searched.config["datasets"] = [{"id": "alpha", "split": {"kind": "kfold", "folds": 10}, "metrics": ["auc"]}]
     text = markdown(build_report(searched.write()))
-    assert "Chosen on the validation part of every split; methods with the same objective share a search." in text
+    assert (
+        "Parameters are chosen on the validation part of each split; methods with the same objective share one search."
+        in text
+    )
     assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text

@@ -100,9 +100,9 @@ def test_markdown_has_the_sections_in_order(full):
     [
         "* 11 of 12 cells done, 1 failed.",
         "* 1 claim of the paper: 1 confirmed.",
-        "* 1 reference number: 1 outside.",
+        "* 1 reference number: 1 out of tolerance.",
         "alpha: in each split, of 3 tasks 1-2 have only one class in the training part and 1 have no defined auc.",
-        "* **confirmed**: made-1 (Table I): DC is 3.5x faster_. 2 of 2 comparisons hold",
+        "* **confirmed**: made-1 (Table I): DC is 3.5x faster_. Found: 2 of 2 comparisons hold.",
         "In 1 of 1 row the best value was at an edge of the grid at least once, so a better one may lie outside.",
         "Wall clock of 1 invocation: 60.0 s.",
         "Packages: numpy 2.4.6.",
@@ -231,5 +231,5 @@ def test_seconds_are_said_not_to_be_at_equal_accuracy(maker):
         maker.records["alpha", "LADM-DC-RMTL-10%", trial].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     text = markdown(build_report(maker.write()))
     assert "seconds are not at equal accuracy. Largest certified relative duality gap: One Norm 0.002. " in text
-    assert "No gap: LADM-DC-RMTL-10% (divide and conquer solves other problems than the whole). " in text
+    assert "No gap: LADM-DC-RMTL-10% (divide and conquer does not solve the whole problem). " in text
     assert "No certificate: APG-RMTL." in text

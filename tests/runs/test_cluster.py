@@ -235,10 +235,11 @@ def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(clus
     assert {tag: outcome.value for tag, outcome in found.items() if tag != "dead"} == {i: i for i in range(10)}
 
 
-def test_where_no_scheduler_answers(monkeypatch):
+def test_where_no_scheduler_answers(monkeypatch, lacking):
     monkeypatch.setattr("mtlrun.runs.pool.PATIENCE", 0.2)
-    with pytest.raises(ConfigError, match="no Dask scheduler answers"):
+    with pytest.raises(ConfigError) as refused:
         next(Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(len, iter([(0, ("x",))])))
+    assert not lacking(refused.value, "--scheduler tcp://127.0.0.1:9", "dask scheduler")
 
 
 def test_a_cluster_without_workers_or_with_threads_is_refused(monkeypatch):

@@ -369,7 +369,7 @@ def costs(monkeypatch):
 
 
 @pytest.mark.parametrize(("budget", "labels"), [(20.0, 3), (2000.0, 4)])
-def test_a_budget_is_planned(costs, budget, labels):
+def test_a_budget_is_planned(costs, budget, labels, lacking):
     data = dataset_of(schools(), targets=("y",), task="school")
     protocol = Protocol({"kind": "random", "train": 0.7}, 5, 3, "rmse", 0)
     candidates = [c for c in default_candidates(data, 0.7) if c.label in costs or c.label == "MTRL"]
@@ -377,7 +377,7 @@ def test_a_budget_is_planned(costs, budget, labels):
     assert len(plan.candidates) == labels
     assert sum(plan.seconds.values()) <= budget
     assert ("TraceNormMTL" in plan.shrunk) == (budget == 20.0)
-    assert any(text.startswith("MTRL: one split takes about 1e+06 s") for text in plan.left_out)
+    assert any(not lacking(text, "MTRL: ", "one split", "1e+06 s") for text in plan.left_out)
 
 
 def test_a_budget_ends_with_a_result_and_says_what_it_left_out():

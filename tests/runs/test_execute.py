@@ -225,11 +225,11 @@ def test_item_14_a_signal_in_the_middle_of_a_fit(lab):
     assert not list(cells.glob("*.lock"))
 
 
-def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab):
+def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
     run(lab.plan(text), jobs=2, progress=Plain(stream))
-    assert told(stream)[1] == "timed cells run one after the other whatever --jobs says: only searches run in parallel"
+    assert not lacking(told(stream)[1], "timed cells", "one after the other", "--jobs", "only searches run in parallel")
     for record in lab.results(text).values():
         assert record.environment["serial"] is True
         assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)
