@@ -72,6 +72,8 @@ class _Tasks(TaskLayout, BaseEstimator):
         names = column_names(y)
         y = plain_values(np.asarray(y), "y")[0]
         check_consistent_length(X, y)
+        if not len(y):
+            raise ValueError("X and y have no rows; at least one row is needed")
         weights = check_weights(sample_weight, y.shape)
         ids = None if task_id is None else check_task_id(task_id, len(y))
         self._layout = self._layout_of(y, ids)

@@ -117,6 +117,8 @@ def test_wrong_use_is_refused():
         PerTask(Ridge()).fit([X, X], [y, y])
     with pytest.raises(ValueError, match="no observed target"):
         PerTask(Ridge()).fit(X, np.column_stack([y, np.full(len(y), np.nan)]))
+    with pytest.raises(ValueError, match="no rows"):
+        PerTask(Ridge()).fit(X[:0], y[:0], task_id=ids[:0])
     model = PerTask(Ridge()).fit(X, y, task_id=ids)
     with pytest.raises(ValueError, match="task_id is required: the model was fitted on 3 tasks"):
         model.predict(X)
