@@ -43,7 +43,7 @@ def list_(data_dir: DataDir = None) -> None:
     say_columns(rows)
     say(f"\nData directory: {folder}")
     for wrong in broken:
-        say(f"Error: {wrong}", error=True)
+        say(f"error: {wrong}", error=True)
     if broken:
         raise typer.Exit(2)
 
