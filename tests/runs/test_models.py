@@ -274,7 +274,7 @@ def test_tasks_by_name_and_by_position():
     model = Model(None, None, _facts())
     assert model.task_codes(["b", "a", "3"]).tolist() == [1, 0, 3]
     assert model.task_codes(np.array([0, 3])).tolist() == [0, 3]
-    with pytest.raises(UserError, match="the data have 5 tasks, the model has 4"):
+    with pytest.raises(UserError, match="data have 5 tasks, but the model has 4"):
         model.task_codes(np.array([4]))
     with pytest.raises(UnknownNameError, match="unknown task of the model in row 2: 'e'"):
         model.task_codes(["a", "e"])

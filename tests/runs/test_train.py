@@ -242,7 +242,7 @@ def test_multi_class_sets(tmp_path, run):
     def load(*overrides):
         return load_training(path, overrides=overrides, data_dir=folder)
 
-    with pytest.raises(ConfigError, match="has 3 classes, IndependentRidge needs binary tasks"):
+    with pytest.raises(ConfigError, match="has 3 classes, but IndependentRidge needs binary"):
         train(load(), output=tmp_path / "out", data_dir=folder)
     outcome = train(load("method='sklearn.linear_model:LogisticRegression'"), output=tmp_path / "out", data_dir=folder)
     assert outcome.result["metrics"]["accuracy"] > 0.8
