@@ -36,6 +36,8 @@ SECONDS = 10.0
 MEMORY = 600 << 20
 #: The content that the card of `read_archive` knows.
 CONTENT = b"known content\n"
+#: The experiments that we ship.
+CONFIGS = Path(__file__).parents[2] / "configs"
 #: Characters of a message: it is for people.
 LONGEST = 20_000
 
@@ -157,8 +159,12 @@ def read_yaml(content: bytes) -> None:
 
 
 def read_experiment(content: bytes) -> None:
-    """Read and check an experiment."""
-    load_experiment(str(_written(content)))
+    """Read and check an experiment; the printed tables of its paper lie beside it, as in configs/."""
+    paper = re.search(rb"^id: ([a-z]{1,20})/", content, re.MULTILINE)
+    path = _written(content)
+    for table_file in CONFIGS.glob(f"{paper[1].decode()}/*.csv") if paper else ():
+        shutil.copy(table_file, path.parent)
+    load_experiment(str(path))
 
 
 def read_training(content: bytes) -> None:
