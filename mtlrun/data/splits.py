@@ -402,36 +402,35 @@ def _take(dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int) -> tup
     return rest, validation
 
 
-def training_sizes(counts: np.ndarray, fraction: float) -> np.ndarray:
-    """Return the number of training rows per class: min(round(p N / K), floor(p N_class)).
+def training_size(counts: np.ndarray, fraction: float) -> int:
+    """Return the number of training rows of every class: the smallest floor(p N_class).
 
     Parameters
     ----------
     counts : ndarray of shape (K,)
-        Examples per class, N in total.
+        Examples per class.
     fraction : float
-        p, strictly between 0 and 1. Halves are rounded up.
+        p, strictly between 0 and 1.
 
     Raises
     ------
     DataError
-        If `fraction` is out of range or a class is left without training rows.
+        If `fraction` is out of range or the smallest class is left without training rows.
     """
     _check_fraction(fraction)
     counts = np.asarray(counts)
     # 0.1 * 730 must give 73: products such as 72.99999999999999 are rounding noise.
-    equal = int(np.floor(fraction * counts.sum() / len(counts) + 0.5 + 1e-9))
-    sizes = np.minimum(equal, np.floor(fraction * counts + 1e-9).astype(np.int64))
-    if (sizes < 1).any():
+    size = int(np.floor(fraction * counts.min() + 1e-9))
+    if size < 1:
         raise DataError(
-            f"a training part of {fraction:g} leaves class {int(np.argmin(sizes))} without rows",
+            f"a training part of {fraction:g} leaves class {int(np.argmin(counts))} without rows",
             "Use a larger training part or more rows per class.",
         )
-    return sizes
+    return size
 
 
 def balanced_partition(labels: Rows, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:
-    """Split rows into a class-balanced training part (see `training_sizes`) and equal validation and test parts.
+    """Split rows into a class-balanced training part (see `training_size`) and equal validation and test parts.
 
     Parameters
     ----------
@@ -446,7 +445,7 @@ def balanced_partition(labels: Rows, fraction: float, seed: int) -> tuple[Rows, 
         Sorted rows. The remaining rows of every class are halved; an odd row goes to the test part.
     """
     classes, counts = np.unique(labels, return_counts=True)
-    return _halved_rest(labels, dict(zip(classes.tolist(), training_sizes(counts, fraction), strict=True)), seed)
+    return _halved_rest(labels, dict.fromkeys(classes.tolist(), training_size(counts, fraction)), seed)
 
 
 def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
@@ -33,6 +33,7 @@ from mtlrun.runs.selection import strong_to_weak
 from mtlrun.utils.io import sha256_json
 
 UNTIMED = Timing(warmup=False)
+_SCALERS = {"max-abs": MaxAbsScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
 #: What was fitted in this process before: compiled code, thread pools and caches of the libraries are then warm.
 _warm: set[str] = set()
 
@@ -175,8 +176,8 @@ def make_step(features: Features, data: Dataset) -> Any:
         return TableFeatures({data.features.index(name): words for name, words in data.categories.items()})
     if features.kind == "standardize":
         return StandardScaler(with_mean=isinstance(data.X, np.ndarray))
-    if features.kind == "max-abs":
-        return MaxAbsScaler()
+    if features.kind in _SCALERS:
+        return _SCALERS[features.kind]()
     if features.kind == "one-hot":
         return WeightedDegree(degree=1)
     options = {name: value for name, value in asdict(features).items() if name != "kind" and value is not None}

@@ -122,11 +122,14 @@ class Split(Base):
 
 class FeatureStep(Base):
     """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
-    scaled), `max-abs` (divide by the largest absolute value), `table` (impute missing values, standardise numbers,
-    one-hot encode text; see `mtlrun.features.table`); for DNA strings: `one-hot` (a 0/1 column per position and base)
-    and `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
+    scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
+    `unit-rows` (divide every row by its length), `table` (impute missing values, standardise numbers, one-hot encode
+    text; see `mtlrun.features.table`); for DNA strings: `one-hot` (a 0/1 column per position and base) and
+    `weighted-degree` (a column per position and k-mer, k = 1..degree; see `mtlrun.features.WeightedDegree`)."""
 
-    kind: Literal["none", "standardize", "max-abs", "table", "one-hot", "weighted-degree"] = "none"
+    kind: Literal["none", "standardize", "max-abs", "min-max", "unit-rows", "table", "one-hot", "weighted-degree"] = (
+        "none"
+    )
     degree: Annotated[int, Field(ge=1, le=31)] | None = None
     normalize: bool | None = None
     hash_bits: Annotated[int, Field(ge=1, le=28)] | None = None

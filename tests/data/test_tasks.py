@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import balanced_partition, paper_partition, training_sizes
+from mtlrun.data.splits import balanced_partition, paper_partition, training_size
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError, UnknownNameError, UserError
 
@@ -152,23 +152,24 @@ def test_only_classes_become_tasks():
         make_tasks(multiclass(), {"pairs": [("a", "q")]})
 
 
-def test_training_sizes_of_the_paper():
-    # 10 % of 1000 rows in 4 classes: 25 each, but only 10 % of the class of 60.
-    assert training_sizes([340, 300, 300, 60], 0.1).tolist() == [25, 25, 25, 6]
-    assert training_sizes([100, 100], 0.5).tolist() == [50, 50]
-    # round(0.1 * 846 / 4) = 21, the classes of vehicle.
-    assert training_sizes([212, 217, 218, 199], 0.1).tolist() == [21, 21, 21, 19]
+def test_all_classes_have_as_many_training_rows_as_the_smallest():
+    # 10% of the class of 60, not 10% of 1000 rows divided by 4 classes.
+    assert training_size([340, 300, 300, 60], 0.1) == 6
+    assert training_size([730, 100], 0.1) == 10
+    # The classes of robot and vehicle.
+    assert [training_size([2205, 2097, 826, 328], p) for p in (0.1, 0.2, 0.5)] == [32, 65, 164]
+    assert training_size([212, 217, 218, 199], 0.1) == 19
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5])
 def test_training_fraction_out_of_range(fraction):
     with pytest.raises(DataError, match="must lie strictly between 0 and 1"):
-        training_sizes([10, 10], fraction)
+        training_size([10, 10], fraction)
 
 
 def test_a_class_without_training_rows(lacking):
     with pytest.raises(DataError) as caught:
-        training_sizes([100, 4], 0.2)
+        training_size([100, 4], 0.2)
     assert not lacking(caught.value, "0.2", "class 1", "larger")
 
 
@@ -177,8 +178,7 @@ def test_balanced_partition_is_a_partition_of_every_class(counts, fraction, seed
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     train, validation, test = balanced_partition(labels, fraction, seed)
     assert sorted([*train, *validation, *test]) == list(range(len(labels)))
-    sizes = training_sizes(counts, fraction)
-    np.testing.assert_array_equal(np.bincount(labels[train]), sizes)
+    assert set(np.bincount(labels[train])) == {training_size(counts, fraction)}
     rest = np.bincount(labels[test], minlength=len(counts)) - np.bincount(labels[validation], minlength=len(counts))
     assert set(rest) <= {0, 1}
 
@@ -191,7 +191,7 @@ def test_examples_stay_on_one_side_in_all_tasks():
     assert not rows[0] & rows[1]
     assert not rows[0] & rows[2]
     assert not rows[1] & rows[2]
-    assert len(rows[0]) == training_sizes([20, 30, 40], 0.2).sum()
+    assert len(rows[0]) == 3 * training_size([20, 30, 40], 0.2)
     again = paper_partition(made, 0.2, seed=3)
     np.testing.assert_array_equal(parts[0], again[0])
 

@@ -136,6 +136,20 @@ def test_max_abs_keeps_a_sparse_design_sparse(run):
     assert outcome.result["metrics"]["auc"] > 0.8
 
 
+@pytest.mark.parametrize(
+    ("kind", "scaled"),
+    [
+        ("min-max", lambda X, rows: (X - X[rows].min(axis=0)) / np.ptp(X[rows], axis=0)),
+        ("unit-rows", lambda X, rows: X / np.linalg.norm(X, axis=1, keepdims=True)),
+    ],
+)
+def test_scaling_to_a_range_and_to_unit_rows(run, kind, scaled):
+    outcome = run(f"features={kind}")
+    data = load_dataset("simulated-fetr", n=80, d=5, m=3)
+    rows, _ = random_split(80, 0.5, derive_seed(7, "simulated-fetr", 0))
+    assert_allclose(load_model(outcome.folder).step.transform(data.X), scaled(data.X, rows), atol=1e-12)
+
+
 def test_strings_through_one_hot_features(run):
     changes = (STRINGS, "features=one-hot", "method={estimator: IndependentLogistic, params: {alpha: 1.0}}")
     outcome = run(*changes, "metrics=[auc, accuracy]")
