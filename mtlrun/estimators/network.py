@@ -59,7 +59,10 @@ class MTNetwork(RegressorMTL, BaseMTL):
     batch_size : int, default 256
         Rows per step.
     max_iter : int, default 100
-        Number of epochs; there is no early stopping.
+        Largest number of epochs.
+    early_stopping : bool, default False
+        Whether to hold a tenth of the rows out, stop when ten epochs have not lowered the error on them, and keep the
+        network of the best epoch; "stn" does so task by task.
     random_state : int, RandomState or None, default 0
         For the first weights and the order of the rows.
 
@@ -73,6 +76,8 @@ class MTNetwork(RegressorMTL, BaseMTL):
         Of the tasks ("mtn-fetr").
     objective_ : list of float
         Mean over the batches of every epoch, summed over the networks.
+    n_iter_ : int
+        Epochs; of several networks, the most.
     converged_ : bool
         Always True.
 
@@ -101,6 +106,7 @@ class MTNetwork(RegressorMTL, BaseMTL):
     learning_rate: Positive = 1e-3
     batch_size: Count = 256
     max_iter: Count = 100
+    early_stopping: bool = False
     random_state: Any = 0
 
     def fit(self, X: Any, y: Any, *, task_id: Any = None) -> Self:  # type: ignore[override]  # no sample weights
@@ -139,7 +145,7 @@ class MTNetwork(RegressorMTL, BaseMTL):
         weights = sum((a + 1) * b for a, b in itertools.pairwise(layers))
         related = layers[-2] ** 2 + data.n_tasks**2 if self.variant == "mtn-fetr" else 0
         batch = min(self.batch_size, data.n_rows) * sum(layers)
-        copies = 5 + (data.n_tasks if alone else 1)
+        copies = 5 + (data.n_tasks if alone else 1) + self.early_stopping
         designs = usual_bytes(data, designs=0) + 8.0 * 4 * data.n_rows * data.n_features
         return designs + 8.0 * (copies * weights + 4 * batch + 12 * related)
 
@@ -157,9 +163,12 @@ class MTNetwork(RegressorMTL, BaseMTL):
             for t, network in enumerate(trained)
         ]
         self._publish_prior(trained[0])
-        objective = np.sum([network.objective for network in trained], axis=0).tolist()
+        histories = [network.objective for network in trained]
+        n_iter = max(len(history) for history in histories)
+        # A network that stopped early stays as it is.
+        objective = np.sum([h + h[-1:] * (n_iter - len(h)) for h in histories], axis=0).tolist()
         W = np.hstack([layers[-1][0] for layers in self.networks_])
-        return SolverResult(W[np.newaxis], np.zeros(data.n_tasks), True, self.max_iter, objective)
+        return SolverResult(W[np.newaxis], np.zeros(data.n_tasks), True, n_iter, objective)
 
     def _train(self, data: TaskData, seed: int) -> TrainedNetwork:
         prior = Prior(self.eta, self.rho, self.lower, self.upper) if self.variant == "mtn-fetr" else None
@@ -171,6 +180,7 @@ class MTNetwork(RegressorMTL, BaseMTL):
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
             epochs=self.max_iter,
+            early_stopping=self.early_stopping,
             seed=seed,
         )
 

@@ -307,7 +307,7 @@ def test_golden_errors_of_sarcos(own_set, small_sarcos):
         "train.mat: sarcos_inv is 5 x 28 where 6 x 28 is expected\nIs it the file that the card names?"
     )
     assert own_set.error("sarcos", files, {**options, "unbiased": True}, task_type="regression") == (
-        "data set mine: 'clean' requires the full training file, 'unbiased' the partial one"
+        "data set mine: 'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"
     )
 
 
@@ -325,6 +325,9 @@ def test_partial_sarcos_must_be_free_of_test_rows(own_set, small_sarcos):
     np.testing.assert_array_equal(load().X[:5], np.delete(train, 2, axis=0)[:, :21])
     np.testing.assert_array_equal(load(unbiased=True).X[:2], train[[1, 4], :21])
     assert "partial: 5 of the 6 training rows" in load().notes
+    leaked = load(unbiased=True, leaked=True)
+    np.testing.assert_array_equal(leaked.X[:3], train[[1, 2, 4], :21])
+    assert "and 1 that are in the test file as well" in leaked.notes
     rows[2][28] = 0
     files["train.csv"] = table(rows)
     assert own_set.error("sarcos", files, options, task_type="regression") == (

@@ -16,7 +16,7 @@ from mtlrun.data.load import load_dataset
 pytestmark = pytest.mark.data
 
 SETS = {
-    "sarcos": (None, "unbiased", "full"),
+    "sarcos": (None, "unbiased", "leaked", "full"),
     "school": (None, "plain", "bias"),
     "landmine": (None,),
     "vehicle": (None, "one-vs-one"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +15,8 @@ from mtlrun.solvers.relationship.fetr import Precision, exact_precision, feature
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[np.ndarray, np.ndarray]
+# Early stopping holds every so many-th row out, and waits so many epochs for a lower error on them.
+_HELD_OUT, _PATIENCE = 10, 10
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def train_network(
     learning_rate: float = 1e-3,
     batch_size: int = 256,
     epochs: int = 100,
+    early_stopping: bool = False,
     seed: int = 0,
 ) -> TrainedNetwork:
     """Minimise the squared error of a network by Adam on random batches, in single precision.
@@ -103,6 +106,9 @@ def train_network(
         Of Adam; it falls to zero along a half cosine.
     batch_size : int, default 256
     epochs : int, default 100
+    early_stopping : bool, default False
+        Hold a tenth of the rows out, stop when ten epochs have not lowered the squared error on them, and return the
+        network of the epoch in which it was lowest.
     seed : int, default 0
         Of the first weights and of the order of the rows; torch's global generator is not touched.
 
@@ -116,14 +122,17 @@ def train_network(
     batches = _Batches(torch, data)
     parameters = _first_parameters(torch, [data.n_features, *hidden, data.n_tasks], generator)
     penalty = None if prior is None else _Penalty(torch, prior, parameters[-2])
+    rows, held = torch.arange(data.n_rows), torch.arange(0)
+    if early_stopping and data.n_rows > 1:
+        held, rows = torch.randperm(data.n_rows, generator=generator).tensor_split([-(-data.n_rows // _HELD_OUT)])
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
-    steps = epochs * -(-data.n_rows // batch_size)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    history = []
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * -(-len(rows) // batch_size))
+    history: list[float] = []
+    best, least = TrainedNetwork([]), np.inf
     for _ in range(epochs):
-        order, total = torch.randperm(data.n_rows, generator=generator), 0.0
-        for rows in order.split(batch_size):
-            loss = batches.loss(parameters, rows) * (data.n_rows / len(rows))
+        order, total = rows[torch.randperm(len(rows), generator=generator)], 0.0
+        for batch in order.split(batch_size):
+            loss = batches.loss(parameters, batch) * (data.n_rows / len(batch))
             if penalty is not None:
                 loss = loss + penalty.value()
             loss = loss / batches.count
@@ -133,15 +142,24 @@ def train_network(
             loss.backward()
             optimizer.step()
             schedule.step()
-            total += float(loss.detach()) * len(rows)
+            total += float(loss.detach()) * len(batch)
         if penalty is not None:
             penalty.update()
-        history.append(total / data.n_rows)
+        history.append(total / len(rows))
+        if len(held) and (error := float(batches.loss(parameters, held).detach())) < least:
+            best, least = _network(parameters, history[:], penalty), error
+        elif len(held) and len(history) - len(best.objective) >= _PATIENCE:
+            break
+    return replace(best, objective=history) if best.layers else _network(parameters, history, penalty)
+
+
+def _network(parameters: list[Any], objective: list[float], penalty: _Penalty | None) -> TrainedNetwork:
+    """Return a copy of the network as it is now."""
     arrays = [p.detach().numpy().astype(np.float64) for p in parameters]
     layers = list(zip(arrays[::2], arrays[1::2], strict=True))
     if penalty is None:
-        return TrainedNetwork(layers, history)
-    return TrainedNetwork(layers, history, penalty.feature, penalty.task)
+        return TrainedNetwork(layers, objective)
+    return TrainedNetwork(layers, objective, penalty.feature, penalty.task)
 
 
 def _first_parameters(torch: ModuleType, sizes: list[int], generator: Any) -> list[Any]:
