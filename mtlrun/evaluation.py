@@ -106,10 +106,12 @@ class Part:
     def _score(self, estimator: Any, metric: Metric, scores: np.ndarray, how: str) -> Scores:
         values = scores
         if metric.needs == "label":
-            classifier = is_classifier(estimator)
-            values = (
-                estimator.predict(self.test.X, **_task_ids(self.test)) if classifier else labels_from_scores(scores)
-            )
+            if is_classifier(estimator):
+                values = estimator.predict(self.test.X, **_task_ids(self.test))
+            elif self.train.zero_one:
+                values = labels_from_scores(scores - 0.5, negative=0)
+            else:
+                values = labels_from_scores(scores)
         layout: dict[str, Any] = (
             {} if self.test.task_id is None else {"task_id": self.test.task_id, "tasks": range(self.test.n_tasks)}
         )
@@ -152,8 +154,8 @@ def _one_class(dataset: Dataset) -> np.ndarray:
         return np.zeros(dataset.n_tasks if dataset.task_id is not None or dataset.y.ndim == 2 else 1, dtype=bool)
     if dataset.task_id is not None:
         positive = np.bincount(dataset.task_id, weights=dataset.y > 0, minlength=dataset.n_tasks)
-        negative = np.bincount(dataset.task_id, weights=dataset.y < 0, minlength=dataset.n_tasks)
+        negative = np.bincount(dataset.task_id, weights=dataset.y <= 0, minlength=dataset.n_tasks)
     else:
         y = dataset.y if dataset.y.ndim == 2 else dataset.y[:, None]
-        positive, negative = (y > 0).sum(axis=0), (y < 0).sum(axis=0)
+        positive, negative = (y > 0).sum(axis=0), (y <= 0).sum(axis=0)
     return np.asarray((positive == 0) | (negative == 0))

@@ -44,7 +44,8 @@ class Dataset:
     X : ndarray or csr_matrix of shape (n, d), or ndarray of shape (n,) and dtype S<d>
         Features, float64; string sets hold byte strings of d letters each.
     y : ndarray of shape (n,) or (n, n_tasks)
-        Targets, float64; -1/+1 for binary tasks. Class numbers (int64) for multi-class sets.
+        Targets, float64; -1/+1 for binary tasks (0/1 where `load_dataset` was asked for that). Class numbers (int64)
+        for multi-class sets.
     task_type : {"binary", "regression", "multiclass"}
     task_id : ndarray of shape (n,) or None
         Index into `tasks` (0..T-1) of every row of a ragged set.
@@ -101,8 +102,10 @@ class Dataset:
         self._check_tasks()
         if self.features and len(self.features) != self.n_features:
             raise DataError(f"{len(self.features)} feature names for {self.n_features} columns")
-        if self.task_type == "binary" and not ((np.abs(self.y) == 1) | np.isnan(self.y)).all():
-            raise DataError("binary labels must be -1 or +1 (NaN where missing)")
+        if self.task_type == "binary":
+            negative = 0.0 if self.zero_one else -1.0
+            if not ((self.y == 1) | (self.y == negative) | np.isnan(self.y)).all():
+                raise DataError("binary labels must be -1/+1 or 0/1 throughout (NaN where missing)")
 
     def _count_tasks(self) -> int:
         if self.task_id is not None:
@@ -123,6 +126,11 @@ class Dataset:
             raise DataError(
                 f"task_id runs from {self.task_id.min()} to {self.task_id.max()}, tasks 0..{len(self.tasks) - 1}"
             )
+
+    @property
+    def zero_one(self) -> bool:
+        """Whether binary labels are coded 0/1, not -1/+1."""
+        return self.task_type == "binary" and bool((self.y == 0).any())
 
     @property
     def shared(self) -> bool:

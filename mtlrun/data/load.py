@@ -37,6 +37,9 @@ READERS = {
     "uci:splice": "formats.sequences:read_splice",
 }
 
+#: How binary labels may be coded; the first is the default.
+CODINGS = ("-1/+1", "0/1")
+
 
 @dataclass(frozen=True)
 class _Recipe:
@@ -47,6 +50,7 @@ class _Recipe:
     options: dict[str, Any]
     sample: int | None
     sample_seed: int
+    coding: str
     notes: str
 
     def fingerprint(self) -> str:
@@ -57,6 +61,8 @@ class _Recipe:
         }
         if self.sample is not None:
             facts["sample"] = [self.sample, self.sample_seed]
+        if self.coding != CODINGS[0]:
+            facts["coding"] = self.coding
         return sha256_json(facts)
 
 
@@ -67,6 +73,7 @@ def load_dataset(
     variant: str | None = None,
     sample: int | None = None,
     sample_seed: int = 0,
+    coding: str = CODINGS[0],
     **options: Any,
 ) -> Dataset:
     """Load a data set by name.
@@ -83,6 +90,9 @@ def load_dataset(
         Keep so many rows, drawn without replacement, in their old order.
     sample_seed : int, default=0
         Seed of that draw.
+    coding : {"-1/+1", "0/1"}, default="-1/+1"
+        Numbers that stand for the two labels of binary tasks. It matters to least squares without an intercept;
+        classifiers fit -1/+1 in any case.
     **options
         Options of the card's reader or generator; they win over those of the variant and the card.
 
@@ -95,8 +105,8 @@ def load_dataset(
     UnknownNameError
         If there is no such data set, variant or option; near names are suggested.
     DataError
-        If a file is missing, damaged, or not what the card says, `sample` exceeds the rows, or numbers are too large or
-        too small to be squared.
+        If a file is missing, damaged, or not what the card says, `sample` exceeds the rows, `coding` is unknown or not
+        for these targets, or numbers are too large or too small to be squared.
 
     Examples
     --------
@@ -113,7 +123,7 @@ def load_dataset(
 
     from mtlrun.data.ranges import check_read
 
-    recipe = _prepare(id, data_dir, variant, sample, sample_seed, options)
+    recipe = _prepare(id, data_dir, variant, sample, sample_seed, coding, options)
     card = recipe.card
     function = source_function(card)
     options = _with_defaults(recipe, function)
@@ -132,6 +142,10 @@ def load_dataset(
     )
     if sample is not None:
         dataset = _sampled(dataset, sample, sample_seed)
+    if coding != CODINGS[0]:
+        if dataset.task_type != "binary":
+            raise DataError(f"data set {card.id}: coding={coding!r} is for binary labels, not for {dataset.task_type}")
+        dataset = replace(dataset, y=(dataset.y + 1.0) / 2.0)
     check_read(dataset, f"data set {card.id}")
     return dataset
 
@@ -143,6 +157,7 @@ def dataset_fingerprint(
     variant: str | None = None,
     sample: int | None = None,
     sample_seed: int = 0,
+    coding: str = CODINGS[0],
     **options: Any,
 ) -> str:
     """Return the sha256 of everything that decides the loaded data; parses nothing.
@@ -151,7 +166,7 @@ def dataset_fingerprint(
     given and the sampling; not the code, which is part of the key of a cell, and no defaults: nothing is imported.
     Parameters and errors are those of `load_dataset`, but names of options are not checked.
     """
-    return _prepare(id, data_dir, variant, sample, sample_seed, options).fingerprint()
+    return _prepare(id, data_dir, variant, sample, sample_seed, coding, options).fingerprint()
 
 
 def source_path(card: Card) -> str:
@@ -191,13 +206,16 @@ def _prepare(
     variant: str | None,
     sample: int | None,
     sample_seed: int,
+    coding: str,
     options: dict[str, Any],
 ) -> _Recipe:
+    if coding not in CODINGS:
+        raise DataError(f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}")
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
     files = verify_files(card, variant, folder)
-    return _Recipe(card, files, {**chosen.options, **options}, sample, sample_seed, chosen.notes)
+    return _Recipe(card, files, {**chosen.options, **options}, sample, sample_seed, coding, chosen.notes)
 
 
 def check_options(id: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -208,7 +226,7 @@ def check_options(id: str, given: Iterable[str], known: Iterable[str]) -> None:
     UnknownNameError
         With the nearest names.
     """
-    names = [*known, "variant", "sample", "sample_seed"]
+    names = [*known, "variant", "sample", "sample_seed", "coding"]
     for name in given:
         if name not in names:
             raise UnknownNameError(f"option of data set {id}", name, names)

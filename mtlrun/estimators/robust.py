@@ -52,15 +52,19 @@ class _Robust(ConvexMTL):
         more than 2 GB, or for classification (but by the squared loss) with at most 2000 labels; then "auto" is
         "fista". "apg": the accelerated gradient method of Chen et al. "ladm": the linearized alternating direction
         method of Pan et al.
-    variant : {"corrected", "paper"}, default "corrected"
+    variant : {"corrected", "sequential", "paper"}, default "corrected"
         For "apg" and "ladm": as printed, or what must have been meant. APG as printed takes a full SVD in every
         iteration; corrected it restarts and uses the smaller Gram matrix. LADM as printed for least squares solves
         ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in which `beta` has no part (`objective_`
         still is the value of the objective above), and its penalty starts so small that it often stops at zero;
-        corrected it solves the objective above.
+        corrected it solves the objective above, in both parts at once. "sequential" (for "ladm") solves it with the
+        printed order and length of the steps, one part after the other.
     stop : {"auto", "gap", "paper"}, default "auto"
-        Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg"; always for
-        "ladm", corrected together with a test of feasibility). "auto" follows the variant.
+        Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg" and "ladm", for the
+        latter together with a test of feasibility). "auto" is "gap" for everything but LADM and APG as printed.
+    form : {"eigenbasis", "paper"}, default "eigenbasis"
+        For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis of it, which changes no iterate;
+        or as in the paper with products of `X` itself and the full SVD of every iterate, which takes longer.
     eps : float, default 1e-5
         For the paper's stopping rules.
 
@@ -101,8 +105,9 @@ class _Robust(ConvexMTL):
     beta: Positive = 1.0
     _: KW_ONLY
     solver: Annotated[str, choice("auto", "admm", "fista", "apg", "ladm")] = "auto"
-    variant: Literal["corrected", "paper"] = "corrected"
+    variant: Literal["corrected", "sequential", "paper"] = "corrected"
     stop: Literal["auto", "gap", "paper"] = "auto"
+    form: Literal["eigenbasis", "paper"] = "eigenbasis"
     eps: Positive = 1e-5
 
     def _penalties(self) -> list[Penalty]:
@@ -118,23 +123,26 @@ class _Robust(ConvexMTL):
     ) -> SolverResult:
         warn_if_degenerate(self.lam, data.n_tasks)
         if self.solver not in _PAPER_SOLVERS:
-            for name in ("variant", "stop"):
-                if getattr(self, name) == "paper":
-                    raise ValueError(f"{name}='paper' needs solver='apg' or 'ladm', got solver={self.solver!r}")
+            for name in ("variant", "stop", "form"):
+                if getattr(self, name) in ("paper", "sequential"):
+                    value = getattr(self, name)
+                    raise ValueError(f"{name}={value!r} needs solver='apg' or 'ladm', got solver={self.solver!r}")
             return super()._solve(data, start=start, rotation=rotation)
         options: dict[str, Any] = {
             "eps": self.eps,
+            "form": self.form,
+            "stop": self._stop(),
+            "tol": self.tol,
             "start": start,
             "rotation": rotation,
             "fit_intercept": self.fit_intercept,
             "max_iter": self.max_iter,
         }
         if self.solver == "apg":
-            variant = "paper" if self.variant == "paper" else "fast"
-            options |= {"variant": variant, "stop": self._stop(), "tol": self.tol}
+            if self.variant == "sequential":
+                raise ValueError("variant='sequential' needs solver='ladm', got solver='apg'")
+            options["variant"] = "paper" if self.variant == "paper" else "fast"
             return solve_apg(data, self._loss(), self._penalties(), **options)
-        if self.stop == "gap":
-            raise ValueError("solver='ladm' has the paper's stopping rule only; stop='gap' needs another solver")
         # The printed method for least squares has a constraint instead of the loss; corrected, beta counts.
         options |= {"variant": self.variant, "objective": "auto" if self.variant == "paper" else "penalised"}
         result = solve_ladm(data, self._loss(), self._penalties(), **options)
@@ -145,6 +153,8 @@ class _Robust(ConvexMTL):
     def _decompose(self, data: TaskData) -> Rotation | None:
         if self.solver not in _PAPER_SOLVERS:
             return super()._decompose(data)
+        if self.form == "paper":
+            return None
         return find_basis(data, self._loss(), self._penalties(), self.fit_intercept, weighted=self.solver == "apg")
 
     def _stop(self) -> str:

@@ -173,6 +173,9 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
     if kind is not None and dataset.strings != features.strings:
         what = "strings" if dataset.strings else "numbers"
         raise ConfigError(f"{spec.id}: features: {kind} does not suit {dataset.id}, whose rows are {what}")
+    if dataset.zero_one and not is_classifier(build({"estimator": method.estimator, "params": method.params})):
+        text = f"{spec.id}: a regression model that is saved takes labels from the signs of its predictions"
+        raise ConfigError(text, "Leave out coding: 0/1, or use a classifier.")
     if dataset.task_type == "multiclass":
         estimator = build({"estimator": method.estimator, "params": method.params})
         if takes_task_id(estimator) or not is_classifier(estimator):

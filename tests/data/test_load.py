@@ -66,6 +66,20 @@ def test_samples(mine: Any, own_set: Any) -> None:
             mine(sample=wrong)
 
 
+def test_coding_of_binary_labels(mine: Any, own_set: Any) -> None:
+    plain, coded = mine(), mine(coding="0/1")
+    assert np.array_equal(coded.y, (plain.y + 1) / 2)
+    assert (plain.zero_one, coded.zero_one) == (False, True)
+    assert np.array_equal(coded.X, plain.X)
+    prints = {dataset_fingerprint("mine", data_dir=own_set.folder, coding=c) for c in ("-1/+1", "0/1")}
+    assert prints == {plain.fingerprint, coded.fingerprint}
+    assert len(prints) == 2
+    with pytest.raises(DataError, match=r"coding must be one of -1/\+1, 0/1, not '1/2'"):
+        mine(coding="1/2")
+    with pytest.raises(DataError, match="is for binary labels, not for regression"):
+        load_dataset("simulated-fetr", coding="0/1")
+
+
 def test_samples_of_ragged_sets_keep_all_tasks() -> None:
     data = load_dataset("gauss2d", n=100, sample=30)
     assert data.task_id is not None
@@ -217,7 +231,7 @@ X = np.ones((4, 2))
     [
         ({"y": np.ones(3)}, r"X of shape \(4, 2\) and y of shape \(3,\) do not belong together"),
         ({"y": np.ones(4), "task_type": "ranking"}, "task_type must be one of binary, regression, multiclass"),
-        ({"y": np.zeros((4, 1)), "task_type": "binary"}, "binary labels must be -1 or \\+1"),
+        ({"y": np.array([[0.0], [1], [-1], [1]]), "task_type": "binary"}, "binary labels must be -1/\\+1 or 0/1"),
         ({"y": np.ones((4, 2)), "tasks": ["one"]}, "1 task names for 2 tasks"),
         ({"y": np.ones((4, 2)), "task_id": np.zeros(4, int)}, "needs y of the same 1-D shape"),
         (

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.penalized import TraceNormMTL
-from mtlrun.estimators.robust import DegenerateModelWarning, RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.robust import DegenerateModelWarning, DivideAndConquerRMTL, RobustMTL, RobustMTLClassifier
 
 
 def problem(n=40, d=8, T=9, seed=0, labels=False):
@@ -179,6 +179,30 @@ def test_ladm_corrected_solves_the_same_problem(model, shape):
     assert ladm.objective_[-1] == pytest.approx(objective(ladm, X, Y), rel=1e-6)
     assert ladm.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-3)
     assert ladm.gap_ < 1e-2
+    certified = clone(ladm).set_params(stop="gap", tol=1e-4).fit(X, Y)
+    assert certified.gap_ <= 1e-4
+    assert certified.objective_[-1] == pytest.approx(best.objective_[-1], rel=2e-4)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_ladm_with_part_after_part_solves_the_same_problem(model):
+    X, Y = problem(labels="Classifier" in str(model))
+    model = clone(model).set_params(fit_intercept=False)
+    best = clone(model).set_params(tol=1e-7, max_iter=100000).fit(X, Y)
+    ladm = clone(model).set_params(solver="ladm", variant="sequential", eps=1e-6, max_iter=100000).fit(X, Y)
+    assert ladm.converged_
+    assert ladm.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["apg", "ladm"])
+def test_the_papers_form_takes_another_way_to_the_same_iterates(solver):
+    X, Y = problem()
+    ours = RobustMTL(0.6, 0.3, solver=solver, stop="paper", fit_intercept=False).fit(X, Y)
+    papers = clone(ours).set_params(form="paper").fit(X, Y)
+    assert papers.n_iter_ == ours.n_iter_
+    assert papers.coef_ == pytest.approx(ours.coef_, abs=1e-8)
+    divided = DivideAndConquerRMTL(papers, n_blocks=3)
+    assert divided.fit(X, Y).setup_seconds_ < divided.block_seconds_.sum()
 
 
 def test_ladm_as_printed_stops_at_zero_and_ignores_beta():
@@ -211,7 +235,8 @@ def test_not_converging_by_the_papers_rule_names_eps():
     [
         ({"variant": "paper"}, "variant='paper' needs solver='apg' or 'ladm', got solver='auto'"),
         ({"stop": "paper", "solver": "admm"}, "stop='paper' needs solver='apg' or 'ladm', got solver='admm'"),
-        ({"stop": "gap", "solver": "ladm"}, "solver='ladm' has the paper's stopping rule only"),
+        ({"form": "paper", "solver": "admm"}, "form='paper' needs solver='apg' or 'ladm', got solver='admm'"),
+        ({"variant": "sequential", "solver": "apg"}, "variant='sequential' needs solver='ladm', got solver='apg'"),
         ({"lam": 0}, r"lam must be a float in \(0, inf\), got 0"),
         ({"beta": -1.0}, r"beta must be a float in \(0, inf\), got -1.0"),
         ({"solver": "lamd"}, "did you mean 'ladm'"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlrun.data.dataset import Dataset
@@ -127,6 +128,19 @@ def test_metrics_of_labels_take_the_classifiers_own_labels():
     for model in (LogisticRegression(), Ridge()):
         part.fit(model)
         assert part.score(model, part.predict(model), ["accuracy"], "task")["accuracy"].mean == 1.0
+
+
+def test_labels_coded_as_zero_and_one_are_told_apart_at_one_half():
+    X, y = np.arange(8.0)[:, None], np.array([[0.0], [0], [0], [1], [0], [0], [1], [1]])
+    part = Part.of(Dataset(X, y, "binary"), np.arange(4), np.arange(4, 8))
+    assert part.one_class.tolist() == [False]
+
+    class Half(BaseEstimator):
+        def predict(self, X):
+            return (0.1 * X[:, :1]) - 0.05  # .35 .45 .55 .65
+
+    scores = part.score(Half(), part.predict(Half()), ["accuracy", "auc"], "task")
+    assert (scores["accuracy"].mean, scores["auc"].mean) == (1.0, 1.0)
 
 
 def test_infinite_predictions_are_a_divergence():

@@ -15,10 +15,10 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import EXACT_SIZE, Rotation, find_basis
 from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex.fista import ProximalRun, QuadraticLoss, SmoothLoss, smooth_loss
+from mtlrun.solvers.convex.fista import FieldLoss, ProximalRun, QuadraticLoss, SmoothLoss, smooth_loss
 
 
-class _FullSvdTraceNorm(TraceNorm):
+class FullSvdTraceNorm(TraceNorm):
     """The trace norm with its prox through the full SVD, as the papers' implementation has it."""
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
@@ -29,6 +29,11 @@ class _FullSvdTraceNorm(TraceNorm):
         return V, self.alpha * float(sigma.sum())
 
 
+def with_full_svd(penalties: Sequence[Penalty]) -> list[Penalty]:
+    """Return penalties whose trace norms take the full SVD of every iterate."""
+    return [FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
+
+
 def solve_apg(
     data: TaskData,
     loss: Loss,
@@ -36,7 +41,7 @@ def solve_apg(
     *,
     variant: Literal["paper", "fast"] = "paper",
     stop: Literal["paper", "gap"] = "paper",
-    form: Literal["auto", "direct"] = "auto",
+    form: Literal["eigenbasis", "paper"] = "eigenbasis",
     eps: float = 1e-5,
     start: SolverResult | np.ndarray | None = None,
     rotation: Rotation | None = None,
@@ -54,8 +59,9 @@ def solve_apg(
     FISTA on (L, E) jointly with the fixed step 1 / (2 * curvature * max_t sigma_max(X_t)^2): both blocks see the whole
     residual, hence the 2; curvature = 2 beta for the paper's losses. ``variant="paper"`` takes a full SVD every time;
     ``"fast"`` the eigendecomposition of the smaller Gram matrix and the gradient restart. The squared loss of a shared
-    design without gaps is run in its eigenbasis, which changes no iterate; otherwise, and with ``form="direct"`` (the
-    paper's), products are those of `solve_fista`: a sparse X stays sparse, or X'X is used where it is cheaper.
+    design without gaps is run in its eigenbasis, which changes no iterate; elsewhere products are those of
+    `solve_fista`: a sparse X stays sparse, or X'X is used where it is cheaper. With ``form="paper"`` all products are
+    with X itself and every SVD is full.
 
     The paper's stop (Pan et al. 2015, Section VII): every part changes by at most eps relative to max(1, its norm),
     equation (25), or the objective by at most eps of itself, equation (26).
@@ -69,8 +75,8 @@ def solve_apg(
     variant : {"paper", "fast"}
     stop : {"paper", "gap"}
         Rules (25) or (26), or the relative duality gap `tol`.
-    form : {"auto", "direct"}
-        Whether an eigenbasis of the design may be used.
+    form : {"eigenbasis", "paper"}
+        Whether an eigenbasis or the Gram matrix of the design may be used.
     eps : float, default 1e-5
         For the paper's rules.
     start : SolverResult or ndarray of shape (n_parts, d, T), optional
@@ -100,15 +106,16 @@ def solve_apg(
         raise ValueError(f"variant must be 'paper' or 'fast', got {variant!r}")
     if stop not in ("paper", "gap"):
         raise ValueError(f"stop must be 'paper' or 'gap', got {stop!r}")
-    if form not in ("auto", "direct"):
-        raise ValueError(f"form must be 'auto' or 'direct', got {form!r}")
-    paper = variant == "paper"
-    if paper:
-        penalties = [_FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
-    basis = None if form == "direct" else find_basis(data, loss, penalties, fit_intercept, rotation)
+    if form not in ("eigenbasis", "paper"):
+        raise ValueError(f"form must be 'eigenbasis' or 'paper', got {form!r}")
+    if variant == "paper" or form == "paper":
+        penalties = with_full_svd(penalties)
+    basis = None if form == "paper" else find_basis(data, loss, penalties, fit_intercept, rotation)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     smooth: SmoothLoss
-    if basis is None or not isinstance(loss, SquaredLoss):
+    if form == "paper":
+        smooth, rows = FieldLoss(data, loss, fit_intercept), data.n_features
+    elif basis is None or not isinstance(loss, SquaredLoss):
         smooth = smooth_loss(data, loss, fit_intercept, sharp=data.n_features <= EXACT_SIZE)
         rows = data.n_features
     else:
@@ -116,7 +123,7 @@ def solve_apg(
         parts = None if parts is None else basis.rotate(parts)
     parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
-    run = ProximalRun(smooth, penalties, parts, b, adaptive=False, restart=not paper)
+    run = ProximalRun(smooth, penalties, parts, b, adaptive=False, restart=variant == "fast")
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -13,9 +13,10 @@ from mtlrun.problem.objective import Gap, centre, dual_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import Rotation, SharedRotation, find_basis
-from mtlrun.problem.result import Callback, SolverResult, relative_changes, start_parts
+from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import RELAXATION
+from mtlrun.solvers.robust.apg import with_full_svd
 
 # Constants of Algorithms 3 and 4.
 MU_FIRST, MU_GROWTH, MU_MAX = 1e-6, 1.9, 1e10
@@ -29,15 +30,17 @@ def solve_ladm(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    variant: Literal["corrected", "paper"] = "corrected",
+    variant: Literal["corrected", "sequential", "paper"] = "corrected",
     objective: Literal["auto", "constrained", "penalised"] = "auto",
     step: Literal["auto", "stacked", "operator"] = "auto",
-    form: Literal["auto", "direct"] = "auto",
+    form: Literal["eigenbasis", "paper"] = "eigenbasis",
+    stop: Literal["paper", "gap"] = "paper",
     eps: float = 1e-5,
     feasibility: float = 1e-5,
     start: SolverResult | np.ndarray | None = None,
     rotation: Rotation | None = None,
     fit_intercept: bool = False,
+    tol: float = 1e-4,
     max_iter: int = 20000,
     mu: float | None = None,
     callback: Callback | None = None,
@@ -54,25 +57,30 @@ def solve_ladm(
     move slowly (LADMAP: Lin, Liu & Su 2011), and stops on rule (25) together with a feasibility test. Least squares is
     the constrained problem where that has a solution for any Y, that is if all X_i have full row rank, else the
     penalised one, which it always is for the squared hinge: ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to
-    ``M = A(W)``, with a joint linearised step in all parts and an exact one in M.
+    ``M = A(W)``, with a joint linearised step in all parts (half the printed length for two, over-relaxed by 1.6) and
+    an exact one in M. ``variant="sequential"`` instead updates part after part with the printed step and without
+    over-relaxation, in the order of Algorithm 4.
 
     Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
-    are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). ``form="direct"`` does not.
+    are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X
+    itself, and the SVD of every iterate is full.
 
     Parameters
     ----------
     data : TaskData
         Weights count in the penalised objective; the constrained one knows observed (positive weight) or not.
     loss : SquaredLoss or SquaredHingeLoss
-        ``variant="corrected"`` takes any loss with a prox.
+        All but ``variant="paper"`` take any loss with a prox.
     penalties : sequence of Penalty
-    variant : {"corrected", "paper"}
+    variant : {"corrected", "sequential", "paper"}
     objective : {"auto", "constrained", "penalised"}
-        For the squared loss in the corrected variant.
+        For the squared loss unless as printed.
     step : {"auto", "stacked", "operator"}
         The sigma_max of tau: of the stacked designs (printed) or of the operator (corrected).
-    form : {"auto", "direct"}
+    form : {"eigenbasis", "paper"}
         Whether an eigenbasis of the design may be used.
+    stop : {"paper", "gap"}
+        Rule (25), or the relative duality gap `tol` of the penalised objective.
     eps : float, default 1e-5
         Rule (25): ||W_k - previous||_F <= eps max(1, ||previous||_F) for every part.
     feasibility : float, default 1e-5
@@ -83,6 +91,8 @@ def solve_ladm(
         From `prepare` with the same data and `fit_intercept`; made if not given and needed.
     fit_intercept : bool, default False
         Unpenalised intercepts: by centring for the squared loss; as variables in the corrected variant for others.
+    tol : float, default 1e-4
+        For ``stop="gap"``.
     max_iter : int, default 20000
     mu : float, optional
         First penalty parameter; default 1e-6, as printed.
@@ -102,9 +112,11 @@ def solve_ladm(
         If an option is unknown, the loss does not fit the variant, the rotation belongs to other data, or `start` has
         a wrong shape.
     """
-    _check_options(variant, objective, step, form, loss, fit_intercept)
+    _check_options(variant, objective, step, form, stop, loss, fit_intercept)
     basis = None
-    if form == "auto":
+    if form == "paper":
+        penalties = with_full_svd(penalties)
+    else:
         basis = find_basis(data, loss, penalties, fit_intercept, rotation, weighted=False)
     if isinstance(loss, SquaredLoss) and (variant == "paper" or objective == "constrained"):
         constrained = True
@@ -113,7 +125,9 @@ def solve_ladm(
     else:
         constrained = False
     working, centred = (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
-    run = _make_run(_Problem(working, loss, penalties, variant == "paper", centred, step), constrained)
+    if constrained and stop == "gap":
+        raise ValueError("stop='gap' needs the penalised objective: the constrained one has no certificate")
+    run = _make_run(_Problem(working, loss, penalties, variant == "paper", centred, step), constrained, variant)
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
         run.begin_at(first if basis is None else basis.rotate(first))
@@ -122,7 +136,10 @@ def solve_ladm(
             run.mu = start.info["mu"]
     if mu is not None:
         run.mu = mu
-    result = _iterate(run, eps, feasibility, max_iter, callback)
+    if stop == "gap":
+        result = _until_gap(run, eps, Tracker(tol, max_iter, callback))
+    else:
+        result = _iterate(run, eps, feasibility, max_iter, callback)
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
         result.intercept = basis.intercept(result.W)
@@ -286,16 +303,32 @@ class _PenalisedRun(_Run):
         return theta
 
     def _update_M(self, image: np.ndarray) -> None:
+        """Update M and the multiplier for an image, which may be over-relaxed."""
         problem = self.problem
         at = image + self.C / self.mu
         self.M = problem.loss.prox(at, problem.data.targets, 1.0 / self.mu, problem.weights)
         self.C = self.mu * (at - self.M)
 
 
-def _make_run(problem: _Problem, constrained: bool) -> _Run:
+class _SequentialRun(_PenalisedRun):
+    """The same problem with part after part, each with the whole step, then M; nothing is over-relaxed."""
+
+    def step(self) -> None:
+        problem = self.problem
+        if self.M is None:
+            self._update_M(self.image)
+        assert self.M is not None
+        self._sequential_parts(self.C / self.mu - self.M, 1.0)
+        self._update_M(self.image)
+        self.violation = float(np.linalg.norm(self.image - self.M)) / problem.size
+
+
+def _make_run(problem: _Problem, constrained: bool, variant: str) -> _Run:
     if constrained:
         return _ConstrainedRun(problem)
-    return _PrintedHingeRun(problem) if problem.paper else _PenalisedRun(problem)
+    if problem.paper:
+        return _PrintedHingeRun(problem)
+    return _SequentialRun(problem) if variant == "sequential" else _PenalisedRun(problem)
 
 
 def _full_rows(basis: SharedRotation) -> bool:
@@ -305,7 +338,7 @@ def _full_rows(basis: SharedRotation) -> bool:
 
 def _iterate(run: _Run, eps: float, feasibility: float, max_iter: int, callback: Callback | None) -> SolverResult:
     problem = run.problem
-    slow = _SLOW * eps * problem.size * np.sqrt(problem.tau)
+    slow = _slow_change(problem, eps)
     objective: list[float] = []
     converged, crit, it = False, np.inf, 0
     message = f"stopped after max_iter={max_iter} iterations"
@@ -321,26 +354,51 @@ def _iterate(run: _Run, eps: float, feasibility: float, max_iter: int, callback:
         if callback is not None and callback(it, objective[-1], np.nan):
             message = "stopped by the callback"
             break
-        moved = max(float(np.linalg.norm(a - b)) for a, b in zip(run.parts, before, strict=True))
-        if problem.paper or run.mu * moved < slow:
-            run.mu = min(MU_GROWTH * run.mu, MU_MAX)
-    info = {
-        "objective": "constrained" if run.constrained else "penalised",
-        "mu": run.mu,
-        "tau": problem.tau,
-        "feasibility": run.violation,
-    }
+        _grow_mu(run, before, slow)
     return SolverResult(
         parts=run.parts,
         intercept=problem.intercept(run.parts.sum(axis=0), run.b),
         converged=converged,
         n_iter=it,
         objective=objective,
-        gap=None if run.constrained else _final_gap(run, objective[-1]),
+        gap=None if run.constrained else Gap.of(objective[-1], _dual(run)).relative,
         stop_crit=crit,
         message=message,
-        info=info,
+        info=_facts(run),
     )
+
+
+def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
+    problem = run.problem
+    slow = _slow_change(problem, eps)
+    for it in range(1, tracker.max_iter + 1):
+        before = run.parts
+        run.step()
+        if tracker.due(it) and tracker.check(it, run.objective(), _dual(run), (run.parts, run.b)):
+            break
+        _grow_mu(run, before, slow)
+    parts, b = tracker.best
+    return tracker.result(parts, problem.intercept(parts.sum(axis=0), b), **_facts(run))
+
+
+def _slow_change(problem: _Problem, eps: float) -> float:
+    """Return mu times the change of the parts below which mu grows."""
+    return _SLOW * eps * problem.size * float(np.sqrt(problem.tau))
+
+
+def _grow_mu(run: _Run, before: np.ndarray, slow: float) -> None:
+    moved = max(float(np.linalg.norm(a - b)) for a, b in zip(run.parts, before, strict=True))
+    if run.problem.paper or run.mu * moved < slow:
+        run.mu = min(MU_GROWTH * run.mu, MU_MAX)
+
+
+def _facts(run: _Run) -> dict[str, Any]:
+    return {
+        "objective": "constrained" if run.constrained else "penalised",
+        "mu": run.mu,
+        "tau": run.problem.tau,
+        "feasibility": run.violation,
+    }
 
 
 def solvable(data: TaskData, fit_intercept: bool = False) -> bool:
@@ -359,9 +417,10 @@ def solvable(data: TaskData, fit_intercept: bool = False) -> bool:
     return True
 
 
-def _final_gap(run: _Run, primal: float) -> float:
+def _dual(run: _Run) -> float:
+    """Return the value of the dual of the penalised objective at the point that the multiplier gives."""
     problem = run.problem
-    dual = dual_value(
+    return dual_value(
         run.theta(),
         problem.data,
         problem.loss,
@@ -369,7 +428,6 @@ def _final_gap(run: _Run, primal: float) -> float:
         intercept=problem.with_b,
         operator=problem.operator,
     )
-    return Gap.of(primal, dual).relative
 
 
 def _stacked_square(operator: TaskOperator) -> float:
@@ -383,12 +441,15 @@ def _stacked_square(operator: TaskOperator) -> float:
     return float(np.linalg.eigvalsh(operator.gram().sum(axis=0))[-1])
 
 
-def _check_options(variant: str, objective: str, step: str, form: str, loss: Loss, fit_intercept: bool) -> None:
+def _check_options(
+    variant: str, objective: str, step: str, form: str, stop: str, loss: Loss, fit_intercept: bool
+) -> None:
     for name, value, known in (
-        ("variant", variant, ("corrected", "paper")),
+        ("variant", variant, ("corrected", "sequential", "paper")),
         ("objective", objective, ("auto", "constrained", "penalised")),
         ("step", step, ("auto", "stacked", "operator")),
-        ("form", form, ("auto", "direct")),
+        ("form", form, ("eigenbasis", "paper")),
+        ("stop", stop, ("paper", "gap")),
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
@@ -396,5 +457,7 @@ def _check_options(variant: str, objective: str, step: str, form: str, loss: Los
         raise ValueError(f"the paper's LADM has the squared or the squared hinge loss, not {type(loss).__name__}")
     if variant == "paper" and fit_intercept and not isinstance(loss, SquaredLoss):
         raise ValueError("the paper's LADM with the squared hinge has no intercept; use variant='corrected'")
+    if variant == "sequential" and fit_intercept and not isinstance(loss, SquaredLoss):
+        raise ValueError("variant='sequential' has intercepts with the squared loss only; use variant='corrected'")
     if objective == "constrained" and not isinstance(loss, SquaredLoss):
         raise ValueError("only least squares has the constrained objective")
