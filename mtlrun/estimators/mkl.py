@@ -18,7 +18,7 @@ from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
+from mtlrun.solvers.mkl.kernels import Kernel, Products, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
 
@@ -34,7 +34,7 @@ _MACHINES_COST = "T SVMs per iteration, each from O(n_t^2) to O(n_t^3); kernel m
 
 
 class KernelMemory(NamedTuple):
-    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+    """What a fit with ``warm_start=True`` leaves for the next one on the same data, and for predictions."""
 
     key: str
     tasks: SvmTasks
@@ -82,7 +82,7 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
 
     Notes
     -----
-    Equal rows of a task are merged and rows are sorted before LIBSVM sees them, so that a weight of k is exactly k
+    Equal rows of a task are merged and rows are sorted before the machines see them, so that a weight of k is exactly k
     repetitions and the order of rows has no influence. The score of an unseen task (``unseen="mean"``) is the mean of
     the scores of all tasks.
 
@@ -137,7 +137,11 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
 
     def _key(self, data: TaskData) -> str:
         """Return a digest of data and kernels."""
-        return str(joblib.hash([data.X, data.targets, data.offsets, data.weights, data.observed, self.kernels_]))
+        return str(
+            joblib.hash(
+                [data.X, data.targets, data.offsets, data.weights, data.observed, self.kernels_], hash_name="sha1"
+            )
+        )
 
     def _publish(self, result: Any) -> None:
         self.theta_ = result.theta
@@ -171,11 +175,17 @@ class _KernelMTL(ClassifierMTL, BaseMTL):
 
     def _scores_of_task(self, X: Any, t: int) -> Array:
         """Return the scores of all rows by one task's machine, (n,)."""
+        memory: KernelMemory | None = getattr(self, "_memory", None) if self.warm_start else None
+        if memory is not None and not is_sparse(X):
+            point, used = memory.result.points[t], np.flatnonzero(self.theta_[t])
+            images = memory.tasks.grams.cross(t, X)[used] @ point.dual
+            return np.asarray(self.intercept_[t] + self.theta_[t, used] @ images)
         scores = np.full(X.shape[0], self.intercept_[t])
         if self.dual_coef_[t].size:
+            products = Products(X, self.support_vectors_[t])
             for weight, kernel in zip(self.theta_[t], self.kernels_, strict=True):
                 if weight > 0:
-                    scores += weight * (kernel(X, self.support_vectors_[t]) @ self.dual_coef_[t])
+                    scores += weight * (kernel.of(products) @ self.dual_coef_[t])
         return scores
 
 

@@ -35,7 +35,7 @@ CLAIMED_GROUP = ("a/g", "a/o", "g/y")
 OUTER, SCORED = 15, 10
 # Accuracy of the theta-step relative to the largest slope.
 _STEP = 1e-3
-# LIBSVM stops by its default tolerance, as there: any accuracy is good enough.
+# Machines stop by LIBSVM's default tolerance, as there: any accuracy is good enough.
 _MACHINES = float("inf")
 #: Memory for kernel matrices.
 CACHE_BYTES = 1e9

@@ -131,6 +131,13 @@ def test_a_warm_start_keeps_matrices_and_solution(ragged):
     cold = GroupMKLClassifier(lam=0.6, kernels=SOME).fit(X, y, task_id=ids)
     assert model.n_svm_fits_ < cold.n_svm_fits_
     assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=1e-3)
+    for rows in (X, X[:50], X + 0.5):
+        expected = cold.decision_function(rows, task_id=ids[: len(rows)])
+        assert_allclose(model.decision_function(rows, task_id=ids[: len(rows)]), expected, atol=0.02)
+        model.set_params(warm_start=False)  # predicts from the support vectors
+        expected = model.decision_function(rows, task_id=ids[: len(rows)])
+        model.set_params(warm_start=True)
+        assert_allclose(model.decision_function(rows, task_id=ids[: len(rows)]), expected, atol=1e-9)
     other = model.set_params(kernels=["linear"]).fit(X, y, task_id=ids)
     assert other.theta_.shape == (3, 1)
     assert "_memory" not in pickle.loads(pickle.dumps(model)).__dict__

@@ -186,6 +186,32 @@ def test_machines_are_as_accurate_as_asked_even_for_a_large_cost():
     assert tasks.solve(2, np.full(6, 1 / 6)) is points[2]
 
 
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_machines_are_those_of_libsvm_wherever_they_start(C):
+    tasks = machines(C=C, accuracy=1e-8)
+    first, theta = np.full(6, 1 / 6), np.array([0.3, 0.0, 0.5, 0.0, 0.2, 0.0])
+    cold = tasks.solve(1, theta)
+    svc = SVC(C=C, kernel="precomputed", tol=1e-9).fit(np.tensordot(theta, tasks.grams[1], axes=1), tasks.labels[1])
+    dual = np.zeros(60)
+    dual[svc.support_] = svc.dual_coef_[0]
+    assert_allclose(cold.dual, dual, atol=1e-4 * C)
+    # From other weights, from another cost, and with costs that change by different factors.
+    tasks.solve(1, first)
+    dearer = machines(C=3 * C, accuracy=1e-8)
+    dearer.solve(1, first)
+    for start in (tasks, dearer.again(tasks.costs, 1e-8)):
+        warm = start.solve(1, theta)
+        assert warm.low == pytest.approx(cold.low, rel=1e-7)
+        assert_allclose(warm.images, tasks.grams[1] @ warm.dual, atol=1e-10 * (1 + C))
+        assert warm.dual.sum() == pytest.approx(0.0, abs=1e-10 * (1 + C))
+    rows = np.linspace(0.5, 2.0, 60)
+    unequal = [C * rows] * 5
+    weighted = tasks.again(unequal, 1e-8).solve(1, theta)
+    anew = SvmTasks(tasks.grams, tasks.labels, unequal, 1e-8).solve(1, theta)
+    assert weighted.low == pytest.approx(anew.low, rel=1e-7)
+    assert np.all(weighted.dual * tasks.labels[1] <= C * rows)
+
+
 def test_without_any_kernel_the_machine_is_the_larger_class():
     designs, labels = toy()
     labels[0] = np.where(np.arange(60) < 40, 1.0, -1.0)

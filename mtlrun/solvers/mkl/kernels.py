@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
-from sklearn.utils.extmath import row_norms
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mtlrun.errors import suggest
 from mtlrun.problem.arrays import as_array, as_design, check_finite, is_sparse
@@ -38,39 +38,85 @@ class Kernel(ABC):
         ----------
         X, Z : ndarray or sparse matrix of shape (n, d), (m, d)
         """
-        X, Z = _canonical(X), None if Z is None else _canonical(Z)
-        K = self._raw(X, X if Z is None else Z)
+        return self.of(Products(X, Z))
+
+    def of(self, products: Products) -> np.ndarray:
+        """Return the kernel of rows whose scalar products may be known already: kernels of the same rows share them."""
+        K = self._raw(products)
         if not self.normalise:
             return K
-        left = _inverse_roots(self._diagonal(X))
-        right = left if Z is None else _inverse_roots(self._diagonal(Z))
+        left = _inverse_roots(self._diagonal(products.X, products.left))
+        right = left if products.same else _inverse_roots(self._diagonal(products.Z, products.right))
         K *= left[:, None]
         K *= right
         return K
 
     @abstractmethod
-    def _raw(self, X: Any, Z: Any) -> np.ndarray:
+    def _raw(self, products: Products) -> np.ndarray:
         """Return the kernel before it is normalised, a new array."""
 
     @abstractmethod
-    def _diagonal(self, X: Any) -> np.ndarray:
-        """Return k(x, x) of all rows, before it is normalised."""
+    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+        """Return k(x, x) of all rows, given their squared norms, before it is normalised."""
 
 
-def _canonical(X: Any) -> Any:
-    """Return a sparse X with duplicate entries summed: norms of rows would take them one by one."""
-    return as_design(X) if is_sparse(X) else X
+class Products:
+    """Scalar products of all rows of X with all rows of Z (default X), made when they are first needed.
+
+    Parameters
+    ----------
+    X, Z : ndarray or sparse matrix of shape (n, d), (m, d)
+
+    Attributes
+    ----------
+    same : bool
+        Whether Z is X.
+    left, right : ndarray of shape (n,), (m,)
+        Squared norms of the rows.
+    """
+
+    def __init__(self, X: Any, Z: Any = None) -> None:
+        # Sparse, with duplicate entries summed: norms of rows would take them one by one.
+        X = as_design(X) if is_sparse(X) else X
+        Z = as_design(Z) if is_sparse(Z) else Z
+        self.same = Z is None
+        self.X, self.Z = X, X if Z is None else Z
+        self.left = np.asarray(row_norms(X, squared=True))
+        self.right = self.left if Z is None else np.asarray(row_norms(Z, squared=True))
+
+    @cached_property
+    def inner(self) -> np.ndarray:
+        """X Z', shape (n, m)."""
+        return np.asarray(safe_sparse_dot(self.X, self.Z.T, dense_output=True))
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """Squared distances of the rows, shape (n, m)."""
+        squares = self.left[:, None] - 2.0 * self.inner + self.right
+        np.maximum(squares, 0.0, out=squares)
+        if self.same:
+            np.fill_diagonal(squares, 0.0)
+        return squares
+
+
+def kernel_stack(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> np.ndarray:
+    """Return the matrices of several kernels, shape (M, n, m)."""
+    products = Products(X, Z)
+    stack = np.empty((len(kernels), products.X.shape[0], products.Z.shape[0]))
+    for m, kernel in enumerate(kernels):
+        stack[m] = kernel.of(products)
+    return stack
 
 
 @dataclass(frozen=True)
 class LinearKernel(Kernel):
     """k(x, z) = x'z."""
 
-    def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        return np.asarray(linear_kernel(X, Z))
+    def _raw(self, products: Products) -> np.ndarray:
+        return products.inner.copy()
 
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return np.asarray(row_norms(X, squared=True))
+    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+        return squares
 
 
 @dataclass(frozen=True)
@@ -98,11 +144,11 @@ class PolynomialKernel(LinearKernel):
         if not (np.isfinite(self.shift) and self.shift >= 0):
             raise ValueError(f"shift must be non-negative and finite, got {self.shift!r}")
 
-    def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        return np.asarray(polynomial_kernel(X, Z, degree=self.degree, gamma=1.0, coef0=self.shift))
+    def _raw(self, products: Products) -> np.ndarray:
+        return np.asarray((products.inner + self.shift) ** self.degree)
 
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return np.asarray((super()._diagonal(X) + self.shift) ** self.degree)
+    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+        return np.asarray((squares + self.shift) ** self.degree)
 
 
 @dataclass(frozen=True)
@@ -126,11 +172,12 @@ class GaussianKernel(Kernel):
         if not (np.isfinite(self.spread) and self.spread > 0):
             raise ValueError(f"spread must be positive and finite, got {self.spread!r}")
 
-    def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        return np.asarray(rbf_kernel(X, Z, gamma=0.5 / self.spread**2))
+    def _raw(self, products: Products) -> np.ndarray:
+        K = products.distances * (-0.5 / self.spread**2)
+        return np.asarray(np.exp(K, out=K))
 
-    def _diagonal(self, X: Any) -> np.ndarray:
-        return np.ones(X.shape[0])
+    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+        return np.ones(len(squares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +220,10 @@ class PrecomputedKernel(Kernel):
         # Immutable: clones of an estimator share the matrix.
         return self
 
-    def _raw(self, X: Any, Z: Any) -> np.ndarray:
-        return np.array(self.matrix[np.ix_(self._positions(X), self._positions(Z))])
+    def _raw(self, products: Products) -> np.ndarray:
+        return np.array(self.matrix[np.ix_(self._positions(products.X), self._positions(products.Z))])
 
-    def _diagonal(self, X: Any) -> np.ndarray:
+    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
         return np.asarray(np.diag(self.matrix)[self._positions(X)])
 
     def _positions(self, X: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The support vector machines of multi-task multiple kernel learning: one task at given kernel weights, by LIBSVM."""
+"""The support vector machines of multi-task multiple kernel learning: one task at given kernel weights."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
-from sklearn import config_context
-from sklearn.svm import SVC
 
 from mtlrun.problem.memory import require
-from mtlrun.solvers.mkl.kernels import Kernel
+from mtlrun.solvers.mkl.kernels import Kernel, kernel_stack
+from mtlrun.solvers.mkl.smo import ascend
 
-# LIBSVM's stopping tolerance: first, the smallest tried (it holds kernels in single precision), and by what it is
+# Violation of the optimality conditions to stop at: first (LIBSVM's default), the smallest tried, and by what it is
 # multiplied when a machine is not accurate.
-_LOOSE, _TIGHT, _REDUCE = 1e-3, 1e-7, 0.1
+_LOOSE, _TIGHT, _REDUCE = 1e-3, 1e-10, 0.1
+# Up to this relative difference, the middle of the optimal intercepts is taken, not the lowest.
+_ROUNDING = 1e-12
+# Steps of one machine at most: this many, or this many per row.
+_STEPS, _STEPS_PER_ROW = 10_000_000, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +31,8 @@ class SvmPoint:
     theta : ndarray of shape (M,)
     dual : ndarray of shape (n,)
         alpha_i y_i.
+    images : ndarray of shape (M, n)
+        K^m dual of every kernel.
     intercept : float
     total : float
         Sum of alpha.
@@ -38,6 +44,7 @@ class SvmPoint:
 
     theta: np.ndarray
     dual: np.ndarray
+    images: np.ndarray
     intercept: float
     total: float
     slope: np.ndarray
@@ -60,6 +67,7 @@ class GramStore:
         self.kernels = list(kernels)
         self.designs = list(designs)
         self._kept: dict[int, np.ndarray] = {}
+        self._crosses: dict[tuple[int, str], np.ndarray] = {}
         self._free = float(max_bytes)
 
     def __getitem__(self, t: int) -> np.ndarray:
@@ -71,10 +79,21 @@ class GramStore:
         require(
             2 * 8 * kinds * n**2, f"a stack of {kinds} kernel matrices of {n} rows", "Use fewer kernels, or fewer rows."
         )
-        stack = np.stack([kernel(X) for kernel in self.kernels])
+        stack = kernel_stack(self.kernels, X)
         if stack.nbytes <= self._free:
             self._free -= stack.nbytes
             self._kept[id(X)] = stack
+        return stack
+
+    def cross(self, t: int, X: np.ndarray) -> np.ndarray:
+        """Return the kernels of other rows with the rows of task t, shape (M, n, n_t); kept like the matrices."""
+        key = t, str(joblib.hash(X, hash_name="sha1"))
+        if key in self._crosses:
+            return self._crosses[key]
+        stack = kernel_stack(self.kernels, X, self.designs[t])
+        if stack.nbytes <= self._free:
+            self._free -= stack.nbytes
+            self._crosses[key] = stack
         return stack
 
     @property
@@ -94,8 +113,7 @@ class SvmTasks:
     costs : sequence of ndarray of shape (n_t,)
         C times the weight of the row, positive.
     accuracy : float
-        Largest gap between primal and dual value of a machine, relative to the primal value, as far as LIBSVM's
-        single precision allows.
+        Largest gap between primal and dual value of a machine, relative to the primal value.
     """
 
     def __init__(
@@ -108,6 +126,8 @@ class SvmTasks:
         self.n_fits = 0
         self._tol = [_LOOSE] * len(self.labels)
         self._last: dict[int, SvmPoint] = {}
+        # Where the machines start: feasible dual variables and their images.
+        self._start: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def n_tasks(self) -> int:
@@ -118,9 +138,12 @@ class SvmTasks:
         return len(self.grams.kernels)
 
     def again(self, costs: Sequence[np.ndarray], accuracy: float) -> SvmTasks:
-        """Return machines with other costs on the same data, which reuse the solutions that are still valid."""
+        """Return machines with other costs on the same data, which start from the solutions of these."""
         other = SvmTasks(self.grams, self.labels, costs, accuracy)
         other._tol = list(self._tol)
+        for t, (dual, images) in self._start.items():
+            scale = float(np.min(costs[t] / self.costs[t]))
+            other._start[t] = scale * dual, scale * images
         if accuracy >= self.accuracy and all(map(np.array_equal, costs, self.costs)):
             other._last = dict(self._last)
         return other
@@ -136,42 +159,37 @@ class SvmTasks:
         y, C = self.labels[t], self.costs[t]
         if np.all(y == y[0]):
             nothing = np.zeros(self.n_kernels)
-            return SvmPoint(theta, np.zeros(len(y)), float(y[0]), 0.0, nothing, 0.0, 0.0)
+            images = np.zeros((self.n_kernels, len(y)))
+            return SvmPoint(theta, np.zeros(len(y)), images, float(y[0]), 0.0, nothing, 0.0, 0.0)
         stack = self.grams[t]
-        M, n, _ = stack.shape
-        used = np.flatnonzero(theta)
-        if not used.size:
+        if not theta.any():
             return self._without_kernel(t, stack)
-        some = stack if len(used) == M else stack[used]
-        K = (theta[used] @ some.reshape(len(used), n * n)).reshape(n, n)
+        start = self._start.get(t)
+        dual, images = (np.zeros(len(y)), np.zeros(stack.shape[:2])) if start is None else map(np.copy, start)
+        self._start[t] = dual, images
+        limit = max(_STEPS, _STEPS_PER_ROW * len(y))
         while True:
-            point = self._point(theta, *self._fit(K, y, C, self._tol[t]), stack, y, C)
+            self.n_fits += 1
+            b, steps = ascend(stack, theta, y, C, dual, images, self._tol[t], limit)
+            point = self._point(theta, dual, images, b, y, C)
             inaccurate = point.high - point.low > self.accuracy * max(point.high, 1.0 / self.n_tasks)
-            if not inaccurate or self._tol[t] <= _TIGHT:
+            if not inaccurate or self._tol[t] <= _TIGHT or steps >= limit:
                 return point
             self._tol[t] *= _REDUCE
 
-    def _fit(self, K: np.ndarray, y: np.ndarray, C: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
-        """Train one machine; return alpha * y and the intercept."""
-        self.n_fits += 1
-        uniform = bool(np.ptp(C) == 0)
-        machine = SVC(C=float(C[0]) if uniform else 1.0, kernel="precomputed", tol=tol, cache_size=500)
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            machine.fit(K, y, sample_weight=None if uniform else C)
-        dual = np.zeros(len(y))
-        dual[machine.support_] = machine.dual_coef_[0]
-        return dual, float(machine.intercept_[0])
-
     @staticmethod
     def _point(
-        theta: np.ndarray, dual: np.ndarray, b: float, stack: np.ndarray, y: np.ndarray, C: np.ndarray
+        theta: np.ndarray, dual: np.ndarray, images: np.ndarray, b: float, y: np.ndarray, C: np.ndarray
     ) -> SvmPoint:
-        images = stack @ dual
         slope = -0.5 * (images @ dual)
         smooth = float(theta @ slope)
         total = float(dual @ y)
-        hinge, b = min((_hinge(theta @ images, at, y, C), at) for at in (b, _best_intercept(theta @ images, y, C)))
-        return SvmPoint(theta, dual, b, total, slope, total + smooth, hinge - smooth)
+        scores = theta @ images
+        best = _best_intercept(scores, y, C)
+        hinge, least = _hinge(scores, b, y, C), _hinge(scores, best, y, C)
+        if hinge > least * (1.0 + _ROUNDING):
+            hinge, b = least, best
+        return SvmPoint(theta, dual, images, b, total, slope, total + smooth, hinge - smooth)
 
     def _without_kernel(self, t: int, stack: np.ndarray) -> SvmPoint:
         """Return the machine without any kernel: a constant, with any feasible alpha."""
@@ -179,9 +197,10 @@ class SvmTasks:
         positive, negative = C[y > 0].sum(), C[y < 0].sum()
         total = min(positive, negative)
         dual = np.where(y > 0, C * (total / positive), -C * (total / negative))
-        slope = -0.5 * ((stack @ dual) @ dual)
+        images = stack @ dual
+        slope = -0.5 * (images @ dual)
         b = 1.0 if positive >= negative else -1.0
-        return SvmPoint(np.zeros(len(stack)), dual, b, 2.0 * total, slope, 2.0 * total, 2.0 * total)
+        return SvmPoint(np.zeros(len(stack)), dual, images, b, 2.0 * total, slope, 2.0 * total, 2.0 * total)
 
 
 def _hinge(scores: np.ndarray, b: float, y: np.ndarray, C: np.ndarray) -> float:

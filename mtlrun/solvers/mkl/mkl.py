@@ -185,7 +185,7 @@ def solve_group_mkl(
     2009), raised until F decreases; the prox of the pairs and the simplex balls is by consensus ADMM
     (`mtlrun.solvers.pairwise`), whose flows are carried over.
 
-    The certificate is rigorous: the primal value is that of the machines at (theta, alpha, b), not LIBSVM's dual value;
+    The certificate is rigorous: the primal value is that of the machines at (theta, alpha, b), not their dual value;
     the lower bound is sum_t 1'alpha_t + min(0, min_m (q_t + div p_t)^m) with flows p_st of norm at most lam.
 
     Parameters
