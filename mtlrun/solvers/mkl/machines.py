@@ -164,8 +164,9 @@ class SvmTasks:
         stack = self.grams[t]
         if not theta.any():
             return self._without_kernel(t, stack)
-        start = self._start.get(t)
-        dual, images = (np.zeros(len(y)), np.zeros(stack.shape[:2])) if start is None else map(np.copy, start)
+        dual, images = np.zeros(len(y)), np.zeros((self.n_kernels, len(y)))
+        if t in self._start:
+            dual, images = (values.copy() for values in self._start[t])
         self._start[t] = dual, images
         limit = max(_STEPS, _STEPS_PER_ROW * len(y))
         while True:
