@@ -65,7 +65,7 @@ def choices(paper: str) -> str:
         parts.append("\n### In several artefacts\n\n" + "".join(lines))
     for experiment in experiments:
         lines = [f"- {_markdown(line)}\n" for line in experiment.spec.deviations if line not in shared]
-        parts += [f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n", *_protocol(experiment), *lines]
+        parts += [f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n", *_protocol(experiment), *_readings(experiment), *lines]
     return "".join(parts) + "\n"
 
 
@@ -81,6 +81,18 @@ def _names(ids: list[str], of: int) -> str:
 
 def _markdown(line: str) -> str:
     return _PAGE.sub(r"[\1](\1.md)", line.replace("*", "\\*"))
+
+
+def _readings(experiment: Experiment) -> list[str]:
+    """Return a line per reading: its name and reason, and the rule that made one of them the main one."""
+    lines = []
+    for name, reading in experiment.spec.readings.items():
+        more = "" if reading.plausible else " It decides nothing."
+        if reading.main is not None:
+            of = f" of {', '.join(reading.main.of)}" if reading.main.of else ""
+            more = f" *Main reading, by the rule: {reading.main.rule}{of}.* {reading.because or ''}".rstrip()
+        lines.append(f"- Reading `{name}`: {_markdown(reading.why)}{more}\n")
+    return lines
 
 
 def _protocol(experiment: Experiment) -> list[str]:

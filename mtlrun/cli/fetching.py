@@ -69,8 +69,10 @@ def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
 
     folder = data_directory(data_dir)
     found: Missing = []
-    for spec in experiment.spec.datasets:
-        card, variant = load_card(spec.id, folder), spec.options.get("variant")
+    specs = (spec for one in (experiment, *experiment.others) for spec in one.spec.datasets)
+    needed = dict.fromkeys((spec.id, spec.options.get("variant")) for spec in specs)
+    for name, variant in needed:
+        card = load_card(name, folder)
         files = missing_files(card, variant, folder)
         if files:
             found.append((card, variant, files))

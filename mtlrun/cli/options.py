@@ -75,6 +75,15 @@ Overrides = Annotated[
         help="Change a setting, for example split.trials=3. Takes precedence over file and profile. Repeatable.",
     ),
 ]
+Reading = Annotated[
+    str | None,
+    option(
+        WHAT,
+        "--reading",
+        metavar="NAME|all",
+        help="Reading of what the paper leaves open, or all of them. Default: the main one.",
+    ),
+]
 Seed = Annotated[
     int | None,
     option(WHAT, "--seed", metavar="N", min=0, help="Seed of the random splits; takes precedence over the file."),

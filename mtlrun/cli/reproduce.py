@@ -35,6 +35,7 @@ class Request:
     """What `mtlrun reproduce` was asked for: its options."""
 
     profile: str | None
+    reading: str | None
     seed: int | None
     only: list[str] | None
     data_dir: Path | None
@@ -78,6 +79,7 @@ def reproduce(
     ],
     profile: options.Profile = None,
     overrides: options.Overrides = None,
+    reading: options.Reading = None,
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
@@ -100,7 +102,7 @@ def reproduce(
     The table is printed; table, report and figures are written to DIR/<paper>/<artefact>/<profile>.
     """
     # fmt: off
-    request = Request(profile, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast, yes,
+    request = Request(profile, reading, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast, yes,
                       output_dir, form, check, quiet)
     # fmt: on
     if target == ALL:
@@ -108,6 +110,8 @@ def reproduce(
 
         if overrides:
             raise UserError("--set needs a single experiment", "Name the experiment in place of `all`.")
+        if reading not in (None, ALL):
+            raise UserError("--reading NAME needs a single experiment", "Name the experiment, or give --reading all.")
         raise typer.Exit(reproduce_all(request))
     from mtlrun.cli.fetching import ensure_data, missing_data
     from mtlrun.runs.load import load_experiment
@@ -122,7 +126,7 @@ def reproduce(
         say(f"to be downloaded first: {names}; then all cells would be computed")
         return
     ensure_data(experiment, data_dir, yes=yes)
-    made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)
+    made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
     if dry_run:
         _say_plan(made, force)
         return

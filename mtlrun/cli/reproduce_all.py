@@ -47,6 +47,7 @@ def reproduce_all(request: Request) -> int:
         seed=request.seed,
         data_dir=request.data_dir,
         only=request.only,
+        reading=request.reading,
         output=request.output_dir,
         prepare=lambda experiment: _prepare(experiment, request),
     )
@@ -149,6 +150,7 @@ def _overview(everything: Everything, tally: _Tally, request: Request) -> Overvi
     told = {**everything.left_out, **tally.unfinished}
     overview.left_out = {name: why for name, why in told.items() if name not in have}
     words = ["--profile", request.profile] if request.profile else []
+    words += ["--reading", request.reading] if request.reading else []
     words += ["--seed", str(request.seed)] if request.seed is not None else []
     words += [word for text in request.only or () for word in ("--only", text)]
     overview.command = shlex.join(["mtlrun", "reproduce", "all", *words])

@@ -22,6 +22,7 @@ def status(
     target: options.Target,
     profile: options.Profile = None,
     overrides: options.Overrides = None,
+    reading: options.Reading = None,
     seed: options.Seed = None,
     only: options.Only = None,
     data_dir: options.DataDir = None,
@@ -34,7 +35,7 @@ def status(
     from mtlrun.runs.survey import other_versions, rerun_reasons, survey
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
-    made = plan(experiment, data_dir=data_dir, only=only, output=output_dir)
+    made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
     states = survey(made)
     say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
     _table(made, states)
@@ -54,10 +55,11 @@ def totals(plan: Plan, states: Sequence[State]) -> str:
 
 
 def _table(plan: Plan, states: Sequence[State]) -> None:
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:
-            counts.setdefault((row.dataset, row.method), Counter())[state.name] += 1
+            counts.setdefault((row.reading, row.dataset, row.method), Counter())[state.name] += 1
     shown = [state for state in STATES if any(count[state] for count in counts.values())]
-    rows = [[dataset, method, *(count[state] or "" for state in shown)] for (dataset, method), count in counts.items()]
-    say_columns([["data set", "method", *shown], *rows])
+    first = 0 if any(reading for reading, *_ in counts) else 1
+    rows = [[*names[first:], *(count[state] or "" for state in shown)] for names, count in counts.items()]
+    say_columns([["reading", "data set", "method"][first:] + shown, *rows])

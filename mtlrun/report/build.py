@@ -10,19 +10,14 @@ from pathlib import Path
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
-from mtlrun.report.claims import (
-    ClaimVerdict,
-    Evidence,
-    ReferenceVerdict,
-    compare_references,
-    judge_claims,
-    tests_section,
-)
+from mtlrun.report.claims import ClaimVerdict, over_readings, tests_section
 from mtlrun.report.figures import Figure, run_figures
 from mtlrun.report.grid import Section
-from mtlrun.report.run import Row, Run, build_rows, read_run
+from mtlrun.report.readings import Judged, judged, readings_section, table_sections
+from mtlrun.report.references import ReferenceVerdict
+from mtlrun.report.run import Row, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
-from mtlrun.report.statistics import comparison_section, rank_groups, statistics_sections
+from mtlrun.report.statistics import comparison_section, statistics_sections
 from mtlrun.report.tables import axis_section, measurement_sections
 
 #: What may have become of cells that have no number.
@@ -46,6 +41,8 @@ class Report:
         Drawn by `mtlrun.report.drawing`.
     findings : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
+    readings : list of Judged
+        The run under the readings other than the main one, as far as they were begun.
     """
 
     run: Run
@@ -55,23 +52,33 @@ class Report:
     sections: list[Section]
     figures: list[Figure] = field(default_factory=list)
     findings: list[Section] = field(default_factory=list)
+    readings: list[Judged] = field(default_factory=list)
+
+    @property
+    def runs(self) -> list[Run]:
+        """The run under its main reading, and under the others that were begun."""
+        return [self.run, *(one.run for one in self.readings)]
 
     @property
     def cells(self) -> dict[str, int]:
-        """Cells of the plan, those with a number, and the others by what became of them."""
-        trouble = {name: len(getattr(self.run, name)) for name in TROUBLE}
-        planned = len(self.run.planned)
+        """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
+        trouble = {name: sum(len(getattr(run, name)) for run in self.runs) for name in TROUBLE}
+        planned = sum(len(run.planned) for run in self.runs)
         return {"planned": planned, "done": planned - sum(trouble.values()), **trouble}
 
     @property
     def partial(self) -> bool:
         """Whether cells still have to be computed."""
-        return bool(self.run.missing)
+        return any(run.missing for run in self.runs)
 
     @property
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
         lines = [f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}."]
+        if self.run.altered:
+            lines.append("run.json is not as it was written: do not trust this report before the run is made again.")
+        if self.run.unreadable:
+            lines.append(f"{counted(len(self.run.unreadable), 'record')} altered or damaged, and left out.")
         earlier = sum(record.protocol != PROTOCOL for record in self.run.cells.values())
         if earlier:
             were = "cell was" if earlier == 1 else "cells were"
@@ -128,11 +135,14 @@ def build_report(folder: Path) -> Report:
         If the folder is not one of a run.
     """
     run = read_run(folder)
-    rows = build_rows(run)
-    groups = rank_groups(run, rows)
-    evidence = Evidence(run, rows, groups)
-    claims = judge_claims(evidence)
-    findings = [*measurement_sections(run), *statistics_sections(groups)]
+    main = judged(run)
+    others = [judged(other) for other in run.others if other.begun]
+    rows, claims = list(main.rows), main.claims
+    if others:
+        decisive = [one.name for one in (main, *others) if one.about.get("plausible", True)]
+        claims = over_readings(main.name, claims, {one.name: one.claims for one in others}, decisive)
+    findings = [*measurement_sections(run), *statistics_sections(main.evidence.groups)]
     compared = [tests_section(run, claims), axis_section(run, rows), comparison_section(run, rows)]
-    sections = [s for s in (*findings, *compared, *run_sections(run, rows)) if not s.empty]
-    return Report(run, rows, claims, compare_references(evidence), sections, run_figures(run, rows), findings)
+    readings = [readings_section(main, others, claims), *table_sections(others)]
+    sections = [s for s in (*readings, *findings, *compared, *run_sections(run, rows)) if not s.empty]
+    return Report(run, rows, claims, main.references, sections, run_figures(run, rows), findings, others)

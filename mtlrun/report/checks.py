@@ -29,16 +29,23 @@ class Verdict(StrEnum):
         return verdict
 
     CONFIRMED = "confirmed", "good"
+    MOSTLY = "mostly", "good"
     PARTLY = "partly", "part"
     NOT_CONFIRMED = "not confirmed", "bad"
+    DEPENDS = "depends on the reading", "part"
+    UNDECIDED = "undecided", "none"
     NOT_TESTABLE = "not testable here", "none"
     WITHIN = "within", "good"
     OUTSIDE = "outside", "bad"
     NOT_RUN = "not run", "none"
 
 
-#: Verdicts on claims, in the order in which they are counted.
-VERDICTS = (Verdict.CONFIRMED, Verdict.PARTLY, Verdict.NOT_CONFIRMED, Verdict.NOT_TESTABLE)
+#: Verdicts on claims, in the order in which they are counted; those under which a claim holds.
+VERDICTS = (
+    *(Verdict.CONFIRMED, Verdict.MOSTLY, Verdict.PARTLY, Verdict.NOT_CONFIRMED, Verdict.DEPENDS, Verdict.UNDECIDED),
+    Verdict.NOT_TESTABLE,
+)
+HOLDING = (Verdict.CONFIRMED, Verdict.MOSTLY)
 #: Verdicts on reference numbers, and what sentences call them.
 NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of tolerance", Verdict.NOT_RUN: "not run"}
 #: Colours of tones on a terminal.
@@ -89,14 +96,17 @@ _BOUNDS = ("at_least", "at_most")
 CHECKS: dict[str, CheckKind] = {
     "ratio": CheckKind(
         ("quantity", "of", "over"),
-        ("dataset", "task", *_BOUNDS),
+        ("dataset", "task", "effect", "bound", *_BOUNDS),
         True,
         "quantity of `of` divided by quantity of `over`",
     ),
     "difference": CheckKind(
-        ("quantity", "of", "over"), ("dataset", "task", *_BOUNDS), True, "quantity of `of` minus quantity of `over`"
+        ("quantity", "of", "over"),
+        ("dataset", "task", "effect", "bound", *_BOUNDS),
+        True,
+        "quantity of `of` minus quantity of `over`",
     ),
-    "value": CheckKind(("quantity", "of"), ("dataset", "task", *_BOUNDS), True, "quantity of `of`"),
+    "value": CheckKind(("quantity", "of"), ("dataset", "task", "effect", "bound", *_BOUNDS), True, "quantity of `of`"),
     "paired": CheckKind(
         ("quantity", "of", "over"),
         ("dataset", "unit", "test", *_BOUNDS),
@@ -105,7 +115,7 @@ CHECKS: dict[str, CheckKind] = {
     ),
     "order": CheckKind(
         ("quantity", "methods"),
-        ("dataset", "task", "direction"),
+        ("dataset", "task", "direction", "effect"),
         False,
         "the methods, in this order, increase (or decrease)",
     ),
@@ -116,19 +126,14 @@ CHECKS: dict[str, CheckKind] = {
         "how many methods have a significantly worse rank than `control` by Holm's test (section `statistics`)",
     ),
 }
-#: Fields with a closed list of values; the first one is the default.
+#: Fields with a closed list of values; the first one is the default, but for `bound`: the number found is a bound.
 CHOICES = {
     "unit": ("trial", "task", PREDICTION),
     "test": ("wilcoxon", "t", "corrected_t"),
     "direction": ("increasing", "decreasing"),
-}
-CLAIM_FIELDS = {"needs": ("id", "text"), "may": ("checks", "where", "expect", "not_testable")}
-REFERENCE_FIELDS = {
-    "needs": ("dataset", "method", "quantity", "value"),
-    "may": ("std", "n", "decimals", "profile", "source", "absolute", "relative", "sigmas", "task"),
+    "bound": ("lower", "upper"),
 }
 REFERENCE_SOURCES = ("paper", "stored")
-TOLERANCE_FIELDS = ("quantity", "absolute", "relative", "sigmas")
 
 
 def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -157,6 +162,9 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
         (name, f"a {check['kind']} check has no {name!r}; it may have: {', '.join(allowed)}")
         for name in sorted(given.difference(allowed))
     ]
+    effect = check.get("effect")
+    if effect is not None and (isinstance(effect, bool) or not isinstance(effect, int | float) or effect < 0):
+        problems.append(("effect", f"effect must be a number of at least 0, not {effect!r}"))
     if kind.bounded and not given.intersection(_BOUNDS):
         problems.append(("kind", f"a {check['kind']} check needs 'at_least' or 'at_most'"))
     for name, choices in CHOICES.items():

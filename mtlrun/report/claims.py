@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, PREDICTION, REFERENCE_SOURCES, Verdict, as_list
+from mtlrun.record import NOT_CONVERGED
+from mtlrun.report.checks import (
+    ALL_DATA,
+    AVERAGE_RANK,
+    CHOICES,
+    HOLDING,
+    PREDICTION,
+    Verdict,
+    as_list,
+)
 from mtlrun.report.grid import Column, Grid, Section, show, significant
-from mtlrun.report.run import Row, Run
+from mtlrun.report.run import Row, Run, std
 from mtlrun.report.statistics import Ranking, paired, paired_predictions, rank_rows
 
-TOLERANCE_RULE = (
-    "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
-    "tolerance; the relative tolerance times the printed value; half a unit of the last printed digit; and, if both "
-    "sides have at least two splits, the given number of standard errors of the difference."
-)
+#: Share of the comparisons from which on a claim holds mostly.
+MOSTLY = 0.8
+#: Quantities that say how well a fit converged: they need not have converged.
+ACCURACY = ("gap",)
 #: How the number of a check is written.
 _NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
 
@@ -59,17 +66,27 @@ class Finding:
     text : str
         What was compared, with the number found and the bound.
     holds : bool or None
-        None when it cannot be tested here.
+        None when it cannot be tested here, or was tested and is undecided.
     found : float or None
-        The number found.
+        The number found; None when it cannot be tested.
     why : str or None
-        Why it cannot be tested.
+        Why it cannot be tested or is undecided.
+    undecided : bool
+        The difference is too small, a bound is on the wrong side, or fits did not converge.
     """
 
     text: str
     holds: bool | None
     found: float | None = None
     why: str | None = None
+    undecided: bool = False
+
+    @property
+    def answer(self) -> str:
+        """Whether it holds, in a word."""
+        if self.holds is None:
+            return "undecided" if self.undecided else "not tested"
+        return "yes" if self.holds else "no"
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,9 @@ class ClaimVerdict:
     expect : str
         Verdict that the experiment expects.
     findings : list of Finding
+        Under the main reading.
+    readings : dict of str to Verdict
+        Verdict under every reading; {} without readings.
     """
 
     id: str
@@ -96,6 +116,7 @@ class ClaimVerdict:
     why: str
     expect: str = Verdict.CONFIRMED
     findings: list[Finding] = field(default_factory=list)
+    readings: dict[str, str] = field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:
@@ -105,7 +126,15 @@ class ClaimVerdict:
     @property
     def tested(self) -> int:
         """Comparisons that could be made."""
-        return sum(f.holds is not None for f in self.findings)
+        return sum(f.holds is not None or f.undecided for f in self.findings)
+
+    @property
+    def holding(self) -> str:
+        """Under how many readings it holds: ``holds under 2 of 3 readings``; "" with a single one."""
+        judged = [verdict for verdict in self.readings.values() if verdict != Verdict.NOT_TESTABLE]
+        if len(judged) < 2:
+            return ""
+        return f"holds under {sum(verdict in HOLDING for verdict in judged)} of {len(judged)} readings"
 
 
 def judge_claims(evidence: Evidence) -> list[ClaimVerdict]:
@@ -114,36 +143,85 @@ def judge_claims(evidence: Evidence) -> list[ClaimVerdict]:
 
 
 def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
-    """Judge one claim.
-
-    Confirmed when every comparison holds, not confirmed when none does, partly when some do (or the others cannot be
-    tested), not testable here when there is nothing to compare.
-    """
+    """Judge one claim under one reading (`verdict_of`)."""
     reason = claim.get("not_testable")
     checks = [] if reason else as_list(claim.get("checks"))
     findings = [finding for check in checks for finding in evaluate(check, evidence)]
-    good = [f for f in findings if f.holds]
-    if all(f.holds is None for f in findings):
-        verdict = Verdict.NOT_TESTABLE
+    verdict = verdict_of(findings, conjunction=bool(claim.get("all")))
+    why = _summary(findings)
+    if verdict == Verdict.NOT_TESTABLE:
         why = reason or "; ".join(dict.fromkeys(f.why for f in findings if f.why)) or "the claim has no checks"
-    else:
-        complete = len(good) == len(findings)
-        verdict = Verdict.CONFIRMED if complete else Verdict.PARTLY if good else Verdict.NOT_CONFIRMED
-        why = _summary(findings)
     expect = claim.get("expect") or Verdict.CONFIRMED
+    expect = expect["verdict"] if isinstance(expect, Mapping) else expect
     return ClaimVerdict(str(claim["id"]), str(claim["text"]), claim.get("where"), verdict, why, expect, findings)
+
+
+def verdict_of(findings: Sequence[Finding], *, conjunction: bool = False) -> Verdict:
+    """Return the verdict on a claim from its comparisons.
+
+    Confirmed when all of them hold; mostly from 80% on, and partly above one half, of those that could be made (of all
+    of them for mostly). Undecided when the undecided ones could still carry it over one half; else not confirmed. A
+    `conjunction` is not confirmed as soon as one comparison fails, and undecided as long as one is undecided.
+    """
+    good = sum(f.holds is True for f in findings)
+    bad = sum(f.holds is False for f in findings)
+    open_ = sum(f.undecided for f in findings)
+    made = good + bad + open_
+    if not made:
+        return Verdict.NOT_TESTABLE
+    if good == len(findings):
+        return Verdict.CONFIRMED
+    if conjunction and (bad or open_):
+        return Verdict.NOT_CONFIRMED if bad else Verdict.UNDECIDED
+    if good >= MOSTLY * len(findings):
+        return Verdict.MOSTLY
+    if good > made / 2:
+        return Verdict.PARTLY
+    return Verdict.UNDECIDED if good + open_ > made / 2 else Verdict.NOT_CONFIRMED
+
+
+def over_readings(
+    name: str, claims: Sequence[ClaimVerdict], others: Mapping[str, Sequence[ClaimVerdict]], decisive: Collection[str]
+) -> list[ClaimVerdict]:
+    """Return the claims of the main reading with their verdicts under all readings.
+
+    Parameters
+    ----------
+    name : str
+        Of the main reading.
+    claims : sequence of ClaimVerdict
+        Under it.
+    others : mapping of str to sequence of ClaimVerdict
+        Under the other readings.
+    decisive : collection of str
+        Names of the readings that decide. A claim that holds under one of them, and is not confirmed under another,
+        depends on the reading.
+    """
+    by_id = {reading: {c.id: c.verdict for c in found} for reading, found in others.items()}
+    judged = []
+    for claim in claims:
+        verdicts = {name: claim.verdict, **{r: ids[claim.id] for r, ids in by_id.items() if claim.id in ids}}
+        counted_ones = {verdict for reading, verdict in verdicts.items() if reading in decisive}
+        flips = counted_ones.intersection(HOLDING) and Verdict.NOT_CONFIRMED in counted_ones
+        verdict = Verdict.DEPENDS if flips else claim.verdict
+        judged.append(replace(claim, verdict=verdict, readings=verdicts))
+    return judged
 
 
 def _summary(findings: Sequence[Finding]) -> str:
     """Say in one line what was found; a single comparison is quoted."""
     if len(findings) == 1:
-        return findings[0].text
+        (one,) = findings
+        return f"{one.text} ({one.why})" if one.undecided else one.text
     good, bad = ([f for f in findings if f.holds is holds] for holds in (True, False))
-    parts = [f"{len(good)} of {len(good) + len(bad)} comparisons hold"]
-    if bad:
-        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-        parts.append("contradicted by " + "; ".join(f.text for f in bad[:3]) + more)
-    reasons = dict.fromkeys(f.why for f in findings if f.why)
+    undecided = [f for f in findings if f.undecided]
+    parts = [f"{len(good)} of {len(good) + len(bad) + len(undecided)} comparisons hold"]
+    for name, some in (("contradicted by", bad), ("undecided:", undecided)):
+        if some:
+            more = f" and {len(some) - 3} more" if len(some) > 3 else ""
+            texts = (f"{f.text} ({f.why})" if f.undecided else f.text for f in some[:3])
+            parts.append(f"{name} {'; '.join(texts)}{more}")
+    reasons = dict.fromkeys(f.why for f in findings if f.why and not f.undecided)
     if reasons:
         parts.append("not tested, because " + "; ".join(map(str, reasons)))
     return "; ".join(parts)
@@ -158,8 +236,7 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
     for claim in claims:
         for finding in claim.findings:
             text = finding.text if finding.why is None else f"{finding.text}: {finding.why}"
-            holds = "not tested" if finding.holds is None else "yes" if finding.holds else "no"
-            grid.rows.append([claim.id, text, finding.found, holds])
+            grid.rows.append([claim.id, text, finding.found, finding.answer])
     section.grids.append(grid)
     return section
 
@@ -248,25 +325,74 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     kind, quantity = check["kind"], check["quantity"]
     values = [r.value(quantity) or 0.0 for r in rows]
     short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
-    if kind == "order":
-        increasing = (check.get("direction") or CHOICES["direction"][0]) == "increasing"
-        holds = values[0] < values[1] if increasing else values[0] > values[1]
-        sign = ("" if holds else "not ") + ("<" if increasing else ">")
-        text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
-        return Finding(text, holds, values[1] - values[0])
     if kind == "paired":
         unit, test = check.get("unit") or CHOICES["unit"][0], check.get("test") or CHOICES["test"][0]
         result = paired(rows[0], rows[1], quantity, unit, test)
         if result is None or result.pvalue is None:
             return Finding(title, None, why="a single split gives no p-value")
-        found = result.pvalue
+        found, effect = result.pvalue, 0.0
     elif kind == "ratio":
         if values[1] == 0:
             return Finding(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
         found = values[0] / values[1]
+        effect = found * smallest_effect(check, rows, math.log)
     else:
-        found = values[0] - values[1] if kind == "difference" else values[0]
-    return Finding(f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", _within(check, found), found)
+        found = values[0] - values[1] if kind in ("difference", "order") else values[0]
+        effect = smallest_effect(check, rows)
+    if kind == "order":
+        increasing = (check.get("direction") or CHOICES["direction"][0]) == "increasing"
+        margin = -found if increasing else found
+        sign = ("" if margin > 0 else "not ") + ("<" if increasing else ">")
+        text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
+        found, holds = values[1] - values[0], margin > 0
+    else:
+        margin = _margin(check, found)
+        text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
+    unsettled = next((u for r in rows if quantity not in ACCURACY and (u := _unconverged(r))), None)
+    if unsettled is None and abs(margin) < effect:
+        unsettled = f"within the smallest effect of {show(effect, 'small')}"
+    if unsettled is None and not _on_its_side(check, holds):
+        unsettled = f"{quantity} is a bound, which can decide the other side only"
+    if unsettled is not None:
+        return Finding(text, None, found, unsettled, undecided=True)
+    return Finding(text, holds, found)
+
+
+def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[[float], float] = float) -> float:
+    """Return the smallest difference that counts: that of the check, else one standard error.
+
+    The standard error is that of the differences (of logarithms, for ratios) between the rows over the splits that all
+    of them have; with a single split, over its tasks. 0 where neither can be had.
+    """
+    if check.get("effect") is not None:
+        return float(check["effect"])
+    quantity = check["quantity"]
+    samples = [row.samples.get(quantity, {}) for row in rows]
+    trials = [t for t in samples[0] if all(t in values for values in samples)]
+    pairs: list[list[float | None]] = [[values[t] for values in samples] for t in trials]
+    if len(pairs) == 1:
+        tasks = [row.tasks.get(quantity, {}).get(trials[0], []) for row in rows]
+        pairs = [list(values) for values in zip(*tasks, strict=False)]
+    numbers = [[of(v) for v in pair if v is not None and (of is float or v > 0)] for pair in pairs]
+    differences = [pair[0] - sum(pair[1:]) for pair in numbers if len(pair) == len(rows)]
+    spread = std(differences)
+    return 0.0 if spread is None else spread / math.sqrt(len(differences))
+
+
+def _unconverged(row: Row) -> str | None:
+    """Say that fits of a row did not converge: they are not what the method would give."""
+    if row.status != NOT_CONVERGED:
+        return None
+    return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
+
+
+def _on_its_side(check: Mapping[str, Any], holds: bool) -> bool:
+    """Whether a number that is only a bound (`bound`) decides: a lower one can show that something is large enough."""
+    bound = check.get("bound")
+    if bound is None:
+        return True
+    shows_large = holds == (check.get("at_least") is not None)
+    return shows_large == (bound == "lower")
 
 
 def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> Finding:
@@ -294,8 +420,13 @@ def _rejections(check: Mapping[str, Any], group: Ranking) -> Finding:
 
 
 def _within(check: Mapping[str, Any], found: float) -> bool:
+    return _margin(check, found) >= 0
+
+
+def _margin(check: Mapping[str, Any], found: float) -> float:
+    """Return how far a number is inside its bounds, negative outside."""
     low, high = check.get("at_least"), check.get("at_most")
-    return (low is None or found >= low) and (high is None or found <= high)
+    return min(math.inf if low is None else found - low, math.inf if high is None else high - found)
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
@@ -316,152 +447,3 @@ def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()
     prefix = "p-value of " if kind == "paired" else ""
     unit = f" by {check.get('unit') or CHOICES['unit'][0]}" if kind == "paired" else ""
     return f"{prefix}{quantity} of {joined.join(names)}{unit} on {dataset}"
-
-
-# ---------------------------------------------------------------- reference numbers
-
-
-@dataclass(frozen=True)
-class ReferenceVerdict:
-    """One printed number and ours.
-
-    Attributes
-    ----------
-    dataset, method, quantity, source : str
-    value : float
-        As printed.
-    ours, std : float or None
-    n : int
-        Splits behind ours.
-    difference : float or None
-        Ours minus the printed one.
-    tolerance : float or None
-        Largest absolute difference that counts as the same.
-    verdict : Verdict
-    why : str or None
-        Why it was not run; else what set the tolerance.
-    """
-
-    dataset: str
-    method: str
-    quantity: str
-    source: str
-    value: float
-    ours: float | None = None
-    std: float | None = None
-    n: int = 0
-    difference: float | None = None
-    tolerance: float | None = None
-    verdict: str = Verdict.NOT_RUN
-    why: str | None = None
-
-
-def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
-    """Compare every reference number that concerns the profile of a run."""
-    run, table = evidence.run, evidence.table
-    results = []
-    for entry in as_list(run.config.get("reference")):
-        profiles = as_list(entry.get("profile"))
-        if profiles and run.profile not in profiles:
-            continue
-        name, method, task = entry["dataset"], entry["method"], entry.get("task")
-        label = name if (name, method) in table else run.label_of(name)
-        row = table.get((label, method)) if label is not None else None
-        without = "method not in this run"
-        if task is not None:
-            name, row, without = f"{label or name}, {task}", row and row.of_task(task), f"no task {task!r} known"
-        if label is None:
-            without = f"data set not in this run (profile {run.profile}: {run.names_of_data})"
-        results.append(_compare({**entry, "dataset": name}, row, without, as_list(run.config.get("tolerance"))))
-    return results
-
-
-def _compare(
-    entry: Mapping[str, Any], row: Row | None, without: str, tolerances: Sequence[Mapping[str, Any]]
-) -> ReferenceVerdict:
-    quantity, value = str(entry["quantity"]), float(entry["value"])
-    source = entry.get("source") or REFERENCE_SOURCES[0]
-    ours = row.value(quantity) if row else None
-    if row is None or ours is None:
-        why = without if row is None else f"no {quantity} ({row.status_text})"
-        return ReferenceVerdict(entry["dataset"], entry["method"], quantity, source, value, why=why)
-    std = None if quantity in row.medians else row.std(quantity)
-    n = len(row.samples.get(quantity, ())) or row.n
-    tolerance, rule = tolerance_of(entry, tolerances, std, n)
-    difference = ours - value
-    # Ten digits: what is exactly at the limit on paper must not fall outside through binary rounding.
-    same = float(f"{abs(difference):.10g}") <= float(f"{tolerance:.10g}")
-    verdict = Verdict.WITHIN if same else Verdict.OUTSIDE
-    return ReferenceVerdict(
-        row.dataset, row.method, quantity, source, value, ours, std, n, difference, tolerance, verdict, rule
-    )
-
-
-def tolerance_of(
-    entry: Mapping[str, Any], tolerances: Sequence[Mapping[str, Any]], std: float | None, n: int
-) -> tuple[float, str]:
-    """Return the largest absolute difference that counts as the same, and which rule gave it.
-
-    The largest of: absolute; relative times the printed value; half a unit of the last printed digit; and, with at
-    least two splits on both sides and both deviations known, sigmas standard errors of the difference.
-
-    Parameters
-    ----------
-    entry : mapping
-        The reference number; its own `absolute`, `relative`, `sigmas` win over the experiment's.
-    tolerances : sequence of mapping
-        Rules of the experiment; the first that names the quantity, else the first without a quantity.
-    std : float or None
-        Ours.
-    n : int
-        Splits behind ours.
-    """
-    value = float(entry["value"])
-    rule = next((t for t in tolerances if t.get("quantity") == entry["quantity"]), None)
-    rule = rule or next((t for t in tolerances if not t.get("quantity")), {})
-    rule = {**rule, **{k: entry[k] for k in ("absolute", "relative", "sigmas") if entry.get(k) is not None}}
-    decimals = entry.get("decimals")
-    candidates = [(0.5 * 10.0 ** -(_decimals(entry["value"]) if decimals is None else decimals), "printed digits")]
-    if rule.get("absolute") is not None:
-        candidates.append((float(rule["absolute"]), "absolute"))
-    if rule.get("relative") is not None:
-        candidates.append((float(rule["relative"]) * abs(value), f"{rule['relative']:.0%} of the value"))
-    theirs, n_theirs = entry.get("std"), entry.get("n") or n
-    if rule.get("sigmas") is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
-        error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
-        candidates.append((rule["sigmas"] * error, f"{rule['sigmas']:g} standard errors"))
-    return max(candidates, key=lambda pair: pair[0])
-
-
-def _decimals(value: float) -> int:
-    """Count the decimals of a number as written; trailing zeros are lost, hence the field `decimals`."""
-    text = repr(value)
-    if "e" in text:
-        return max(0, -int(text.split("e")[1]))
-    return len(text.split(".")[1].rstrip("0")) if "." in text else 0
-
-
-def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
-    """Return the printed numbers beside ours; those that were not run are only counted, with the reason."""
-    compared = [r for r in references if r.ours is not None]
-    reasons = Counter(str(r.why) for r in references if r.ours is None)
-    waiting = [f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()]
-    return Section(
-        "Reference numbers", [*[TOLERANCE_RULE] * bool(compared), *waiting], [reference_grid(compared)] * bool(compared)
-    )
-
-
-def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
-    """Return the printed numbers beside ours."""
-    columns = [Column("dataset"), Column("method"), Column("quantity"), Column("source"), Column("printed", "seconds")]
-    columns += [Column("ours", "seconds"), Column("n", "count"), Column("difference", "seconds")]
-    columns += [Column("tolerance", "seconds"), Column("verdict")] + [Column("rule or reason")] * why
-    grid = Grid(columns)
-    for r in references:
-        # Five significant digits: printed numbers keep all of theirs.
-        value, ours, difference, tolerance = (
-            None if v is None else f"{v:.5g}" for v in (r.value, r.ours, r.difference, r.tolerance)
-        )
-        texts = [r.dataset, r.method, r.quantity, r.source, value, ours, r.n, difference, tolerance, r.verdict]
-        grid.rows.append(texts + [r.why] * why)
-    return grid

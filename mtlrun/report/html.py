@@ -14,9 +14,9 @@ from markupsafe import Markup, escape
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.claims import reference_section
 from mtlrun.report.figures import Figure, RankDiagram, path_figures, published_line, rank_diagrams
 from mtlrun.report.grid import Column, Grid, Link, Section, show
+from mtlrun.report.references import reference_section
 from mtlrun.report.run import PARTIAL
 from mtlrun.report.sections import cell_groups
 from mtlrun.report.tables import reading_grid, result_notes

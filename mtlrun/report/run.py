@@ -14,13 +14,16 @@ from typing import Any
 from mtlrun.errors import DataError
 from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
 from mtlrun.report.checks import MEDIAN_QUANTITIES, as_list
+from mtlrun.utils.io import DIGEST, sealed
 from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
 
 RUN_FILE = "run.json"
 PROVENANCE = "provenance.json"
 #: Fields of run.json and their types.
-_PLAN = {"cells": list, "methods": list, "datasets": dict, "config": dict, "paper": dict, "quantities": dict}
+_PLAN = {"cells": list, "methods": list} | dict.fromkeys(
+    ("datasets", "config", "paper", "quantities", "readings"), dict
+)
 #: Fields of a record that must be mappings, and those that must be texts.
 _MAPPINGS = (
     *("inputs", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
@@ -81,6 +84,12 @@ class Run:
         One entry per invocation that computed something, the newest last.
     unreadable : list of str
         Names of planned cells whose file could not be read.
+    reading : str
+        Name of the reading of the paper; "" without readings.
+    others : list of Run
+        The same run under the other readings, with the same records.
+    altered : bool
+        Whether run.json is not as it was written.
     """
 
     folder: Path
@@ -90,6 +99,9 @@ class Run:
     selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    reading: str = ""
+    others: list[Run] = field(default_factory=list)
+    altered: bool = False
 
     @property
     def config(self) -> dict[str, Any]:
@@ -149,6 +161,16 @@ class Run:
     def methods(self) -> list[str]:
         """Labels of the methods in the order of the experiment."""
         return list(dict.fromkeys([*as_list(self.info.get("methods")), *(c.method for c in self.planned)]))
+
+    @property
+    def all_planned(self) -> list[PlannedCell]:
+        """The plan under all readings."""
+        return [*self.planned, *(cell for other in self.others for cell in other.planned)]
+
+    @property
+    def begun(self) -> bool:
+        """Whether any planned cell has a record."""
+        return any(cell.key in self.cells for cell in self.planned)
 
     @property
     def missing(self) -> list[PlannedCell]:
@@ -386,13 +408,16 @@ def read_run(folder: Path) -> Run:
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
     run = Run(folder, info, _planned(folder, info))
+    run.altered = DIGEST in info and sealed({k: v for k, v in info.items() if k != DIGEST}) != info
+    run.reading = str(info.get("reading") or "")
+    run.others = [_under(run, name) for name in _readings(folder, info) if name != run.reading]
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     stored = Records.of_run(folder)
     try:
         stored.packed  # noqa: B018 (read once, before the cells are asked for)
     except ValueError as error:
         raise DataError(f"{folder / PACKED}: {error}", _AGAIN) from None
-    for cell in run.planned:
+    for cell in run.all_planned:
         if cell.key in run.cells:
             continue
         try:
@@ -407,24 +432,49 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _planned(folder: Path, info: dict[str, Any]) -> list[PlannedCell]:
-    """Return the plan; what cannot be one is refused before anything is made of it."""
+def _readings(folder: Path, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what the plan says of the readings that have cells, by name."""
+    found = info.get("readings") or {}
+    for name, about in found.items():
+        if not isinstance(about, dict):
+            raise _refuse(folder, f"reading {name!r} is not a mapping")
+        _check_types(folder, about)
+    return {name: about for name, about in found.items() if "config" in about}
 
-    def refuse(what: str) -> DataError:
-        return DataError(f"{folder / RUN_FILE}: not the plan of a run: {what}", _AGAIN)
 
+def _under(run: Run, reading: str) -> Run:
+    """Return a run under another reading; it shares the records."""
+    about = run.info["readings"][reading]
+    info = {**run.info, "config": {**run.config, **about["config"]}, "reading": reading}
+    info |= {name: about[name] for name in ("datasets", "methods") if name in about}
+    planned = _planned(run.folder, info, reading)
+    return dataclasses.replace(run, info=info, planned=planned, reading=reading, others=[])
+
+
+def _refuse(folder: Path, what: str) -> DataError:
+    return DataError(f"{folder / RUN_FILE}: not the plan of a run: {what}", _AGAIN)
+
+
+def _check_types(folder: Path, info: dict[str, Any]) -> None:
     for name, kind in _PLAN.items():
         if info.get(name) is not None and not isinstance(info[name], kind):
-            raise refuse(f"{name!r} is no {kind.__name__}")
+            raise _refuse(folder, f"{name!r} is not a {kind.__name__}")
+
+
+def _planned(folder: Path, info: dict[str, Any], reading: str | None = None) -> list[PlannedCell]:
+    """Return the plan of a reading; what cannot be one is refused before anything is made of it."""
+    _check_types(folder, info)
     planned = []
     for place, cell in enumerate(info.get("cells") or []):
+        if isinstance(cell, dict) and cell.get("reading") != reading:
+            continue
         facts: dict[str, Any] = {"trial": 0, **cell} if isinstance(cell, dict) else {}
         texts = [text for name in ("key", "dataset", "method") if isinstance(text := facts.get(name), str)]
         if len(texts) < 3 or type(facts["trial"]) is not int:
-            raise refuse(f"cell {place} lacks its key, dataset, method or trial")
+            raise _refuse(folder, f"cell {place} lacks its key, dataset, method or trial")
         key, dataset, method = texts
         if not key or key.startswith(".") or set(key) & set("/\\:\0"):  # it would name a file elsewhere
-            raise refuse(f"{key!r} is no key of a cell")
+            raise _refuse(folder, f"{key!r} is not the key of a cell")
         planned.append(PlannedCell(key, dataset, method, facts["trial"]))
     return planned
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mtlrun.errors import DataError, UnknownNameError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdicts_text
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
-from mtlrun.report.claims import ClaimVerdict, ReferenceVerdict
+from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Link, Section, duration, harmless, json_text, markdown_section
+from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import RUN_FILE, read_json
 from mtlrun.report.sections import computing_seconds
 from mtlrun.utils.io import write_atomic
@@ -38,7 +39,7 @@ COUNTS = (
     "* Columns: cells; claims by verdict; reference numbers within tolerance, out of tolerance, not run; "
     "computing time."
 )
-LEGEND = "claims: confirmed, partly, not confirmed, not testable here; numbers: within tolerance of those run"
+LEGEND = f"claims: {', '.join(VERDICTS)}; numbers: within tolerance of those run"
 _T = TypeVar("_T")
 
 
@@ -229,14 +230,15 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         ([link(e.place), str(e.report.run.info.get("title", ""))], _counts(overview, [e])) for e in overview.entries
     ]
     claims = [
-        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, c.text, c.why] for e, c in overview.claims()
+        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, _readings(c), c.text, c.why]
+        for e, c in overview.claims()
     ]
     compared = [[link(c.place, "leaderboard"), c.title, c.verdict] for c in overview.comparisons]
     left_out = [[name, why] for name, why in overview.left_out.items()]
     tables = [
         Section("Papers", [*cites, *[COUNTS] * bool(groups)], [_count_grid(["paper", "artefacts"], papers)]),
         Section("Runs", [], [_count_grid(["run", "title"], titles)]),
-        Section("Claims", [], [_text_grid(("claim", "run", "verdict", "text", "why"), claims)]),
+        Section("Claims", [], [_text_grid(("claim", "run", "verdict", "readings", "text", "why"), claims)]),
         Section("Comparisons of methods", [], [_text_grid(("comparison", "title", "verdict"), compared)]),
         Section("Left out", [], [_text_grid(("artefact", "why"), left_out)]),
     ]
@@ -263,7 +265,7 @@ def overview_json(overview: Overview) -> str:
         "papers": {paper: {"cite": _cite(e), **_counts(overview, e)} for paper, e in overview.papers.items()},
         "runs": [{"run": e.place, "id": e.id, **_counts(overview, [e])} for e in overview.entries],
         "claims": [
-            {"id": c.id, "run": e.place, "verdict": c.verdict, "text": c.text, "why": c.why}
+            {"id": c.id, "run": e.place, "verdict": c.verdict, "readings": c.readings, "text": c.text, "why": c.why}
             for e, c in overview.claims()
         ],
         "comparisons": [asdict(comparison) for comparison in overview.comparisons],
@@ -329,7 +331,7 @@ def _count_grid(columns: Sequence[str], rows: Sequence[tuple[list[Any], dict[str
     """Return a table of runs or papers: what names them, then counts; what says nothing is left out."""
     counts = rows[0][1] if rows else {}
     plain = ["done"] * all(count["done"] == count["cells"] for _, count in rows)
-    plain += [name for name in TROUBLE if not any(count[name] for _, count in rows)]
+    plain += [name for name in (*TROUBLE, *VERDICTS, *NUMBERS) if not any(count[name] for _, count in rows)]
     shown = [name for name in counts if name not in plain]
     kinds = [Column(SHORT.get(name, name), "duration" if name == "seconds" else "count") for name in shown]
     first = [Column(name, "count" if name == "artefacts" else "text") for name in columns]
@@ -434,6 +436,11 @@ def _decisive(
             if key not in best or rank > best[key][0]:
                 best[key] = (rank, entry, item)
     return [(entry, item) for _, entry, item in best.values()]
+
+
+def _readings(claim: ClaimVerdict) -> str:
+    """Write the verdict under every reading."""
+    return "; ".join(f"{name}: {verdict}" for name, verdict in claim.readings.items())
 
 
 def _cite(entries: Sequence[RunReport]) -> str:

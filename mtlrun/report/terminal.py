@@ -13,8 +13,8 @@ from rich.text import Text
 from mtlrun.record import OK
 from mtlrun.report.build import Report
 from mtlrun.report.checks import STYLES, Verdict
-from mtlrun.report.claims import ReferenceVerdict
 from mtlrun.report.grid import Column, Grid
+from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import PlannedCell, Row
 from mtlrun.report.sections import edge_hits
 from mtlrun.report.tables import axis_section, reading_grid, task_note
@@ -33,7 +33,12 @@ def print_report(console: Console, report: Report) -> None:
         if section.lines:
             _block(console, Text(section.title, style="bold"), [line.removeprefix("* ") for line in section.lines])
     for claim in report.claims:
-        print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", claim.why)
+        print_verdict(
+            console,
+            claim.verdict,
+            f"{claim.id}: {claim.text.rstrip('.')}.",
+            ". ".join(filter(None, (claim.why, claim.holding))),
+        )
     print_references(console, report)
     hits = edge_hits(report.run)
     for hit in hits[:MAX_EDGES]:
@@ -133,7 +138,7 @@ def _fits(console: Console, table: Table) -> bool:
 def print_failures(console: Console, report: Report) -> None:
     """Print the first line of every failure, splits with the same one together, and the file that has the rest."""
     groups: dict[tuple[str, str, str, str], list[PlannedCell]] = {}
-    for cell in report.run.failed:
+    for cell in (cell for run in report.runs for cell in run.failed):
         record = report.run.cells[cell.key]
         error = (record.error or "no message").strip().splitlines()[0]
         groups.setdefault((record.status, cell.dataset, cell.method, error), []).append(cell)

@@ -10,7 +10,7 @@ from typing import Any
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.claims import reference_grid, reference_section
+from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import (
     Column,
@@ -24,6 +24,7 @@ from mtlrun.report.grid import (
     markdown_section,
     tex_table,
 )
+from mtlrun.report.references import reference_grid, reference_section
 from mtlrun.report.tables import reading_grid, result_grid, result_notes
 from mtlrun.utils.io import write_atomic
 
@@ -174,5 +175,12 @@ def _claim_lines(report: Report) -> list[str]:
         found = "Why" if claim.verdict == Verdict.NOT_TESTABLE else "Found"
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
-        lines.append(f"{head} {found}: {claim.why.rstrip('.')}.")
+        lines.append(f"{head} {found}: {claim.why.rstrip('.')}.{_under_readings(claim)}")
     return lines
+
+
+def _under_readings(claim: ClaimVerdict) -> str:
+    if not claim.holding:
+        return ""
+    verdicts = "; ".join(f"{name}: {verdict}" for name, verdict in claim.readings.items())
+    return f" It {claim.holding} ({verdicts})."

@@ -54,6 +54,7 @@ def gather(
     seed: int | None = None,
     data_dir: Path | None = None,
     only: Iterable[str] | None = None,
+    reading: str | None = None,
     output: Path | str,
     prepare: Callable[[Experiment], None] = lambda _: None,
 ) -> Everything:
@@ -67,6 +68,8 @@ def gather(
         As for `load_experiment` and `plan`.
     only : iterable of str, optional
         As for `plan`; ``artefact=fetr/*`` chooses artefacts.
+    reading : str, optional
+        As for `plan`.
     prepare : callable, optional
         Gets every experiment before it is planned, to fetch its data for instance; a `UserError` refuses the artefact.
 
@@ -91,7 +94,7 @@ def gather(
             if profile not in (None, experiment.profile):
                 experiment = load_experiment(entry.path, profile=profile, seed=seed, data_dir=data_dir)
             prepare(experiment)
-            found.plans.append(plan(experiment, data_dir=data_dir, only=cells, output=output))
+            found.plans.append(plan(experiment, data_dir=data_dir, only=cells, reading=reading, output=output))
         except OnlyError:
             raise
         except NoMatchError:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
@@ -31,7 +31,7 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, Curves
+from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, Base
 from mtlrun.utils.schema import Finding, inside, schema_findings
 from mtlrun.utils.yaml import KeyPath, Problem, load_text, render
 
@@ -70,6 +70,9 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
         yield from _refused(read_curves, data["published"], ("published",))
     yield from _claims(data, labels)
     yield from _references(data, labels)
+    for name, reading in _dict(data.get("readings")).items():
+        of = _dict(_dict(reading).get("main")).get("of")
+        yield from _known(of, labels, ("readings", name, "main", "of"), "method")
 
 
 def shown(path: KeyPath, data: dict[str, Any]) -> KeyPath:
@@ -363,7 +366,8 @@ def _claims(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
     claims = _dicts(data.get("claims"))
     yield from _duplicates([c.get("id") for c in claims], "claims", "claim")
     for i, claim in enumerate(claims):
-        yield from _known(claim.get("expect"), VERDICTS, ("claims", i, "expect"), "verdict")
+        expected = _dict(claim.get("expect")).get("verdict")
+        yield from _known(expected, VERDICTS, ("claims", i, "expect", "verdict"), "verdict")
         if not claim.get("checks") and not claim.get("not_testable"):
             yield ("claims", i), True, "a claim needs 'checks' or 'not_testable'", ""
         for j, check in enumerate(_dicts(claim.get("checks"))):
@@ -384,6 +388,29 @@ def _references(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
         yield from _known(entry.get("method"), labels, ("reference", i, "method"), "method")
         yield from _known(entry.get("quantity"), quantities, ("reference", i, "quantity"), "quantity")
         yield from _known(entry.get("profile"), profiles, ("reference", i, "profile"), "profile")
+
+
+class Curve(Base):
+    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
+
+    dataset: str
+    method: str
+    name: str
+    x: list[float]
+    y: list[float]
+    source: Any = None
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Curve:
+        if len(self.x) != len(self.y):
+            raise ValueError("'x' and 'y' must have the same length")
+        return self
+
+
+class Curves(Base):
+    """A file of published curves."""
+
+    curves: list[Curve]
 
 
 def read_curves(name: str) -> dict[str, Any]:

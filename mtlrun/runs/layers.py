@@ -16,7 +16,9 @@ from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
 #: What a file that extends another one does not take from it.
 OWN = ("id", "title", "kind", "default_for", "extends")
 #: Keys that a profile or an override may not change: they say what the experiment is.
-FIXED = ("schema", "paper", "profiles", *OWN)
+FIXED = ("schema", "paper", "profiles", "readings", *OWN)
+#: Lists whose entries have a label or an id.
+_NAMED = ("datasets", "methods", "claims")
 #: Sections of a training file that may be given as one text, and the key that it stands for.
 _SHORT = {"method": "estimator", "dataset": "id", "features": "kind"}
 
@@ -120,15 +122,20 @@ class Layers:
 
     def apply_profile(self, name: str) -> None:
         """Merge a profile into the data: mappings are merged, lists replaced, methods merged by label."""
-        for source in self._sources(f"profile {name}, "):
-            profiles = source.document.data.get("profiles")
-            changes = profiles.get(name) if isinstance(profiles, dict) else None
+        self._apply("profile", ("profiles", name))
+
+    def apply_reading(self, name: str) -> None:
+        """Merge the changes of a reading into the data, as those of a profile."""
+        self._apply("reading", ("readings", name, "changes"))
+
+    def _apply(self, what: str, place: KeyPath) -> None:
+        for source in self._sources(f"{what} {place[1]}, "):
+            changes = _at(source.document.data, place)
             for key, value in changes.items() if isinstance(changes, dict) else ():
-                path: KeyPath = ("profiles", name, key)
                 if key in FIXED:
-                    self.problem(source.origin(path), f"a profile cannot change {key!r}", at_key=True)
+                    self.problem(source.origin((*place, key)), f"a {what} cannot change {key!r}", at_key=True)
                 else:
-                    self._merge(value, (key,), path, replace(source, new_methods=False))
+                    self._merge(value, (key,), (*place, key), replace(source, new_methods=False))
 
     def apply_override(self, text: str) -> None:
         """Apply one ``a.b=c``; the value is YAML, a method is named by its label."""
@@ -200,6 +207,9 @@ class Layers:
         elif path == ("methods",) and isinstance(current, list) and isinstance(value, list):
             for i, item in enumerate(value):
                 self._merge_method(item, current, (*place, i), source)
+        elif isinstance(current, list) and isinstance(value, dict) and path[0] in _NAMED:
+            for name, item in value.items():
+                self._merge_entries(name, item, path, (*place, name), source)
         else:
             target = self._get(path[:-1])
             if isinstance(target, dict | list):
@@ -219,6 +229,36 @@ class Layers:
             remedy = f"did you mean {near[0]!r}?" if near else "a profile changes methods of the file, named by label"
             self.problem(source.origin((*place, "label")), f"unknown method {label!r}", remedy)
 
+    def _merge_entries(self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: _Source) -> None:
+        """Merge a value into the entries of a list with this label or id, ``*`` for all of them.
+
+        A name that only another profile has is no problem: the change waits for that profile.
+        """
+        entries = self._get(path)
+        for i, entry in enumerate(entries):
+            if name == "*" or name in _names(entry):
+                if isinstance(entry, str):  # the short form of a data set
+                    entries[i] = {"id": entry}
+                    self.origins[(*path, i, "id")] = self.origin((*path, i))
+                self._merge(item, (*path, i), place, source)
+        known = self._known(str(path[0]))
+        if name != "*" and name not in known:
+            near = suggest(str(name), known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            self.problem(source.origin(place), f"no entry {str(name)!r} in this list", hint, at_key=True)
+
+    def _known(self, section: str) -> list[str]:
+        """Return the names of the entries of a section, in the files and in all their profiles."""
+        found: dict[str, None] = {}
+        for source in self._sources():
+            data = source.document.data
+            profiles = data.get("profiles")
+            for layer in (data, *(profiles.values() if isinstance(profiles, dict) else ())):
+                entries = layer.get(section) if isinstance(layer, dict) else None
+                for entry in entries if isinstance(entries, list) else ():
+                    found |= dict.fromkeys(_names(entry))
+        return list(found)
+
     def _path_of(self, name: str) -> KeyPath:
         """Split ``methods.APG-RMTL.params.tol``; entries of lists are named by label, id or number."""
         path: list[str | int] = []
@@ -233,13 +273,7 @@ class Layers:
         return tuple(path)
 
     def _get(self, path: KeyPath) -> Any:
-        value: Any = self.data
-        for step in path:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
+        return _at(self.data, path)
 
     def _record(self, path: KeyPath, value: Any, origin: Callable[[KeyPath], Origin]) -> None:
         """Note the origin of a value and of everything in it, forgetting what stood there."""
@@ -248,10 +282,26 @@ class Layers:
             self.origins[(*path, *below)] = origin(below)
 
 
+def _at(value: Any, path: KeyPath) -> Any:
+    """Return what stands at a path, None when there is nothing."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _names(entry: Any) -> list[str]:
+    """Return the label and the id of an entry of a list, or its text."""
+    names = (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,)
+    return [name for name in names if isinstance(name, str)]
+
+
 def _list_step(entries: list[Any], name: str) -> tuple[str | int, str]:
     for i, entry in enumerate(entries):
-        for label in (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,):
-            if isinstance(label, str) and (name == label or name.startswith(f"{label}.")):
+        for label in _names(entry):
+            if name == label or name.startswith(f"{label}."):
                 return i, name[len(label) + 1 :]
     first, _, rest = name.partition(".")
     return (int(first) if first.isdecimal() else first), rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,12 @@ def load_experiment(
         With all problems of the file and of the overrides, each at its place.
     """
     layers = _experiment_layers(target)
-    return _load(layers, _choose_profile(layers, profile), overrides, seed, data_dir)
+    chosen, given = _choose_profile(layers, profile), list(overrides)
+    names = _readings(layers)
+    main = _load(layers, chosen, given, seed, data_dir, names[0])
+    documents = layers.document, layers.bases
+    others = (_load(Layers(*documents), chosen, given, seed, data_dir, name) for name in names[1:])
+    return replace(main, others=tuple(other for other in others if other.config != main.config))
 
 
 def load_training(
@@ -103,10 +109,12 @@ def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> 
     bases = [] if _is_training(document) else bases_of(document, path)
     problems = []
     for profile in _profiles(Layers(document, bases)):
-        layers = Layers(document, bases)
-        layers.apply_profile(profile)
-        _validate(layers, data_dir)
-        problems += layers.problems
+        for reading in _readings(Layers(document, bases)):
+            layers = Layers(document, bases)
+            layers.apply_profile(profile)
+            layers.apply_reading(reading)
+            _validate(layers, data_dir)
+            problems += layers.problems
     if problems:
         raise ConfigError(render(problems, document))
     return document
@@ -187,15 +195,31 @@ def _choose_profile(layers: Layers, profile: str | None) -> str:
     return profile
 
 
+def _readings(layers: Layers) -> list[str]:
+    """Return the names of the readings, that of the main one first; one without a name where there are none."""
+    readings = layers.data.get("readings")
+    if not isinstance(readings, dict) or not readings:
+        return [""]
+    return sorted(
+        map(str, readings), key=lambda name: not (isinstance(readings[name], dict) and "main" in readings[name])
+    )
+
+
 @remembering()
 def _load(
-    layers: Layers, profile: str, overrides: Iterable[str], seed: int | None, data_dir: Path | str | None
+    layers: Layers,
+    profile: str,
+    overrides: Iterable[str],
+    seed: int | None,
+    data_dir: Path | str | None,
+    reading: str = "",
 ) -> Experiment:
-    """Apply a profile, overrides and the seed, and validate what comes out."""
+    """Apply a profile, a reading, overrides and the seed, and validate what comes out."""
     entries = layers.data.get("datasets")  # may be wrong, or missing, where a profile or an override replaces it
     ids = [e.get("id") if isinstance(e, dict) else e for e in (entries if isinstance(entries, list) else ())]
     given = list(overrides)
     layers.apply_profile(profile)
+    layers.apply_reading(reading)
     for text in given:
         layers.apply_override(text)
     if seed is not None:
@@ -213,6 +237,7 @@ def _load(
         tuple(given),
         {path: origin.text for path, origin in layers.origins.items()},
         tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
+        reading,
     )
 
 

@@ -76,7 +76,7 @@ def merge(folder: Path, other: Path) -> Merged:
     run = read_run(folder)
     theirs, stored = _records(Path(other))
     here = {key: record for key, record in run.cells.items() if record.done}
-    wanted = {cell.key for cell in run.planned}
+    wanted = {cell.key for cell in run.all_planned}
     output = Records.of_run(folder).cells.parent
     store = Store(output, folder)
     merged = Merged()
@@ -110,7 +110,7 @@ def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
         )
     keys: Iterable[str]
     if (other / "run.json").is_file():
-        keys = dict.fromkeys(cell.key for cell in read_run(other).planned)
+        keys = dict.fromkeys(cell.key for cell in read_run(other).all_planned)
         keys = [key for key in keys if stored.has(key)]
     else:
         keys = sorted(path.stem for path in stored.cells.glob("*.json") if not path.is_symlink())
@@ -159,7 +159,7 @@ def _described(record: Record) -> dict[str, Any]:
 
 
 def _name(run: Run, key: str) -> str:
-    return next((cell.name for cell in run.planned if cell.key == key), key[:16])
+    return next((cell.name for cell in run.all_planned if cell.key == key), key[:16])
 
 
 def _merge_provenance(folder: Path, other: Path) -> None:

@@ -34,10 +34,12 @@ from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, Sp
 from mtlrun.runs.spec import Method as MethodSpec
 from mtlrun.runs.spec import Split as SplitSpec
 from mtlrun.runs.store import Store
-from mtlrun.utils.io import jsonable, write_atomic
+from mtlrun.utils.io import jsonable, sealed, write_atomic
 from mtlrun.utils.seeds import derive_seed
 
 OUTPUT = Path("results/runs")
+#: In the place of the name of a reading.
+ALL_READINGS = "all"
 RUN_FILE = "run.json"
 RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
@@ -146,7 +148,9 @@ class Row:
     was : str or None
         Key of the cell that stood at this place in an earlier plan of the run.
     wanted : bool
-        False outside `only`.
+        False outside `only` and the readings asked for.
+    reading : str
+        Name of a reading other than the main one.
     """
 
     dataset: str
@@ -156,17 +160,18 @@ class Row:
     value: Any = None
     was: str | None = None
     wanted: bool = True
+    reading: str = ""
 
     @property
     def name(self) -> str:
-        """Name for people: ``enron/APG-RMTL/trial 0``."""
-        return f"{self.dataset}/{self.method}/trial {self.trial}"
+        """Name for people: ``enron/APG-RMTL/trial 0``; that of another reading than the main one ends with it."""
+        return f"{self.dataset}/{self.method}/trial {self.trial}" + f" [{self.reading}]" * bool(self.reading)
 
     @property
     def plain(self) -> dict[str, Any]:
         """The row as `run.json` has it."""
         entry = {"key": self.cell.key, "family": self.cell.family, "dataset": self.dataset, "method": self.method}
-        more = {"trial": self.trial, "value": self.value, "was": self.was}
+        more = {"trial": self.trial, "value": self.value, "was": self.was, "reading": self.reading or None}
         return {**entry, **{name: value for name, value in more.items() if value is not None}}
 
 
@@ -185,7 +190,7 @@ class Plan:
     rows : tuple of Row
         In the order of the table: data sets, methods, trials.
     datasets : dict
-        Label -> facts for `run.json`.
+        Reading -> label -> facts for `run.json`.
     """
 
     experiment: Experiment
@@ -193,7 +198,7 @@ class Plan:
     output: Path
     data_dir: Path | None
     rows: tuple[Row, ...]
-    datasets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    datasets: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def wanted(self) -> tuple[Row, ...]:
@@ -242,7 +247,7 @@ class Plan:
             "overrides": list(experiment.overrides),
             "paper_datasets": list(experiment.paper_datasets),
             "methods": [m.label for m in spec.methods],
-            "datasets": self.datasets,
+            "datasets": self.datasets[experiment.reading],
             "cells": [row.plain for row in self.rows],
             "command": rerun_command(experiment, self.data_dir),
         }
@@ -251,6 +256,20 @@ class Plan:
         if spec.measures:  # the report reads records only
             known = quantities_of(method.measure for method in spec.methods) or {}
             about["quantities"] = {name: facts for name, facts in known.items() if name in spec.metrics}
+        if spec.readings:
+            about["reading"] = experiment.reading
+            about["readings"] = {name: self._reading_json(name) for name in spec.readings}
+        return sealed(jsonable(about))
+
+    def _reading_json(self, name: str) -> dict[str, Any]:
+        """Return what `run.json` says of a reading: its sentences, and what it has instead of the main one."""
+        main, spec = self.experiment, self.experiment.spec
+        about = spec.readings[name].model_dump(exclude={"changes"}, exclude_unset=True)
+        other = next((other for other in main.others if other.reading == name), None)
+        if other is not None:
+            about["config"] = {k: v for k, v in other.config.items() if main.config.get(k) != v}
+            about["datasets"] = self.datasets[name]
+            about["methods"] = [m.label for m in other.spec.methods]
         return about
 
 
@@ -260,6 +279,7 @@ def plan(
     *,
     data_dir: Path | str | None = None,
     only: Iterable[str] | None = None,
+    reading: str | None = None,
     output: Path | str = OUTPUT,
 ) -> Plan:
     """List the cells of an experiment.
@@ -271,32 +291,40 @@ def plan(
         Data directory; default as for `load_dataset`.
     only : iterable of str, optional
         Patterns such as ``method=LADM*,dataset=enron``; other cells stay as they are.
+    reading : str, optional
+        Name of the reading to compute, or ``all``; default: the main one.
     output : path
         Folder of the runs.
 
     Raises
     ------
     ConfigError
-        If `only` matches nothing, or an option of a data set is unknown.
+        If `only` matches nothing, or an option of a data set or the reading is unknown.
     DataError
         If a file of a data set is missing or does not match its card.
     """
     folder = experiment.folder(output)
     directory = None if data_dir is None else Path(data_dir)
     before = _earlier_keys(folder, Store(Path(output), folder))
-    about: dict[str, dict[str, Any]] = {}
+    about: dict[str, dict[str, dict[str, Any]]] = {}
     rows: list[Row] = []
     codes: dict[tuple[str, ...], dict[str, str]] = {}
-    for setting in settings(experiment.spec):
-        about[setting.name], reader = _dataset_facts(experiment, setting, directory)
-        maker = _CellMaker(experiment.spec, setting, about[setting.name].get("fingerprint", ""), reader, codes)
-        for method in setting.methods:
-            for trial in range(setting.trials):
-                cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
-                key, was = before.get((setting.name, method.label, trial), (None, None))
-                was = was if key == cell.key else key
-                rows.append(Row(setting.name, method.label, trial, cell, setting.axis.get("value"), was))
-    rows = [replace(row, wanted=wanted) for row, wanted in zip(rows, _matching(rows, only or ()), strict=True)]
+    for one in (experiment, *experiment.others):
+        facts_of = about.setdefault(one.reading, {})
+        name = "" if one is experiment else one.reading
+        for setting in settings(one.spec):
+            facts_of[setting.name], reader = _dataset_facts(one, setting, directory)
+            maker = _CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), reader, codes)
+            for method in setting.methods:
+                for trial in range(setting.trials):
+                    cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
+                    key, was = before.get((name, setting.name, method.label, trial), (None, None))
+                    was = was if key == cell.key else key
+                    rows.append(
+                        Row(setting.name, method.label, trial, cell, setting.axis.get("value"), was, reading=name)
+                    )
+    chosen = zip(rows, _of_reading(experiment, rows, reading), _matching(rows, only or ()), strict=True)
+    rows = [replace(row, wanted=asked and matching) for row, asked, matching in chosen]
     return Plan(experiment, folder, Path(output), directory, tuple(rows), about)
 
 
@@ -408,7 +436,24 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", {})}
 
 
-# --- what `only` chooses
+# --- what `reading` and `only` choose
+
+
+def _of_reading(experiment: Experiment, rows: Sequence[Row], reading: str | None) -> list[bool]:
+    """Return whether each row is one of the reading asked for.
+
+    Raises
+    ------
+    UnknownNameError, ConfigError
+        If the experiment has no such reading, or no readings at all.
+    """
+    main = experiment.reading
+    if reading not in (None, ALL_READINGS) and not experiment.spec.readings:
+        raise ConfigError(f"{experiment.source}: has no readings", "Run it without --reading.")
+    if reading is not None and reading not in (ALL_READINGS, *experiment.spec.readings):
+        raise UnknownNameError(f"reading of {experiment.source}:", reading, [*experiment.spec.readings, ALL_READINGS])
+    name = "" if reading in (None, main) else reading
+    return [reading == ALL_READINGS or row.reading == name for row in rows]
 
 
 class OnlyError(ConfigError):
@@ -460,7 +505,7 @@ def write_plan(plan: Plan) -> None:
         If the run folder cannot be written.
     """
     texts = {
-        RUN_FILE: json.dumps(jsonable(plan.run_json()), indent=1, ensure_ascii=False) + "\n",
+        RUN_FILE: json.dumps(plan.run_json(), indent=1, ensure_ascii=False) + "\n",
         RESOLVED_FILE: resolved_yaml(plan.experiment),
     }
     for name, text in texts.items():
@@ -488,6 +533,8 @@ def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
     words = ["mtlrun", "reproduce", experiment.id if shipped else experiment.source, "--profile", experiment.profile]
     for override in experiment.overrides:
         words += ["--set", override]
+    if experiment.others:
+        words += ["--reading", ALL_READINGS]
     if data_dir is not None:
         words += ["--data-dir", str(data_dir)]
     return shlex.join(words)
@@ -502,8 +549,8 @@ def _read_run(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, int], tuple[str, str | None]]:
-    """Return (key, the key before it) of the rows of an earlier plan, by data set, method and trial."""
+def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, str, int], tuple[str, str | None]]:
+    """Return (key, the key before it) of the rows of an earlier plan, by reading, data set, method and trial."""
     cells = _read_run(folder).get("cells")
     found = {}
     for entry in cells if isinstance(cells, list) else ():
@@ -511,8 +558,8 @@ def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, int], tupl
         if key is not None:
             if was is not None and not store.has(key):
                 key = was  # planned and never computed: what was there before is still what there is
-            place = str(entry.get("dataset")), str(entry.get("method")), int(entry.get("trial") or 0)
-            found[place] = (key, was)
+            reading, dataset, method = (str(entry.get(name) or "") for name in ("reading", "dataset", "method"))
+            found[reading, dataset, method, int(entry.get("trial") or 0)] = (key, was)
     return found
 
 

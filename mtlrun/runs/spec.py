@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    field_validator,
     model_validator,
 )
 
@@ -51,6 +53,11 @@ def _distinct(value: list[Any]) -> list[Any]:
     if len({repr(v) for v in value}) != len(value):
         raise ValueError("must not hold the same value twice")
     return value
+
+
+def _iso_date(value: Any) -> Any:
+    """Return a date of YAML, or a text that is one, as text; raises ValueError."""
+    return str(date.fromisoformat(str(value)))
 
 
 def _as_list(value: Any) -> Any:
@@ -264,15 +271,61 @@ class Method(Base):
         return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
 
 
+class Expectation(Base):
+    """The verdict that a claim had: `from` is the profile of the run that it was taken from, `set` the day."""
+
+    verdict: str
+    set: Annotated[str, BeforeValidator(_iso_date)]
+    from_: str = Field(alias="from")
+
+
 class Claim(Base):
-    """A statement of the paper and the checks that decide it (`mtlrun.report.checks`)."""
+    """A statement of the paper and the checks that decide it (`mtlrun.report.checks`).
+
+    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it."""
 
     id: str
     text: str
     where: str | None = None
-    expect: str | None = None
+    expect: Expectation | None = None
     not_testable: str | None = None
+    all: bool = False
     checks: list[dict[str, Any]] = []
+
+
+class Main(Base):
+    """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
+    whose published level decides."""
+
+    rule: Literal["published level", "authors' code", "convention"]
+    of: Annotated[list[str], BeforeValidator(_as_list)] = []
+
+    @model_validator(mode="after")
+    def _methods_of_level(self) -> Main:
+        if (self.rule == "published level") != bool(self.of):
+            raise ValueError("the rule 'published level' needs 'of', the methods whose level decides; others have none")
+        return self
+
+
+class Reading(Base):
+    """A way to read what the paper leaves open: a layer over the file and its profile.
+
+    `changes` is written like a profile; a mapping in the place of a list changes its entries (``"*"``: all of them).
+    The reading with `main` is the file as it stands. One that is not `plausible` is shown and decides nothing."""
+
+    why: Annotated[str, Field(min_length=1)]
+    main: Main | None = None
+    because: str | None = None
+    changes: dict[str, Any] = {}
+    plausible: bool = True
+
+    @model_validator(mode="after")
+    def _changes_or_main(self) -> Reading:
+        if (self.main is None) != bool(self.changes):
+            raise ValueError("a reading needs either 'main' (the file as it stands) or 'changes'")
+        if self.main is not None and not self.plausible:
+            raise ValueError("the main reading must be plausible")
+        return self
 
 
 class Statistics(Base):
@@ -284,10 +337,11 @@ class Statistics(Base):
 
 
 class Tolerance(Base):
-    """How far a number may be from a reference."""
+    """How far a number may be from a reference. `error_rate` is a share of 1 - the number: for accuracies and AUCs."""
 
     quantity: str | None = None
     absolute: NotNegative | None = None
+    error_rate: NotNegative | None = None
     relative: NotNegative | None = None
     sigmas: NotNegative | None = None
 
@@ -368,8 +422,16 @@ class Spec(Base):
     published: str | None = None
     tolerance: Annotated[list[Tolerance], BeforeValidator(_as_list)] = []
     deviations: list[str] = []
+    readings: dict[str, Reading] = {}
     profiles: dict[str, dict[str, Any] | None] = {}
     refit: bool = False
+
+    @field_validator("readings")
+    @classmethod
+    def _one_main(cls, readings: dict[str, Reading]) -> dict[str, Reading]:
+        if readings and sum(reading.main is not None for reading in readings.values()) != 1:
+            raise ValueError("exactly one reading must have 'main'")
+        return readings
 
     @property
     def measures(self) -> bool:
@@ -398,29 +460,6 @@ class Spec(Base):
         return list(dict.fromkeys([*self.metrics, *own]))
 
 
-class Curve(Base):
-    """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
-
-    dataset: str
-    method: str
-    name: str
-    x: list[float]
-    y: list[float]
-    source: Any = None
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> Curve:
-        if len(self.x) != len(self.y):
-            raise ValueError("'x' and 'y' must have the same length")
-        return self
-
-
-class Curves(Base):
-    """A file of published curves."""
-
-    curves: list[Curve]
-
-
 #: Keys of a training file and of its method.
 TRAIN_KEYS = (
     *("schema", "id", "title", "kind", "description", "dataset", "method", "features", "split", "metrics", "average"),
@@ -446,7 +485,7 @@ def plain(spec: Spec) -> dict[str, Any]:
 
     That of a training file has the keys of a training file.
     """
-    config = spec.model_dump(by_alias=True, exclude={"profiles", "grids", "extends"}, exclude_unset=True)
+    config = spec.model_dump(by_alias=True, exclude={"profiles", "readings", "grids", "extends"}, exclude_unset=True)
     config = {name: value for name, value in config.items() if value is not None}
     config["seed"] = spec.seed
     config["methods"] = [_plain_method(spec, method) for method in spec.methods]
@@ -518,6 +557,10 @@ class Experiment:
         Path -> text that says where the value came from; what is missing is a default.
     paper_datasets : tuple of str
         Ids of the data sets that the file names before a profile changes them.
+    reading : str
+        Name of the reading; "" without readings.
+    others : tuple of Experiment
+        The same under the other readings, those left out that change nothing of this profile.
     """
 
     spec: Spec
@@ -528,6 +571,8 @@ class Experiment:
     overrides: tuple[str, ...] = ()
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
     paper_datasets: tuple[str, ...] = ()
+    reading: str = ""
+    others: tuple[Experiment, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any], source: str) -> Experiment:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.claims import ClaimVerdict
+from mtlrun.report.claims import ClaimVerdict, Finding
+from mtlrun.report.claims import verdict_of as verdict_of_findings
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -31,7 +32,7 @@ def test_ratio(maker, bound, verdict):
 def test_difference_with_lists_tests_every_pair(maker):
     check = {"kind": "difference", "quantity": "auc", "of": ["APG-RMTL", DC], "over": ["One Norm"], "at_least": 0.015}
     claim = verdict_of(maker.fill(), check)
-    assert claim.verdict == "partly"
+    assert claim.verdict == "not confirmed"  # not more than half of them
     assert [f.holds for f in claim.findings] == [False, True]
     assert claim.why.startswith(
         "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 0.0100"
@@ -44,7 +45,7 @@ def test_difference_with_lists_tests_every_pair(maker):
         ([DC, "APG-RMTL", "One Norm"], "increasing", "confirmed"),
         (["One Norm", "APG-RMTL", DC], "decreasing", "confirmed"),
         (["One Norm", "APG-RMTL", DC], None, "not confirmed"),
-        (["APG-RMTL", DC, "One Norm"], "increasing", "partly"),
+        (["APG-RMTL", DC, "One Norm"], "increasing", "not confirmed"),
     ],
 )
 def test_order(maker, methods, direction, verdict):
@@ -53,8 +54,9 @@ def test_order(maker, methods, direction, verdict):
 
 
 def test_value_between_bounds(maker):
-    check = {"kind": "value", "quantity": "auc", "of": DC, "at_least": 0.7, "at_most": 0.72}
+    check = {"kind": "value", "quantity": "auc", "of": DC, "at_least": 0.7, "at_most": 0.72, "effect": 0}
     assert verdict_of(maker.fill(), check).verdict == "not confirmed"  # 0.7205
+    assert verdict_of(maker, {**check, "at_most": 0.73}).verdict == "confirmed"
 
 
 def test_paired_by_trial(maker):
@@ -133,9 +135,94 @@ def test_splits_behind_a_number_are_told(maker):
 
 def test_expected_verdict_is_accepted(maker):
     assert not verdict_of(maker.fill(), ratio(99.0)).accepted
-    assert verdict_of(maker, ratio(99.0), expect="not confirmed").accepted
+    expected = {"verdict": "not confirmed", "set": "2026-11-20", "from": "quick"}
+    assert verdict_of(maker, ratio(99.0), expect=expected).accepted
 
 
 def test_not_testable_by_declaration(maker):
     claim = verdict_of(maker.fill(), ratio(2.0), not_testable="the figures are lost")
     assert (claim.verdict, claim.why) == ("not testable here", "the figures are lost")
+
+
+# --- how many comparisons hold
+
+
+def finding(word: str) -> Finding:
+    return Finding("it", {"good": True, "bad": False}.get(word), undecided=word == "open")
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "of_a_conjunction"),
+    [
+        ("good good", "confirmed", "confirmed"),
+        ("good good good good bad", "mostly", "not confirmed"),
+        ("good good bad", "partly", "not confirmed"),
+        ("good bad", "not confirmed", "not confirmed"),
+        ("good good good good open", "mostly", "undecided"),
+        ("good open bad open", "undecided", "not confirmed"),
+        ("open", "undecided", "undecided"),
+        ("bad bad open", "not confirmed", "not confirmed"),
+        ("good none", "partly", "partly"),
+        ("none", "not testable here", "not testable here"),
+    ],
+)
+def test_verdict_of_comparisons(words, verdict, of_a_conjunction):
+    findings = [finding(word) for word in words.split()]
+    assert verdict_of_findings(findings) == verdict
+    assert verdict_of_findings(findings, conjunction=True) == of_a_conjunction
+
+
+# --- what decides nothing
+
+
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, "undecided"), (0.05, "confirmed"), (-0.05, "not confirmed")])
+def test_differences_below_one_standard_error_are_undecided(maker, shift, verdict):
+    maker.trials = 4
+    maker.fill()
+    for trial, noise in enumerate((0.02, -0.02, 0.01, -0.01)):
+        maker.records["alpha", "One Norm", trial].metrics["auc"] = 0.7
+        maker.records["alpha", DC, trial].metrics["auc"] = 0.7005 + shift + noise
+    check = {"kind": "order", "quantity": "auc", "methods": ["One Norm", DC]}
+    assert verdict_of(maker, check).verdict == verdict
+    assert verdict_of(maker, {**check, "effect": 0}).verdict == ("not confirmed" if shift < 0 else "confirmed")
+    assert verdict_of(maker, {**check, "effect": 0.1}).verdict == "undecided"
+
+
+def test_a_single_split_is_judged_by_its_tasks(maker):
+    maker.trials = 1
+    for method, values in {"One Norm": [0.6, 0.7, 0.8], DC: [0.7, 0.6, 0.81]}.items():
+        maker.cell("alpha", method, 0, auc=sum(values) / 3, per_task={"auc": values})
+    check = {"kind": "difference", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0}
+    claim = verdict_of(maker, check)
+    assert claim.verdict == "undecided"
+    assert "smallest effect of 0.058" in claim.why  # standard error of .1, -.1, .01
+
+
+def test_the_smallest_effect_of_a_ratio_is_relative(maker):
+    maker.fill()
+    assert verdict_of(maker, ratio(3.9, effect=0.05)).verdict == "undecided"  # 4.0
+    assert verdict_of(maker, ratio(3.7, effect=0.05)).verdict == "confirmed"
+
+
+def test_fits_that_did_not_converge_decide_nothing(maker):
+    maker.fill()
+    maker.records["alpha", DC, 1].status = "not_converged"
+    claim = verdict_of(maker, ratio(2.0))
+    assert claim.verdict == "undecided"
+    assert f"1 of 2 fits of {DC} did not converge" in claim.why
+
+
+@pytest.mark.parametrize(
+    ("bound", "limit", "verdict"),
+    [
+        ("lower", {"at_least": 2.0}, "confirmed"),
+        ("lower", {"at_least": 9.0}, "undecided"),
+        ("lower", {"at_most": 9.0}, "undecided"),
+        ("lower", {"at_most": 2.0}, "not confirmed"),
+        ("upper", {"at_least": 2.0}, "undecided"),
+        ("upper", {"at_most": 9.0}, "confirmed"),
+    ],
+)
+def test_a_bound_decides_its_own_side_only(maker, bound, limit, verdict):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "bound": bound, **limit}
+    assert verdict_of(maker.fill(), check).verdict == verdict

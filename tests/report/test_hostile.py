@@ -92,7 +92,7 @@ def test_keys_that_name_other_files_are_refused(maker, key):
     content = json.loads((folder / "run.json").read_text())
     content["cells"][0]["key"] = key
     (folder / "run.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match="no key of a cell"):
+    with pytest.raises(DataError, match="key"):
         build_report(folder)
 
 
