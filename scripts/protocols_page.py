@@ -65,7 +65,12 @@ def choices(paper: str) -> str:
         parts.append("\n### In several artefacts\n\n" + "".join(lines))
     for experiment in experiments:
         lines = [f"- {_markdown(line)}\n" for line in experiment.spec.deviations if line not in shared]
-        parts += [f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n", *_protocol(experiment), *_readings(experiment), *lines]
+        parts += [
+            f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n",
+            *_protocol(experiment),
+            *_readings(experiment),
+            *lines,
+        ]
     return "".join(parts) + "\n"
 
 

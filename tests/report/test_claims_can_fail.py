@@ -65,7 +65,7 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     return {**others, **dict.fromkeys(as_list(check["of"]), wanted * base if kind == "ratio" else wanted)}
 
 
-@pytest.mark.parametrize(("config", "check"), shipped())
+@pytest.mark.parametrize(("config", "check"), list(shipped()))
 def test_a_spoiled_record_flips_the_check(config, check):
     if check["kind"] in ("paired", "rejections") or check.get("quantity") == "average_rank":
         pytest.skip("p-values and ranks: test_paired and test_ranking")
