@@ -20,9 +20,10 @@ Function = TypeVar("Function", bound=Callable[..., "Measurement"])
 MEASURES = {
     "data-set-statistics": "mtlrun.papers.dcrmtl:data_set_statistics",
     "fetr-audit": "mtlrun.papers.fetr:audit_table",
-    "fetr-convergence": "mtlrun.papers.fetr_convergence:fetr_convergence",
+    "fetr-convergence": "mtlrun.papers.fetr_seconds:fetr_convergence",
     "fetr-covariances": "mtlrun.papers.fetr:fetr_covariances",
-    "fetr-w-step": "mtlrun.papers.fetr:w_step_seconds",
+    "fetr-learning-curve": "mtlrun.papers.fetr:learning_curve",
+    "fetr-w-step": "mtlrun.papers.fetr_seconds:w_step_seconds",
     "mtmkl-algorithm": "mtlrun.papers.mtmkl:algorithm",
     "mtmkl-audit": "mtlrun.papers.mtmkl_audit:table_audit",
     "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",

@@ -61,7 +61,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
         seconds={"total": time.perf_counter() - started},
         solver=found.solver,
         environment={"threads": threads, **host_facts()},
-        result=_result(found),
+        result={**_result(found), **({} if data is None or not found.per_task else {"tasks": list(data.tasks)})},
     )
 
 

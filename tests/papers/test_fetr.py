@@ -1,5 +1,7 @@
 """Measures of relationship learning: what they return, what they refuse, and the audit of the printed table."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -8,12 +10,16 @@ from mtlrun.data.load import load_dataset
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
 from mtlrun.papers.fetr import (
+    ESTIMATORS,
+    TaskLevel,
     audit_table,
     fetr_covariances,
+    learning_curve,
+    least_errors,
     training_data,
-    w_step_seconds,
 )
-from mtlrun.papers.fetr_convergence import fetr_convergence
+from mtlrun.papers.fetr_seconds import fetr_convergence, w_step_seconds
+from mtlrun.papers.printed import Printed
 
 SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)
 RAGGED = Dataset(X=np.eye(4), y=np.arange(4.0), task_type="regression", task_id=np.array([0, 0, 1, 1]), id="r")
@@ -58,7 +64,7 @@ def test_an_unknown_solver_is_refused():
         w_step_seconds(SMALL, seed=0, solver="newton")
 
 
-@pytest.mark.parametrize("measure", [w_step_seconds, fetr_convergence, fetr_covariances])
+@pytest.mark.parametrize("measure", [w_step_seconds, fetr_convergence, fetr_covariances, learning_curve])
 @pytest.mark.parametrize("dataset", [None, RAGGED])
 def test_other_data_are_refused(measure, dataset):
     with pytest.raises(ValueError, match="whose tasks share their rows"):
@@ -92,6 +98,61 @@ def test_what_does_not_arrive_counts_with_all_its_seconds(algorithm):
 def test_an_unknown_algorithm_is_refused():
     with pytest.raises(ValueError, match=r"algorithm must be coordinate, .* got 'newton'"):
         fetr_convergence(SMALL, seed=0, algorithm="newton")
+
+
+def test_the_fudge_factor_moves_flip_flop_away_from_the_best_objective():
+    ends = [
+        fetr_convergence(SMALL, seed=0, algorithm="flip-flop", rho=0.1, fudge=fudge, seconds=1.0).values["final_excess"]
+        for fudge in (1e-3, 0.1, 1.0)
+    ]
+    assert abs(ends[0]) < ends[1] < ends[2]
+
+
+# ---------------------------------------------------------------- learning curves
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """Rows of a linear model with unit noise: the error of least squares on n rows is known."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10600, 10))
+    Y = X @ rng.normal(size=(10, 2)) + rng.normal(size=(10600, 2))
+    rows = np.arange(10600)
+    splits = {"fixed": [(rows[:600], rows[600:])]}
+    return Dataset(X=X, y=Y, task_type="regression", tasks=["torque1", "b"], id="sarcos", splits=splits)
+
+
+@pytest.mark.parametrize(("method", "grid"), [("STL", {"alpha": [1e-3, 1e3]}), ("FETR", {"rho": [1e-3]})])
+def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, grid):
+    params = {"method": method, "grid": grid, "rows": 10**6, "repeats": 4}
+    found = named(learning_curve, learning_curve(gaussian, seed=0, **params))
+    train, test = gaussian.splits["fixed"][0]
+    noise = least_errors(gaussian.X[test], gaussian.y[test])  # of 10,000 rows: the variance of the noise, nearly
+    half = np.array(found.per_task["half_width"])
+    assert np.all(np.abs(np.array(found.per_task["extrapolated"]) - noise) < half)
+    assert np.all((half > 0.001) & (half < 0.05))
+    model = ESTIMATORS[method](**({"alpha": 1e-3} if method == "STL" else {"rho": 1e-3}))
+    errors = np.mean(
+        (model.fit(gaussian.X[train], gaussian.y[train]).predict(gaussian.X[test]) - gaussian.y[test]) ** 2, 0
+    )
+    np.testing.assert_allclose(found.per_task["mse"], errors, rtol=1e-3)
+    assert found.per_task["bound"] == list(noise)
+    # On average over the training rows it is sigma^2 (1 + 1/n) (1 + d / (n - d - 2)), which makes the slope about 11.
+    assert 6 < found.values["slope"] < 16
+    assert f"{'alpha' if method == 'STL' else 'rho'} 0.001" in found.lines[0]
+    assert np.isnan(found.per_task["distance"][0]) == (found.per_task["distance"][1] is not None)
+
+
+@pytest.mark.parametrize(("printed", "inside"), [("1.05", True), ("1.06", False), ("1.1", True), ("0.8", False)])
+def test_a_printed_number_lies_inside_the_interval_or_not(printed, inside):
+    level = TaskLevel("a", 1.2, 1.0, 0.05, 0.9, Printed({}, "STL", Decimal(printed)))
+    assert (level.distance <= 1 + 1e-9) == inside
+
+
+@pytest.mark.parametrize(("params", "message"), [({"method": "STN"}, "one of STL"), ({"least": 0.9}, "groups=10")])
+def test_bad_learning_curves_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        learning_curve(SMALL, seed=0, **params)
 
 
 # ---------------------------------------------------------------- covariances
@@ -151,7 +212,15 @@ def test_the_printed_table_does_not_say_consistently_lower():
     assert found.lines[1] == "Higher: SARCOS, joint 2: 22.68 against 22.6 of MTFRL."
     table = next(iter(found.tables.values()))
     assert len(table["rows"]) == 32
-    assert ["MTFRL", "SARCOS, joint 2", 22.68, 22.6, "higher"] in table["rows"]
+    assert ["MTFRL", "SARCOS, joint 2", 22.68, 22.6, "higher", 22.5914] in table["rows"]
+
+
+def test_printed_errors_at_the_bound_of_linear_models_have_no_order():
+    found = audit_table(None, seed=0)
+    assert found.values["near_bound"] == 9
+    assert found.values["below_bound"] == 0
+    assert found.values["smallest_gain"] == pytest.approx(1 - 22.68 / 22.60)
+    assert "FETR and MTRL on joints 1, 2, 3, 4; MTFRL on joints 1, 2, 3, 4, 5" in found.lines[-1]
 
 
 def test_a_missing_table_is_named():
