@@ -28,6 +28,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _ON_BOUND = 1e-6
 # Correlations below this are zeros.
 _ROUNDING = 1e-12
+#: Table 1 as printed, and the least errors of any linear model on the test rows of SARCOS.
+PRINTED = ("fetr/table1.csv", "fetr/bound.csv")
 #: Table 1 as printed: the paper's method, the other linear ones, and the folds on School.
 OURS, LINEAR, FOLDS = "FETR", ("STL", "MTFL", "MTRL", "MTFRL"), 10
 # The methods whose printed errors on the large torques, those of joints 1 to 4, are nearest to FETR's.
@@ -60,7 +62,7 @@ def learning_curve(
     points: int = 5,
     repeats: int = 10,
     groups: int = 10,
-    published: str = "fetr/table1.csv",
+    published: str = PRINTED[0],
 ) -> Measurement:
     """Extrapolate the test error of a linear method to more training rows than are at hand.
 
@@ -351,9 +353,7 @@ def needed(dataset: Dataset | None) -> Dataset:
     },
     needs_data=False,
 )
-def audit_table(
-    dataset: Dataset | None, *, seed: int, published: str = "fetr/table1.csv", bound: str = "fetr/bound.csv"
-) -> Measurement:
+def audit_table(dataset: Dataset | None, *, seed: int, published: Sequence[str] = PRINTED) -> Measurement:
     """Compare the printed errors cell by cell: does "consistently lower" follow from them?
 
     Least squares on the test rows themselves bounds the error of every linear model on SARCOS from below. Methods that
@@ -364,11 +364,11 @@ def audit_table(
     dataset : None
     seed : int
         Without effect.
-    published, bound : str
+    published : (str, str)
         Files of the printed table and of the bound below the folder of the experiments.
     """
-    table = read_printed(published_path(published), f"configs/{published}")
-    bounds = {n.where["task"]: float(n.value) for n in read_printed(published_path(bound), f"configs/{bound}")}
+    table, least_printed = (read_printed(published_path(name), f"configs/{name}") for name in published)
+    bounds = {number.where["task"]: float(number.value) for number in least_printed}
     least = {f"SARCOS, joint {joint}": value for joint, value in enumerate(bounds.values(), 1)}
     verdicts = [(rival, cell, _verdict(a, b), a, b) for rival, cell, a, b in _printed_pairs(table)]
     near = [row for row in verdicts if row[1] in least and max(row[3:]) <= (1 + NEAR) * least[row[1]]]

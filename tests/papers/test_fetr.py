@@ -225,4 +225,4 @@ def test_printed_errors_at_the_bound_of_linear_models_have_no_order():
 
 def test_a_missing_table_is_named():
     with pytest.raises(ConfigError, match=r"no file of published numbers 'fetr/none\.csv'"):
-        audit_table(None, seed=0, published="fetr/none.csv")
+        audit_table(None, seed=0, published=["fetr/none.csv", "fetr/bound.csv"])
