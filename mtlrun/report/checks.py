@@ -51,10 +51,11 @@ NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of toleranc
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
+PARALLEL = "seconds_parallel"
 #: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
 QUANTITIES = {
     "seconds": "seconds to fit (median over the splits of the median over the repeats)",
-    "seconds_parallel": "seconds to fit with every block on its own worker (the slowest block)",
+    PARALLEL: "seconds to fit with every block on its own worker; without blocks the seconds",
     "seconds_predict": "seconds to predict the test part",
     "speedup": "seconds of the baseline of `timing` divided by the seconds of the method, same data set",
     "n_iter": "iterations of the solver",
@@ -67,7 +68,7 @@ QUANTITIES = {
 AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
 #: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.
 PREDICTION = "prediction"
-MEDIAN_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup")
+MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 
 @dataclass(frozen=True)

@@ -367,7 +367,7 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
     if check.get("effect") is not None:
         return float(check["effect"])
     quantity = check["quantity"]
-    samples = [row.samples.get(quantity, {}) for row in rows]
+    samples = [row.by_trial(quantity) for row in rows]
     trials = [t for t in samples[0] if all(t in values for values in samples)]
     pairs: list[list[float | None]] = [[values[t] for values in samples] for t in trials]
     if len(pairs) == 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mtlrun.errors import DataError
 from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
-from mtlrun.report.checks import MEDIAN_QUANTITIES, as_list
+from mtlrun.report.checks import MEDIAN_QUANTITIES, PARALLEL, as_list
 from mtlrun.utils.io import DIGEST, sealed
 from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
@@ -272,14 +272,19 @@ class Row:
         """Return the number of the table: median for `medians`, mean for all else, None when unknown."""
         if quantity == "speedup":
             return self.speedup
-        values = list(self.samples.get(quantity, {}).values())
+        values = list(self.by_trial(quantity).values())
         if not values:
             return None
         return statistics.median(values) if quantity in self.medians else mean(values)
 
     def std(self, quantity: str) -> float | None:
         """Return the standard deviation over the splits (n - 1), None below two splits."""
-        return std(self.samples.get(quantity, {}).values())
+        return std(self.by_trial(quantity).values())
+
+    def by_trial(self, quantity: str) -> dict[int, float]:
+        """Return the values of the splits; with a worker per block a method without blocks takes its seconds."""
+        found = self.samples.get(quantity, {})
+        return self.samples.get("seconds", {}) if quantity == PARALLEL and not found else found
 
     def of_task(self, task: str) -> Row | None:
         """Return the row of a single task: its values in place of the means over the tasks; None if it is not known."""
@@ -348,7 +353,7 @@ def _collect(row: Row, trial: int, record: Record) -> None:
     """Add the numbers of one finished cell to its row."""
     facts = {
         "seconds": record.seconds.get("fit"),
-        "seconds_parallel": _parallel_seconds(record.seconds),
+        PARALLEL: _parallel_seconds(record.seconds),
         "seconds_predict": record.seconds.get("predict"),
         **{name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")},
     }

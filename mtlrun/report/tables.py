@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mtlrun.report.checks import QUANTITIES, as_list
+from mtlrun.report.checks import PARALLEL, QUANTITIES, as_list
 from mtlrun.report.grid import Column, Grid, Section, number, show
 from mtlrun.report.run import Row, Run
 
@@ -35,7 +35,7 @@ def result_grid(run: Run, rows: list[Row]) -> Grid:
     if not run.measures:
         for name in (ONE_CLASS, *(f"undefined_{m}" for m in run.metrics)):
             columns.append((Column(name), [range_text(row.counts.get(name)) for row in rows]))
-        parallel = [row.value("seconds_parallel") for row in rows]
+        parallel = [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]
         columns += [(Column("seconds_parallel_median", "seconds"), parallel)] * _any(parallel)
     return _joined(columns)
 
@@ -57,7 +57,7 @@ def reading_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Gri
     columns += [(Column(m, "score"), [mean_std(row, m) for row in rows]) for m in run.metrics]
     timed: Columns = [
         (Column("seconds", "seconds"), [row.value("seconds") for row in rows]),
-        (Column("parallel", "seconds"), [row.value("seconds_parallel") for row in rows]),
+        (Column("parallel", "seconds"), [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]),
         (Column("speedup", "ratio"), [row.speedup for row in rows]),
     ]
     columns += [(column, values) for column, values in timed if _any(values)]

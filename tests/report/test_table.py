@@ -114,6 +114,15 @@ def test_blocks_give_parallel_seconds(maker):
     assert result_grid(run, rows).columns[-1].name == "seconds_parallel_median"
 
 
+def test_without_blocks_a_worker_per_block_makes_no_difference(maker):
+    maker.cell("alpha", "APG-RMTL", 0, fit=8.0)
+    run = read_run(maker.write())
+    rows = [row for row in build_rows(run) if row.n]
+    assert [row.value("seconds_parallel") for row in rows] == [8.0]
+    assert rows[0].by_trial("seconds_parallel") == {0: 8.0}
+    assert "parallel" not in [c.name for c in reading_grid(run, rows).columns]
+
+
 def test_columns_of_the_csv(maker):
     run = read_run(maker.fill().write())
     names = [c.name for c in result_grid(run, build_rows(run)).columns]
