@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import expit
@@ -22,11 +22,12 @@ from mtlrun.estimators.inputs import (
     check_targets,
     check_task_id,
     check_weights,
+    class_weights,
     encode_labels,
     refuse_list_of_arrays,
     split_task_column,
 )
-from mtlrun.estimators.params import Declared, check_params
+from mtlrun.estimators.params import NONE, Declared, check_params, choice, instance
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
@@ -144,8 +145,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         names = column_names(y)
         X, ids = self._read_X(X, task_id, reset=True)
         y = self._read_y(y, X.shape[0])
-        weights = check_weights(sample_weight, y.shape)
+        weights = self._all_weights(y, ids, check_weights(sample_weight, y.shape))
         return self._task_data(X, y, ids, weights, names)
+
+    def _all_weights(self, y: Array, ids: Array | None, weights: Array | None) -> Array | None:
+        """Return the weights of the rows or entries; a classifier may weight its classes."""
+        return weights
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         """Return X as the model needs it, without the task column, and the task ids."""
@@ -284,6 +289,12 @@ class RegressorMTL(RegressorMixin, Declared):
 class ClassifierMTL(ClassifierMixin, Declared):
     """Prediction and score of classifiers of two classes, the same two for all tasks.
 
+    Parameters
+    ----------
+    class_weight : dict or "balanced", default None
+        Weights of the classes, by label, that multiply the sample weights. "balanced" gives both classes of a task the
+        same total weight in training, half that of the task; a task of one class keeps its weights.
+
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
@@ -294,6 +305,17 @@ class ClassifierMTL(ClassifierMixin, Declared):
     __metadata_request__score: ClassVar = {"task_id": True}
     __metadata_request__decision_function: ClassVar = {"task_id": True}
     __metadata_request__predict_proba: ClassVar = {"task_id": True}
+
+    _: KW_ONLY
+    class_weight: Annotated[Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE] = None
+
+    def _all_weights(self, y: Array, ids: Array | None, weights: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weights
+        given = None
+        if isinstance(self.class_weight, dict):
+            given = [float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()]
+        return class_weights(y, ids, weights, given)
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         self.classes_, signed = encode_labels(check_targets(y, n_rows, labels=True))

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
@@ -20,7 +21,7 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.coclus import solve_coclus
 from mtlrun.solvers.clustered.metag import solve_metag
-from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks
+from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks, random_groups
 
 #: A number of clusters, a fraction of the tasks, or None.
 Clusters = Annotated[float | None, integer(1) | real(0, 1, closed="neither") | NONE]
@@ -211,6 +212,10 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
         Number of groups, or a fraction of the tasks (between 0 and 1); None is half the tasks.
     max_moves : int, default 10
         Rounds of solving for W and moving tasks.
+    n_init : int, default 5
+        Number of starts; the solution with the lowest objective is kept.
+    random_state : int, RandomState or None, default 0
+        Of the random starts.
 
     Attributes
     ----------
@@ -223,9 +228,9 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
     -----
     The paper relaxes the groups to diagonal matrices Q_g with sum_g Q_g = I and descends along a square root of Q. The
     objective is concave in Q, so its minima are partitions, which are searched directly here: tasks that were learned
-    alone are merged greedily, then W is solved for and single tasks are moved to other groups, in turn, until no move
-    lowers the objective. The objective never rises, and there are no random starts. `objective_`, `gap_` and `n_iter_`
-    are those of the last solution for W.
+    alone are merged greedily (the first start; the others are random groups), then W is solved for and single tasks are
+    moved to other groups, in turn, until no move lowers the objective. It never rises, but ends in a local optimum.
+    `objective_`, `gap_` and `n_iter_` are those of the last solution for W.
 
     References
     ----------
@@ -255,6 +260,8 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
     n_task_clusters: Clusters = None
     _: KW_ONLY
     max_moves: Count = 10
+    n_init: Count = 5
+    random_state: Any = 0
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
@@ -269,18 +276,28 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
         rotation = self._decompose(data) if rotation is None else rotation
+        solve = super()._solve
         self.groups_ = [[t] for t in range(data.n_tasks)]
-        result = super()._solve(data, start=start, rotation=rotation)
-        if self.n_task_clusters_ == data.n_tasks:
-            return result
-        groups = merge_tasks(result.W, self.n_task_clusters_)
-        for _ in range(self.max_moves):
-            if groups == self.groups_:
-                break
-            self.groups_ = groups
-            result = super()._solve(data, start=result, rotation=rotation)
-            groups = move_tasks(result.W, groups)
-        return result
+        alone = solve(data, start=start, rotation=rotation)
+        k, seen = self.n_task_clusters_, list[Groups]()
+        if k == data.n_tasks:
+            return alone
+        best, best_groups = alone, self.groups_
+        rng = check_random_state(self.random_state)
+        for i in range(self.n_init if k > 1 else 1):
+            groups = merge_tasks(alone.W, k) if i == 0 else random_groups(data.n_tasks, k, rng)
+            result = alone
+            for _ in range(self.max_moves):
+                if groups in seen:  # the rest is known, or there is no more to gain
+                    break
+                seen.append(groups)
+                self.groups_ = groups
+                result = solve(data, start=result, rotation=rotation)
+                if len(seen) == 1 or result.objective[-1] < best.objective[-1]:
+                    best, best_groups = result, groups
+                groups = move_tasks(result.W, groups)
+        self.groups_ = best_groups
+        return best
 
 
 class CoClus(_SquaredByDefault, BaseMTL):

@@ -215,6 +215,40 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     return weights
 
 
+def class_weights(y: Array, ids: Array | None, weights: Array | None, given: list[float] | None) -> Array:
+    """Return weights, in the shape of y, multiplied by weights of the classes.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,) or (n, T)
+        -1 and +1, NaN where missing.
+    ids : ndarray of shape (n,) or None
+        Task ids.
+    weights : ndarray of shape (n,) or (n, T) or None
+        Sample weights.
+    given : list of float or None
+        Weights of the classes, the first of -1; None balances them: both classes of a task get half its weight.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or not finite.
+    """
+    w = np.ones(len(y)) if weights is None else weights
+    w = np.broadcast_to(w[:, None] if w.ndim < y.ndim else w, y.shape).copy()
+    if given is not None:
+        checked = check_weights([given[0], given[-1]], (2,))
+        assert checked is not None
+        return np.asarray(w * np.where(y > 0, checked[1], checked[0]))
+    columns = [np.s_[:]] if y.ndim == 1 else [np.s_[:, t] for t in range(y.shape[1])]
+    for part in columns if ids is None else [ids == task for task in np.unique(ids)]:
+        signs = y[part]
+        totals = [float(w[part][signs == sign].sum()) for sign in (-1.0, 1.0)]
+        if min(totals) > 0:
+            w[part] *= 0.5 * sum(totals) / np.where(signs > 0, totals[1], totals[0])
+    return w
+
+
 def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     """Return the position of every task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
 

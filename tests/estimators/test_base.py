@@ -13,8 +13,11 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
-from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge, PooledRidge
+from mtlrun.estimators.clustered import CMTL, MeTaG
+from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge, IndependentSVC, PooledRidge
+from mtlrun.estimators.mkl import GroupMKLClassifier
 
 
 @pytest.fixture
@@ -445,3 +448,39 @@ def test_other_number_types_are_cast_and_nothing_is_modified(kind):
     model = IndependentRidge().fit(X, y)
     assert model.coef_.dtype == np.float64
     assert_allclose(model.coef_, IndependentRidge().fit(X.astype(float), y).coef_)
+
+
+def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = np.where(X[:, 0] + rng.normal(size=90) > 0.8, 1.0, -1.0)
+    ours = IndependentSVC(C=0.5, class_weight="balanced", tol=1e-8).fit(X, y)
+    theirs = LinearSVC(C=0.5, loss="hinge", fit_intercept=False, class_weight="balanced", tol=1e-8, max_iter=100_000)
+    assert_allclose(ours.coef_, theirs.fit(X, y).coef_, atol=1e-4)
+    ids = np.repeat([0, 1, 2], 30)
+    y[ids == 2] = -1.0  # one class: its weights stay
+    weights = np.ones(90)
+    for task in (0, 1):
+        for sign in (-1, 1):
+            rows = (ids == task) & (y == sign)
+            weights[rows] = 15 / rows.sum()
+    for model in (MeTaG(), CMTL(), GroupMKLClassifier(kernels=["linear"])):
+        balanced = clone(model).set_params(class_weight="balanced").fit(X, y, task_id=ids)
+        by_hand = model.fit(X, y, task_id=ids, sample_weight=weights)
+        assert_allclose(
+            balanced.decision_function(X, task_id=ids), by_hand.decision_function(X, task_id=ids), atol=1e-9
+        )
+    by_label = IndependentSVC(C=0.5, class_weight={1.0: 3.0}, tol=1e-8).fit(X, y)
+    assert_allclose(by_label.coef_, theirs.set_params(class_weight={1.0: 3.0}).fit(X, y).coef_, atol=1e-4)
+    # Gaps of a shared design belong to no class.
+    Y = np.column_stack([y, y])
+    Y[:20, 1] = np.nan
+    own = [CMTL(class_weight="balanced", alpha=0.0).fit(X[rows], y[rows]) for rows in (np.s_[:], np.s_[20:])]
+    both = CMTL(class_weight="balanced", alpha=0.0, tol=1e-9).fit(X, Y)
+    assert_allclose(both.coef_, np.vstack([model.coef_ for model in own]), atol=1e-3)
+
+
+@pytest.mark.parametrize("weights", ["balance", {1.0: -1.0}, 2.0])
+def test_wrong_class_weights_are_refused(weights):
+    with pytest.raises(ValueError, match=r"class_weight must be|finite and non-negative"):
+        IndependentSVC(class_weight=weights).fit([[0.0], [1.0]], [-1.0, 1.0])

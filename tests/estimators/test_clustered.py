@@ -1,5 +1,7 @@
 """CMTL, FlexClus, Whom, CoClus, MeTaG: planted structure is found, limits are known models, gaps are closed."""
 
+import itertools
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -105,6 +107,26 @@ def test_tasks_that_share_a_subspace_are_grouped(loss):
     assert model.groups_ == [[0, 1, 2, 3], [4, 5, 6, 7]]
     one = Whom(1.0, 1, loss=loss).fit(X, y, task_id=ids)
     assert model.objective_[-1] < one.objective_[-1]
+
+
+def test_several_starts_find_the_best_of_all_partitions():
+    rng = np.random.default_rng(2)
+    W, X = rng.normal(size=(6, 6)), rng.normal(size=(24, 6))
+    Y = np.where(X @ W + rng.normal(size=(24, 6)) > 0, 1, -1)
+    pairs = [[0, *rest] for k in range(5) for rest in itertools.combinations(range(1, 6), k)]
+    values = {}
+    for group in pairs:
+        V, b = cp.Variable((6, 6)), cp.Variable((1, 6))
+        others = [t for t in range(6) if t not in group]
+        norms = sum(cp.square(cp.normNuc(V[:, g])) for g in (group, others))
+        loss = 0.5 * cp.sum_squares(1 - cp.multiply(Y, X @ V + np.ones((24, 1)) @ b))
+        values[str(sorted([group, others]))] = cp.Problem(cp.Minimize(loss + norms)).solve(solver="SCS", eps=1e-6)
+    one, five = (Whom(1.0, 2, loss="squared", n_init=n, tol=1e-6).fit(X, Y) for n in (1, 5))
+    best = min(values.values())
+    assert str(five.groups_) == min(values, key=values.get)
+    assert five.objective_[-1] == pytest.approx(best, rel=1e-4)
+    assert one.objective_[-1] == pytest.approx(values[str(one.groups_)], rel=1e-4)
+    assert one.objective_[-1] > 1.01 * best
 
 
 def test_groups_are_repaired_by_moves():

@@ -22,6 +22,13 @@ def _root(W: np.ndarray) -> np.ndarray:
     return np.linalg.qr(W).R
 
 
+def random_groups(n_tasks: int, n_groups: int, rng: np.random.RandomState) -> Groups:
+    """Return random groups, none of them empty."""
+    order = rng.permutation(n_tasks)
+    owner = np.append(np.arange(n_groups), rng.randint(n_groups, size=n_tasks - n_groups))
+    return sorted(sorted(order[owner == g].tolist()) for g in range(n_groups))
+
+
 def merge_tasks(W: np.ndarray, n_groups: int) -> Groups:
     """Start with every task alone and merge, again and again, the two groups that raise sum_g ||W_g||_*^2 least.
 
