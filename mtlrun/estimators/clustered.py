@@ -305,7 +305,7 @@ class CoClus(_SquaredByDefault, BaseMTL):
 
     The coefficients w_t = p_t + q_t minimize::
 
-        loss + shared sum_t ||p_t - mean(p)||^2 + low_rank sum_{i>k} sigma_i(Q)^2
+        loss + shared sum_t ||p_t - mean(p)||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||W||_F^2
 
     with sigma_i the singular values of Q in descending order: k co-clusters cost nothing. The problem is not convex. It
     is solved by alternating between W = P + Q for a given subspace of tasks, and the subspace; the objective never
@@ -323,6 +323,9 @@ class CoClus(_SquaredByDefault, BaseMTL):
         Strength of the co-clusters (lambda_2).
     n_task_clusters : int or float, default None
         Number k of co-clusters, or a fraction of the tasks (between 0 and 1); None is half the tasks.
+    ridge : float, default 0.0
+        Strength of the squared norm. The paper has none; without one nothing penalizes what the tasks have in common
+        and the k co-clusters, which ruins tasks with fewer rows than features.
     fit_intercept : bool, default True
         Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-5
@@ -366,6 +369,7 @@ class CoClus(_SquaredByDefault, BaseMTL):
     low_rank: NonNegative = 1.0
     n_task_clusters: Clusters = None
     _: KW_ONLY
+    ridge: NonNegative = 0.0
     fit_intercept: bool = True
     tol: Positive = 1e-5
     max_iter: Count = 500
@@ -382,6 +386,7 @@ class CoClus(_SquaredByDefault, BaseMTL):
             self.shared,
             self.low_rank,
             self.n_task_clusters_,
+            ridge=self.ridge,
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,

@@ -99,7 +99,11 @@ def settings(spec: Spec) -> list[Setting]:
             tuple(method for method in spec.methods if dataset is None or method.takes(dataset)),
             {},
         )
-        found += [_at(setting, spec.sweep, value) for value in spec.sweep.values] if spec.sweep else [setting]
+        if spec.sweep is None:
+            found.append(setting)
+            continue
+        without = spec.sweep.leave_out.get(setting.name, [])
+        found += [_at(setting, spec.sweep, value) for value in spec.sweep.values if value not in without]
     return found
 
 

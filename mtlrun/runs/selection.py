@@ -16,8 +16,21 @@ WEAKENING = ("C", "beta")
 
 
 def strong_to_weak(found: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the positions of candidates from the most to the least regularised one, in every parameter."""
-    return sorted(range(len(found)), key=lambda i: tuple(_strength(name, value) for name, value in found[i].items()))
+    """Return the positions of candidates from the most to the least regularised one, in every parameter.
+
+    Values that are no numbers, such as kernels, stay together in the order of the file.
+    """
+    places: dict[str, list[Any]] = {}
+    for name, value in ((name, value) for params in found for name, value in params.items()):
+        if value not in places.setdefault(name, []):
+            places[name].append(value)
+
+    def strength(name: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return places[name].index(value)
+        return value if name.rpartition("__")[2] in WEAKENING else -value
+
+    return sorted(range(len(found)), key=lambda i: tuple(strength(name, value) for name, value in found[i].items()))
 
 
 def choose(
@@ -94,12 +107,6 @@ def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:
 def _mean(scores: Sequence[float | None]) -> float | None:
     defined = [score for score in scores if score is not None]
     return math.fsum(defined) / len(defined) if defined else None
-
-
-def _strength(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0.0
-    return value if name.rpartition("__")[2] in WEAKENING else -value
 
 
 def _edges(grid: Mapping[str, Sequence[Any]], chosen: Mapping[str, Any]) -> dict[str, str]:

@@ -229,7 +229,8 @@ class Sweep(Base):
     Exactly one of: `split`, the field of the split that varies; `option`, the option of the data sets; `params`, one
     or several parameters, which vary in the methods that have them (`lam` and `base__lam`) while other methods stay as
     they are. `name` and `scale` describe the axis of the figure, which draws `quantities` (default: the metrics, and
-    seconds when they are measured). `marks` are lines across it: a text and its value."""
+    seconds when they are measured). `marks` are lines across it: a text and its value. `leave_out` names data sets and
+    the values at which they are not computed."""
 
     name: Annotated[str, Field(min_length=1)]
     split: Literal["train"] | None = None
@@ -239,6 +240,7 @@ class Sweep(Base):
     scale: Literal["linear", "log"] = "linear"
     quantities: list[str] = []
     marks: dict[str, float | Literal["1/sqrt(tasks)"]] = {}
+    leave_out: dict[str, Values] = {}
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:

@@ -307,3 +307,16 @@ def test_rounds_of_co_clusters_never_raise_the_objective_and_end_where_the_slope
     assert_allclose(of_W + 4.0 * rest, 0.0, atol=1e-2 * scale)  # slope in Q
     assert_allclose(of_W + deviations, 0.0, atol=1e-2 * scale)  # slope in P
     assert_allclose([slope[ids == t].sum() for t in range(6)], 0.0, atol=1e-2 * scale)
+
+
+def test_coclus_with_a_ridge_is_ridge_regression_where_its_parts_cost_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 30))  # fewer rows than features
+    y = np.where(X @ rng.normal(size=(30, 3)) > 0, 1.0, -1.0)
+    free = CoClus(shared=0.0, low_rank=0.0, n_task_clusters=1, ridge=0.7, tol=1e-10).fit(X, y)
+    assert_allclose(free.coef_, IndependentRidge(alpha=1.4).fit(X, y).coef_, atol=1e-4)
+    model = CoClus(shared=2.0, low_rank=3.0, n_task_clusters=1, ridge=0.7, tol=1e-10).fit(X, y)
+    deviations = model.shared_ - model.shared_.mean(axis=0)
+    penalty = 2 * np.sum(deviations**2) + 3 * np.sum(np.linalg.svd(model.own_)[1][1:] ** 2)
+    loss = 0.5 * np.sum((y - model.decision_function(X)) ** 2)
+    assert model.objective_[-1] == pytest.approx(loss + penalty + 0.7 * np.sum(model.coef_**2), rel=1e-6)

@@ -35,6 +35,11 @@ def test_a_ratio_changes_the_split_and_not_its_seed(lab):
     }
 
 
+def test_a_data_set_can_be_left_out_at_some_values(lab):
+    axis = "{name: ratio, split: train, values: [0.3, 0.6], leave_out: {simulated-rmtl: [0.3], other: [0.6]}}"
+    assert {row.dataset for row in lab.plan(swept(lab, axis)).rows} == {"simulated-rmtl (ratio 0.6)"}
+
+
 def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
     plain = lab.plan()

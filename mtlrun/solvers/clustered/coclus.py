@@ -34,11 +34,12 @@ def solve_coclus(
     low_rank: float,
     k: int,
     *,
+    ridge: float = 0.0,
     fit_intercept: bool = True,
     tol: float = 1e-5,
     max_iter: int = 500,
 ) -> SolverResult:
-    """Minimise loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2.
+    """Minimise loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||P + Q||^2.
 
     With S the subspace of tasks spanned by the k leading right singular vectors of Q, the last term is the smallest
     ||Q (I - S)||^2 over subspaces. For a given S the best parts of W = P + Q are linear in W and leave a quadratic
@@ -55,6 +56,8 @@ def solve_coclus(
         Non-negative.
     k : int
         Rank that costs nothing, at least 1.
+    ridge : float, default 0.0
+        Non-negative.
     fit_intercept : bool, default True
     tol : float, default 1e-5
         Decrease of the objective in one round, relative to the objective at zero, to stop at.
@@ -68,7 +71,7 @@ def solve_coclus(
     """
     data, basis = in_row_space(data)
     equations = _Equations(prepare(data, fit_intercept), loss)
-    tasks = _TaskSpace(data.n_tasks, shared, low_rank, k)
+    tasks = _TaskSpace(data.n_tasks, shared, low_rank, k, ridge)
     W, b = np.zeros((data.n_features, data.n_tasks)), np.zeros(data.n_tasks)
     subspace = np.zeros((data.n_tasks, data.n_tasks))
     objective = [equations.value(W, b)]
@@ -101,6 +104,7 @@ class _TaskSpace:
     shared: float
     low_rank: float
     k: int
+    ridge: float
 
     def _mixing(self, subspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the share S with Q = W S best for the subspace, and low_rank (I - subspace)."""
@@ -113,7 +117,7 @@ class _TaskSpace:
         """Return A: the penalty of the best parts of W is tr(W A W')."""
         share, of_Q = self._mixing(subspace)
         A = share @ of_Q
-        return np.asarray(0.5 * (A + A.T))
+        return np.asarray(0.5 * (A + A.T)) + self.ridge * np.eye(self.n_tasks)
 
     def match(self, W: np.ndarray, subspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the subspace and share that a few alternations lead to; the penalty does not rise."""
@@ -128,7 +132,7 @@ class _TaskSpace:
         """Return the penalty of the parts W - W S and W S."""
         Q = W @ share
         of_P, of_Q = penalty_values(W - Q, Q, self.k)
-        return self.shared * of_P + self.low_rank * of_Q
+        return self.shared * of_P + self.low_rank * of_Q + self.ridge * float(np.vdot(W, W))
 
 
 class _Equations:
