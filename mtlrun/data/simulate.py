@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse, special
 
@@ -135,45 +137,62 @@ def simulate_fetr(
 
 
 def simulate_gauss2d(
-    *, n: int = 100_000, tasks: int = 2, angle: float = 0.3, bayes_error: float = 0.07, seed: int = 0
+    *,
+    n: int = 100_000,
+    tasks: int = 2,
+    means: str = "rotated",
+    angle: float = 0.3,
+    bayes_error: float = 0.07,
+    seed: int = 0,
 ) -> Dataset:
-    """Two isotropic Gaussians per task in the plane, balanced; the tasks' means differ slightly. Ragged design.
+    """Two Gaussians with unit covariance per task in the plane, balanced. Ragged design.
 
-    Task t has the class means +mu_t and -mu_t, unit covariance, |mu_t| = -Phi^{-1}(bayes_error), so that the best
-    classifier (linear, without intercept) errs with that probability; the directions of the mu_t are spread evenly
-    over `angle` radians. The paper states the Bayes error (about 7 %); the means are ours.
+    Task t has the class means +mu_t and -mu_t. "rotated": |mu_t| = -Phi^{-1}(bayes_error), so that the best classifier
+    (linear, without intercept) errs with that probability, and the directions of the mu_t are spread evenly over
+    `angle` radians. "authors": all tasks have mu = (-1.5, -s), s uniform on (0, 2), and come with a similarity.
 
     Parameters
     ----------
     n : int, default=100000
         Rows in all, divided evenly among the tasks.
     tasks : int, default=2
+    means : {"rotated", "authors"}, default="rotated"
     angle : float, default=0.3
         Angle between the means of the first and the last task.
     bayes_error : float, default=0.07
+        Not used by "authors", whose means have one of their own.
     seed : int, default=0
 
     Returns
     -------
     Dataset
-        ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``.
+        ``truth``: ``means`` (tasks, 2), W (2, tasks) = 2 mu_t, ``bayes_error``; of "authors" the ``similarity`` of the
+        tasks, too: 1 on the diagonal, 1/2 beside it.
 
     Raises
     ------
     DataError
-        If there is less than one row per class and task, or the error is outside (0, 0.5).
+        If there is less than one row per class and task, the error is outside (0, 0.5), or there are no such means.
     """
     _check_sizes(n=n, tasks=tasks)
     if n < 2 * tasks or not 0 < bayes_error < 0.5:
         raise DataError(f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
+    if means not in ("rotated", "authors"):
+        raise DataError(f"means must be rotated or authors, not {means!r}")
     rng = np.random.default_rng(seed)
-    directions = np.pi / 4 + (np.linspace(-angle / 2, angle / 2, tasks) if tasks > 1 else np.zeros(1))
-    means = -special.ndtri(bayes_error) * np.column_stack([np.cos(directions), np.sin(directions)])
+    truth: dict[str, Any] = {}
+    if means == "authors":
+        mu = np.tile([-1.5, -rng.uniform(0, 2)], (tasks, 1))
+        bayes_error = float(special.ndtr(-np.linalg.norm(mu[0])))
+        truth["similarity"] = (np.ones((tasks, tasks)) + np.eye(tasks)) / 2
+    else:
+        directions = np.pi / 4 + (np.linspace(-angle / 2, angle / 2, tasks) if tasks > 1 else np.zeros(1))
+        mu = -special.ndtri(bayes_error) * np.column_stack([np.cos(directions), np.sin(directions)])
     sizes = np.full(tasks, n // tasks) + (np.arange(tasks) < n % tasks)
     task_id = np.repeat(np.arange(tasks), sizes)
     y = np.concatenate([rng.permutation(np.where(np.arange(size) % 2, -1.0, 1.0)) for size in sizes])
-    X = y[:, None] * means[task_id] + rng.standard_normal((n, 2))
-    truth = {"means": means, "W": 2 * means.T, "bayes_error": bayes_error}
+    X = y[:, None] * mu[task_id] + rng.standard_normal((n, 2))
+    truth |= {"means": mu, "W": 2 * mu.T, "bayes_error": bayes_error}
     return Dataset(X=X, y=y, task_type="binary", task_id=task_id, features=["x1", "x2"], truth=truth)
 
 

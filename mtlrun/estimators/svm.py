@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
@@ -23,6 +19,16 @@ from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.dcd import MAX_FREE, solve_block_dcd
+from mtlrun.solvers.svm.kernel import (
+    augmented_features,
+    certify_kernel,
+    kernel_bytes,
+    kernel_matrix,
+    matrix_pays,
+    mirror,
+    run_libsvm,
+    stored,
+)
 from mtlrun.solvers.svm.newton import SMALL_FREE, solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,8 +42,6 @@ VARIANTS = {
 }
 # What the second-order method may cost: coefficients in all, features, and products per iteration.
 _SMALL_SYSTEM, _FEW_FEATURES, _CHEAP = 500, 64, 1e8
-# A kernel matrix that is computed beforehand takes so many times its memory, since its factors are sparse.
-_COPIES = 2.5
 _LIBSVM_STEPS = 1_000_000
 _NO_LIMIT = satisfies("-1", lambda value: isinstance(value, int) and value == -1)
 
@@ -232,13 +236,12 @@ class GraphSVC(_GraphModel):
 class MultiTaskKernelSVC(_GraphModel):
     """Support vector machine with the multi-task kernel of a graph of tasks, by LIBSVM (MTK).
 
-    Minimizes the objective of `GraphSVC` with the hinge loss, except that LIBSVM always has an intercept: one b for
-    all tasks, not penalized::
+    Minimizes the objective of `GraphSVC` with the hinge loss and an intercept, one b for all tasks and not penalized::
 
         1/2 sum_t ||w_t||^2 + coupling/2 sum_st L_st w_s'w_t + C sum_i weight_i max(0, 1 - y_i (w_t(i)'x_i + b))
 
-    The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling * L)^{-1}``. Its optimum is not above that
-    of `GraphSVC`, because of the intercept: compare each with its own.
+    The kernel is ``k((s, x), (t, x')) = M_st x'x`` with ``M = (I + coupling * L)^{-1}``. With the intercept its optimum
+    is not above that of `GraphSVC`: compare each with its own.
 
     Parameters
     ----------
@@ -247,10 +250,13 @@ class MultiTaskKernelSVC(_GraphModel):
     max_iter : int or None, default None
         Steps of LIBSVM, -1 for no limit; on features of a huge scale (1e8) it may then run without end. None stands for
         a million, or 100 per row if that is more.
+    fit_intercept : bool, default True
+        False solves the very problem of `GraphSVC`. LIBSVM always has an intercept: it is given every row twice, (x, y)
+        and (-x, -y), with half of C each, so that b = 0 is optimal. That takes four times the memory, and longer.
     gram : {"auto", "precomputed", "on_the_fly"}, default "auto"
         "precomputed" makes the kernel matrix of all rows beforehand; "on_the_fly" gives LIBSVM the features
-        ``F_t x`` with F F' = M and its linear kernel, of which it keeps `cache_size`. "auto" takes the first up to
-        about 10,000 rows.
+        ``F_t x`` with F F' = M and its linear kernel, of which it keeps `cache_size`. "auto" takes the faster: the
+        first for rows with more than 32 non-zeros, as long as the matrix has at most 2 GiB.
     cache_size : float, default 200
         Megabytes for rows of the kernel matrix.
 
@@ -293,12 +299,9 @@ class MultiTaskKernelSVC(_GraphModel):
         int | None, satisfies("-1", lambda value: isinstance(value, int) and value == -1) | integer(1) | NONE
     ] = None
     _: KW_ONLY
+    fit_intercept: bool = True
     gram: Literal["auto", "precomputed", "on_the_fly"] = "auto"
     cache_size: Positive = 200
-
-    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
-        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        return data.with_design(data.X.tocsr()) if isinstance(data.X, StringDesign) else data
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
@@ -309,85 +312,65 @@ class MultiTaskKernelSVC(_GraphModel):
         sizes = [X.shape[0] for X in designs]
         cost = self.C * np.concatenate([np.ones(n) if w is None else w for n, w in zip(sizes, weights, strict=True)])
         used = cost > 0
-        if np.all(y[used] == y[used][0]):
+        if self.fit_intercept and np.all(y[used] == y[used][0]):
             alpha, b, n_iter, done = np.zeros(len(y)), float(y[used][0]), 1, True
             self.fit_seconds_ = {"gram": 0.0, "libsvm": 0.0}
         else:
-            alpha, b, n_iter, done = self._libsvm(designs, coupling, y, cost, used)
-        return self._certified(data, designs, coupling, y, cost, alpha, b, n_iter, done)
+            alpha, b, n_iter, done = self._libsvm(data, designs, coupling, y, cost, used)
+        point = certify_kernel([stored(X) for X in designs], coupling, y, cost, alpha, b)
+        self.dual_coef_ = self._dual(data, alpha, np.cumsum(sizes)[:-1])
+        return SolverResult(
+            parts=point.W.T[np.newaxis],
+            intercept=np.full(len(designs), b),
+            converged=done,
+            n_iter=max(1, n_iter),
+            objective=[point.primal],
+            gap=point.gap / max(1.0, abs(point.primal), abs(point.dual)),
+            message="" if done else "LIBSVM was stopped; scaled features help",
+        )
 
     def _bytes(self, data: TaskData) -> float:
-        entries = data.X.nnz if data.sparse else data.n_rows * data.n_features
         copies = 2 if isinstance(self.graph, str) else data.n_tasks
         rows = data.targets.size / data.n_rows
-        features = usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * entries
+        features = usual_bytes(data, coefficients=4, fields=10) + 12.0 * 4 * copies * rows * _entries(data)
         n = data.targets.size if data.observed is None else int(data.observed.sum())
-        return super()._bytes(data) + features + (_kernel_bytes(n) if self._precomputes(n) else 0.0)
+        return super()._bytes(data) + features + (self._matrix_bytes(n) if self._precomputes(data, n) else 0.0)
 
-    def _precomputes(self, n: int) -> bool:
-        """Return whether the kernel matrix of n rows is kept."""
-        return self.gram == "precomputed" or (self.gram == "auto" and memory.fits(_kernel_bytes(n)))
+    def _matrix_bytes(self, n: int) -> float:
+        return kernel_bytes(n, bool(self.fit_intercept))
+
+    def _precomputes(self, data: TaskData, n: int) -> bool:
+        """Return whether the kernel matrix of n rows is made beforehand."""
+        fast = matrix_pays(_entries(data) / data.n_rows) and memory.fits(self._matrix_bytes(n))
+        return self.gram == "precomputed" or (self.gram == "auto" and fast)
 
     def _libsvm(
-        self, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
+        self, data: TaskData, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
     ) -> tuple[Array, float, int, bool]:
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
         began = time.perf_counter()
         n = int(used.sum())
-        precomputed = self._precomputes(n)
-        Z = augmented_features(designs, coupling)
-        Z = Z if used.all() else Z[used]
-        if precomputed:
-            Z = (Z @ Z.T).toarray()
+        whole = self._precomputes(data, n)
+        Z = kernel_matrix(designs, coupling) if whole else augmented_features(designs, coupling)
+        if n < len(used):
+            Z = Z[np.ix_(used, used)] if whole else Z[used]
+        if not self.fit_intercept:
+            Z = mirror(Z)
         middle = time.perf_counter()
         limit = max(_LIBSVM_STEPS, 100 * n) if self.max_iter is None else self.max_iter
-        model = SVC(
-            C=1.0,
-            kernel="precomputed" if precomputed else "linear",
+        found, b, n_iter, done = run_libsvm(
+            Z,
+            y[used],
+            cost[used],
+            fit_intercept=bool(self.fit_intercept),
             tol=self.tol,
             max_iter=limit,
             cache_size=self.cache_size,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # ours says more
-            model.fit(Z, y[used], sample_weight=cost[used])
         self.fit_seconds_ = {"gram": middle - began, "libsvm": time.perf_counter() - middle}
         alpha = np.zeros(len(y))
-        dual = model.dual_coef_
-        dual = dual.toarray() if sp.issparse(dual) else dual
-        alpha[np.flatnonzero(used)[model.support_]] = np.abs(dual.ravel())
-        return alpha, float(model.intercept_[0]), int(np.max(model.n_iter_)), model.fit_status_ == 0
-
-    def _certified(
-        self,
-        data: TaskData,
-        designs: list[Any],
-        coupling: TaskCoupling,
-        y: Array,
-        cost: Array,
-        alpha: Array,
-        b: float,
-        n_iter: int,
-        done: bool,
-    ) -> SolverResult:
-        """Return the result with coefficients, objective and duality gap of dual variables that sum to 0 over y."""
-        cuts = np.cumsum([X.shape[0] for X in designs])[:-1]
-        V = np.stack([X.T @ a for X, a in zip(designs, np.split(alpha * y, cuts), strict=True)])
-        W = coupling.apply(V)
-        z = y * (np.concatenate([X @ w for X, w in zip(designs, W, strict=True)]) + b)
-        h = np.maximum(0.0, 1.0 - z)
-        primal = 0.5 * float(np.sum(V * W)) + float(cost @ h)
-        gap = float(np.sum(np.where(h > 0, (cost - alpha) * h, alpha * (z - 1.0)))) - b * float(alpha @ y)
-        self.dual_coef_ = self._dual(data, alpha, cuts)
-        return SolverResult(
-            parts=W.T[np.newaxis],
-            intercept=np.full(len(designs), b),
-            converged=done,
-            n_iter=max(1, n_iter),
-            objective=[primal],
-            gap=gap / max(1.0, abs(primal), abs(primal - gap)),
-            message="" if done else "LIBSVM was stopped; scaled features help",
-        )
+        alpha[used] = found
+        return alpha, b, n_iter, done
 
     def _dual(self, data: TaskData, alpha: Array, cuts: Array) -> Array:
         """Put dual variables, task by task, into the shape of y."""
@@ -400,28 +383,8 @@ class MultiTaskKernelSVC(_GraphModel):
         return field[:, 0] if self._layout == "single" else field
 
 
-def _kernel_bytes(n: int) -> float:
-    return _COPIES * 8 * float(n) ** 2
-
-
-def augmented_features(designs: list[Any], coupling: TaskCoupling) -> Any:
-    """Return rows F_t x (a Kronecker product) with F F' = M: their linear kernel is the multi-task kernel.
-
-    Parameters
-    ----------
-    designs : list of ndarray or csr_array of shape (n_t, d)
-    coupling : TaskCoupling
-
-    Returns
-    -------
-    csr_array of shape (N, r * d), or of the columns that have entries where these are too many
-        With two copies of every row when all tasks are equally similar.
-    """
-    F = coupling.factor()
-    blocks = [sp.kron(F[[t]], sp.csr_array(X), format="csr") for t, X in enumerate(designs)]
-    Z = sp.csr_array(sp.vstack(blocks, format="csr"))
-    if Z.shape[1] > np.iinfo(np.int32).max:  # LIBSVM counts in 32 bits, and columns without entries change no product
-        used, columns = np.unique(Z.indices, return_inverse=True)
-        Z = sp.csr_array((Z.data, columns, Z.indptr), shape=(Z.shape[0], len(used)))
-    Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
-    return Z
+def _entries(data: TaskData) -> float:
+    """Return the non-zeros of all rows."""
+    if isinstance(data.X, StringDesign):
+        return float(data.n_rows) * (len(data.X.start) - 1) * (len(data.X.level) - 1)
+    return float(data.X.nnz if data.sparse else data.n_rows * data.n_features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -205,6 +206,31 @@ class StringDesign:
             buckets=self.buckets,
         )
 
+    @classmethod
+    def stack(cls, designs: Sequence[StringDesign]) -> StringDesign:
+        """Return the rows of several designs of one `WeightedDegree` below each other."""
+        if len(designs) == 1:
+            return designs[0]
+        first = designs[0]
+        letters = np.concatenate([design.dna.letters for design in designs])
+        unknown = np.concatenate([design.dna.unknown for design in designs])
+        scale = np.concatenate([design.scale for design in designs])
+        return StringDesign(PackedDNA(letters, unknown, first.dna.length), scale, first.level, first.start, 0)
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether `kernel` can be taken: k-mers that share a bucket have other inner products."""
+        return self.buckets == 0
+
+    def kernel(self) -> Array:
+        """Return the inner products of all pairs of strings from the runs of letters that they share: (n, n)."""
+        letters = np.unpackbits(self.dna.letters, axis=1, bitorder="little").reshape(len(self), -1, 2)
+        codes = (letters[:, :, 0] + 2 * letters[:, :, 1])[:, : self.dna.length]
+        if self.dna.unknown.shape[0]:
+            unknown = np.unpackbits(self.dna.unknown, axis=1, count=self.dna.length, bitorder="little")
+            codes[unknown == 1] = _UNKNOWN
+        return _shared_runs(np.ascontiguousarray(codes), np.cumsum(self.level**2), self.scale)
+
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
         indptr, columns, values = _all_rows(self.rows(0.0))
@@ -213,6 +239,22 @@ class StringDesign:
         matrix = sp.csr_array((values, columns, indptr), shape=self.shape)
         matrix.sum_duplicates()
         return matrix
+
+
+@compiled
+def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
+    """Return the kernel matrix; a position that begins k shared letters is worth ``value[k]``, at most the last."""
+    n, length = codes.shape
+    K = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            run, total = 0, 0.0
+            for p in range(length - 1, -1, -1):
+                same = codes[i, p] == codes[j, p] and codes[i, p] != _UNKNOWN
+                run = min(run + 1, len(value) - 1) if same else 0
+                total += value[run]
+            K[i, j] = K[j, i] = total * scale[i] * scale[j]
+    return K
 
 
 @compiled

@@ -1,14 +1,14 @@
 """Graph-regularised SVMs: sizes of the data, objective against seconds, seconds against rows, and transfer.
 
 Solvers are the variants of `GraphSVC` ("block" is block-wise dual coordinate ascent, "paper" the printed algorithm),
-"newton", and "mtk": LIBSVM with the multi-task kernel, which has no callback and is run at a ladder of tolerances.
+"newton", and two with the multi-task kernel: "mtk", LIBSVM on the same problem without intercept, and "mtk-intercept",
+LIBSVM as it is. LIBSVM has no callback and is run again and again, with more steps and smaller tolerances.
 """
 
 from __future__ import annotations
 
 import resource
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -21,29 +21,32 @@ from mtlrun.metrics import auc_per_task
 from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.papers.mtsvm_runs import (
     TOLERANCES,
+    Ladder,
     Reference,
-    Rung,
     ascend,
-    best_of,
-    cheapest,
-    climb_ladder,
+    certificates,
+    couple,
     first_time,
     kernel_optimum,
+    moment,
     needed,
     optimum_of,
     part_of,
+    relative_gap,
     task_data,
     warm_up,
 )
-from mtlrun.penalties.graph import check_similarity, couple_tasks
-from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Differences relative to the optimum whose seconds are reported, by the name of the quantity.
 LEVELS = {"seconds_to_1e-2": 1e-2, "seconds_to_1e-4": 1e-4, "seconds_to_1e-6": 1e-6, "seconds_to_1e-8": 1e-8}
+#: Solvers that are LIBSVM, and whether they have an intercept.
+KERNEL_SOLVERS = {"mtk": False, "mtk-intercept": True}
 # Relative gap at which the runs that are followed end: from there on rounding decides.
 _END = 1e-12
+# Parts of the steps of LIBSVM's first run that the early points of its curve take.
+_EARLY = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
 
 
 @measure(
@@ -85,7 +88,7 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
 
 @measure(
     {
-        "function_difference": "smallest |obj* - obj| of the run",
+        "function_difference": "smallest |obj* - obj| of the run (none where obj* is not known well enough to tell)",
         "relative_difference": "the same divided by obj*",
         "difference_at_dcd_time": "|obj* - obj| when coordinate ascent is at 1e-8 of its optimum",
         "dcd_seconds": "seconds of block-wise coordinate ascent to 1e-8 of its optimum",
@@ -93,10 +96,9 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
         "seconds_to_1e-4": "seconds to within 1e-4 of the optimum, relative",
         "seconds_to_1e-6": "seconds to within 1e-6 of the optimum, relative",
         "seconds_to_1e-8": "seconds to within 1e-8 of the optimum, relative",
-        "seconds_at_least": "seconds to 1e-4, else all seconds of the (longest) run",
-        "seconds_run": "seconds of the whole run (of all tolerances, for LIBSVM)",
+        "seconds_run": "seconds of the whole run (of all runs, for LIBSVM)",
         "optimum": "obj*, of the problem that the solver solves",
-        "optimum_gap": "relative width of the interval that holds obj*",
+        "accuracy": "half the width of the certified interval that holds obj*",
     },
     lower=(
         "function_difference",
@@ -107,8 +109,7 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
         "seconds_to_1e-4",
         "seconds_to_1e-6",
         "seconds_to_1e-8",
-        "seconds_at_least",
-        "optimum_gap",
+        "accuracy",
     ),
 )
 def svm_convergence(
@@ -121,23 +122,26 @@ def svm_convergence(
     fraction: float = 1.0,
     scale: float = 1.0,
     degree: int = 8,
+    objective: str = "primal",
     seconds: float = 60.0,
     reference_seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
 ) -> Measurement:
-    """Follow ``|obj* - obj|`` over the seconds of a solver; similarity of the tasks: ones plus the identity.
+    """Follow ``|obj* - obj|`` over the seconds of a solver.
 
-    obj is the primal objective, for "mtk" the dual one, as in the paper. obj* is the solver's own optimum: LIBSVM has
-    an intercept, the others have none. It is the middle between the best primal and dual values that block-wise
-    coordinate ascent with exact steps, or for few coefficients the interior-point method, reaches in
-    `reference_seconds`; differences below its accuracy are reported as that accuracy.
+    obj* is the middle between the best primal and dual values that block-wise coordinate ascent with exact steps, or
+    for few coefficients the interior-point method, reaches in `reference_seconds`; with LIBSVM's intercept it is that
+    of an active-set method that begins where LIBSVM ends. A difference below twice the accuracy of obj* is no number:
+    that bound is reported if it is at most 1e-8, and else nothing.
 
     Parameters
     ----------
     dataset : Dataset
+        The tasks are coupled by the similarity among its `truth`, else by ones plus the identity.
     seed : int
         Of the rows of a fraction and of the order of rows.
-    solver : {"block", "block-printed", "corrected", "paper", "newton", "mtk"}, default "block"
+    solver : {"block", "block-printed", "corrected", "paper", "newton", "mtk", "mtk-intercept"}, default "block"
+        "mtk" is LIBSVM on the problem without intercept, which the others solve; "mtk-intercept" LIBSVM as it is.
     C, coupling : float
     fraction : float, default 1.0
         Part of the rows of every task.
@@ -145,72 +149,83 @@ def svm_convergence(
         Features are divided by it.
     degree : int, default 8
         Of the weighted-degree features of strings.
+    objective : {"primal", "dual"}, default "primal"
+        obj.
     seconds : float, default 60
-        The solver is stopped then, at its next certificate; LIBSVM is given no smaller tolerance then.
+        The solver is stopped then, at its next certificate; LIBSVM after about that time for all runs together.
     reference_seconds : float, default 600
     tolerances : list of float
-        LIBSVM's, from loose to tight.
+        LIBSVM's, from loose to tight. Its early points are runs with few steps.
 
     Returns
     -------
     Measurement
         Curve ``function difference``; the quantities are declared above.
+
+    Raises
+    ------
+    ValueError
+        For an unknown solver or objective, or without data.
     """
+    if objective not in ("primal", "dual"):
+        raise ValueError(f"objective must be primal or dual, got {objective!r}")
     dataset = part_of(needed(dataset), fraction, seed)
     data = task_data(dataset, degree=degree, scale=scale)
-    links = couple_tasks(check_similarity("all", data.tasks), coupling)
+    links = couple(dataset, coupling)
     warm_up()
     reference = optimum_of(data, links, C, reference_seconds)
-    dcd_seconds = reference.seconds
-    if solver == "mtk":
-        rungs = climb_ladder(dataset, C, coupling, scale, degree, tolerances, seconds, lambda _: False)
-        reference = kernel_optimum(data, links, C) or best_of(rungs)
-        at, values, last = [r.seconds for r in rungs], [r.dual for r in rungs], rungs[-1]
-        facts = {"n_iter": last.n_iter, "gap": last.gap, "objective": last.primal}
+    dcd_seconds, cold = reference.seconds, C * data.n_rows if objective == "primal" else 0.0
+    if solver in KERNEL_SOLVERS:
+        ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
+        ladder.climb(tolerances[:1])
+        ladder.begin(_EARLY)
+        ladder.climb(tolerances[1:])
+        if ladder.intercept:
+            reference = kernel_optimum(ladder)
+        points = [(rung.seconds, rung.primal, rung.dual) for rung in ladder.rungs]
+        facts = {"n_iter": ladder.rungs[-1].n_iter}
     else:
         aim = reference.optimum + 2 * reference.accuracy
         result = ascend(solver, data, links, C, _END, seed, seconds, lambda primal: primal <= aim)
-        at, values = list(map(float, result.info["seconds"])), result.objective
-        facts = {"n_iter": result.n_iter, "gap": float(result.gap or 0.0), "objective": float(values[-1])}
-    differences = np.maximum(np.abs(np.array(values) - reference.optimum), reference.accuracy)
+        points = certificates(result)
+        facts = {"n_iter": result.n_iter}
+    ran = sum(at for at, _, _ in points) if solver in KERNEL_SOLVERS else points[-1][0]
+    gap, objectives = points[-1][1] - points[-1][2], {"primal": 1, "dual": 2}
+    points.sort()
+    at, values = [p[0] for p in points], np.array([p[objectives[objective]] for p in points])
+    differences = np.abs(values - reference.optimum)
+    levels = {name: level * abs(reference.optimum) for name, level in LEVELS.items()}
+    reached = np.maximum(differences, reference.accuracy)
+    differences = reference.told(differences)
+    if solver == "block":
+        dcd_seconds = first_time(at, reached <= 1e-8 * abs(reference.optimum))
     return Measurement(
         {
-            **_reached(at, differences, abs(reference.optimum)),
-            "difference_at_dcd_time": _at_time(dcd_seconds, at, differences, abs(reference.optimum)),
+            "function_difference": float(differences.min()),
+            "relative_difference": float(differences.min()) / abs(reference.optimum),
+            **{name: first_time(at, reached <= level) for name, level in levels.items()},
+            "difference_at_dcd_time": _at_time(dcd_seconds, at, differences, abs(reference.optimum - cold)),
             "dcd_seconds": dcd_seconds,
-            "seconds_run": float(sum(at) if solver == "mtk" else at[-1]),
+            "seconds_run": float(ran),
             "optimum": reference.optimum,
-            "optimum_gap": 2 * reference.accuracy / max(1.0, abs(reference.optimum)),
+            "accuracy": reference.accuracy,
         },
         curves={"function difference": Curve(at, differences.tolist(), "seconds", "|obj* - obj|", "xy")},
         lines=[_sentence(dataset, solver, reference)],
-        solver={**facts, "converged": True},
+        solver={**facts, "gap": gap / max(1.0, abs(reference.optimum)), "converged": True},
     )
-
-
-def _reached(at: Sequence[float], differences: Array, size: float) -> dict[str, float]:
-    """Return the smallest difference and the seconds to every level."""
-    found = {
-        "function_difference": float(differences.min()),
-        "relative_difference": float(differences.min() / size),
-    }
-    for name, level in LEVELS.items():
-        found[name] = first_time(at, differences <= level * size)
-    least = found["seconds_to_1e-4"]
-    return {**found, "seconds_at_least": float(max(at)) if np.isnan(least) else least}
 
 
 @measure(
     {
         "n": "rows trained on",
         "seconds_to_precision": "seconds to the relative precision",
-        "seconds_at_least": "the same, else all seconds of the (longest) run",
-        "seconds_run": "seconds of the whole run (of all tolerances, for LIBSVM)",
+        "seconds_run": "seconds of the whole run (of all runs, for LIBSVM)",
         "microseconds_per_row": "seconds to the relative precision per million rows",
         "relative_gap": "relative duality gap at the end",
         "peak_gb": "largest memory of the process so far in GB",
     },
-    lower=("seconds_to_precision", "seconds_at_least", "microseconds_per_row", "relative_gap", "peak_gb"),
+    lower=("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb"),
 )
 def svm_seconds(
     dataset: Dataset | None,
@@ -223,66 +238,82 @@ def svm_seconds(
     scale: float = 1.0,
     degree: int = 8,
     tol: float = 1e-4,
+    precision: str = "gap",
     seconds: float = 3600.0,
     tolerances: Sequence[float] = TOLERANCES,
     trace: bool = False,
 ) -> Measurement:
     """Measure the seconds that a solver needs to a relative precision `tol`, on a part of the rows.
 
-    Coordinate ascent stops at a certified relative duality gap of `tol`. LIBSVM cannot be told a gap: of its ladder of
-    tolerances, the loosest is taken whose dual value is within `tol` of its own optimum (which it could not know). That
-    is the interior-point method's for few coefficients, else the best dual value of the ladder, which then goes on to
-    a relative gap of ``tol / 10``. The seconds are those of this one run, kernel matrix or features included. Reading
-    strings into packed letters is not counted.
+    Coordinate ascent looks at its precision while it runs; short runs are made three times, for the median. LIBSVM
+    cannot: it is run with smaller and smaller tolerances, and the loosest that is precise enough is taken (which nobody
+    knows beforehand). The seconds are those of this one run, kernel matrix or features included. Reading strings into
+    packed letters is not counted.
 
     Parameters
     ----------
     dataset, seed, solver, C, coupling, fraction, scale, degree, tolerances
         As of `svm_convergence`.
     tol : float, default 1e-4
+    precision : {"gap", "dual"}, default "gap"
+        "gap": relative duality gap; "dual": distance of the dual value from its optimum, which is known to a tenth of
+        `tol` in the end.
     seconds : float, default 3600
         A solver that has not come to `tol` by then is stopped, and has no seconds to it (NaN).
     trace : bool, default False
         Return the curve ``relative gap`` over the seconds, too.
     """
     dataset = part_of(needed(dataset), fraction, seed)
-    n = dataset.n_samples
+    n, links = dataset.n_samples, couple(dataset, coupling)
     warm_up()
-    if solver == "mtk":
-        run = _time_ladder(dataset, C, coupling, scale, degree, tol, tolerances, seconds)
+    data = task_data(dataset, degree=degree, scale=scale)
+    del dataset  # strings beside packed letters would double the memory
+    aim = tol if precision == "gap" else tol / 10
+    if solver in KERNEL_SOLVERS:
+        ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
+        ladder.climb(tolerances, lambda: relative_gap(ladder.rungs[-1]) <= aim)
+        points = [(rung.seconds, rung.primal, rung.dual) for rung in ladder.rungs]
+        reached, n_iter = moment(points, tol, precision), ladder.rungs[-1].n_iter
+        ran = sum(p[0] for p in points)
     else:
-        data = task_data(dataset, degree=degree, scale=scale)
-        del dataset  # strings beside packed letters would double the memory
-        run = _time_ascent(solver, data, coupling, C, tol, seed, seconds)
+        runs = [ascend(solver, data, links, C, aim, seed, seconds)]
+        points, n_iter = certificates(runs[0]), runs[0].n_iter
+        while points[-1][0] < 1 and len(runs) < 3:
+            runs.append(ascend(solver, data, links, C, aim, seed, seconds))
+        reached = float(np.median([moment(certificates(run), tol, precision) for run in runs]))
+        ran = points[-1][0]
+    gap = (points[-1][1] - points[-1][2]) / max(1.0, abs(points[-1][1]))
     values = {
         "n": float(n),
-        "seconds_to_precision": run.needed,
-        "seconds_at_least": run.longest if np.isnan(run.needed) else run.needed,
-        "seconds_run": run.ran,
-        "microseconds_per_row": 1e6 * run.needed / n,
-        "relative_gap": run.gap,
+        "seconds_to_precision": reached,
+        "seconds_run": ran,
+        "microseconds_per_row": 1e6 * reached / n,
+        "relative_gap": gap,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
-    late = f"{solver}, {n} rows: not at {tol:g} after {run.ran:.0f} s (relative gap {run.gap:.1e})."
+    late = f"{solver}, {n} rows: not at {tol:g} after {ran:.0f} s (relative gap {gap:.1e})."
+    gaps = [(primal - dual) / max(1.0, abs(primal)) for _, primal, dual in points]
+    curve = Curve([p[0] for p in points], gaps, "seconds", "relative duality gap", "xy")
     return Measurement(
         values,
-        curves={"relative gap": run.curve} if trace and run.curve else {},
-        lines=[late] if np.isnan(run.needed) else [],
-        solver={"n_iter": run.n_iter, "gap": run.gap, "converged": bool(np.isfinite(run.needed))},
+        curves={"relative gap": curve} if trace else {},
+        lines=[late] if np.isnan(reached) else [],
+        solver={"n_iter": int(n_iter), "gap": gap, "converged": bool(np.isfinite(reached))},
     )
 
 
 @measure(
     {
         "seconds_to_precision": "seconds to the relative precision with the largest size finished",
-        "seconds_at_least": "seconds to the relative precision with all rows, else the longest run",
         "largest_n": "largest number of rows finished",
+        "times_block": "seconds divided by those of block-wise coordinate ascent, same rows, largest size of both",
+        "times_paper": "seconds divided by those of the printed algorithm, same rows, largest size of both",
         "exponent": "b of seconds ~ rows^b over the sizes finished",
         "microseconds_per_row": "seconds per million rows with the largest size finished",
         "relative_gap": "relative duality gap with the largest size finished",
         "peak_gb": "largest memory of the process so far in GB",
     },
-    lower=("seconds_to_precision", "seconds_at_least", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
+    lower=("seconds_to_precision", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
     higher=("largest_n",),
 )
 def svm_scaling(
@@ -290,24 +321,28 @@ def svm_scaling(
     *,
     seed: int,
     solver: str = "block",
+    against: Sequence[str] = (),
     C: float = 10.0,
     coupling: float = 1.0,
     fractions: Sequence[float] = (0.1, 0.215, 0.464, 1.0),
     scale: float = 1.0,
     degree: int = 8,
     tol: float = 1e-4,
+    precision: str = "gap",
     seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
 ) -> Measurement:
     """Measure the seconds to a relative precision on growing parts of the rows, as `svm_seconds` does.
 
-    It ends with the first size that is not finished in `seconds`. LIBSVM cannot be stopped: a size is not tried when
-    the seconds of all tolerances of the last one, growing with the square of the rows, would exceed `seconds`.
+    It ends with the first size that is not finished in `seconds`. LIBSVM is not given a size when the seconds of all
+    tolerances of the last one, growing with the square of the rows, would exceed `seconds`.
 
     Parameters
     ----------
-    dataset, seed, solver, C, coupling, scale, degree, tol, tolerances
+    dataset, seed, solver, C, coupling, scale, degree, tol, precision, tolerances
         As of `svm_seconds`.
+    against : list of {"block", "paper"}
+        Solvers that are timed on the same rows, to the same precision, right after each other.
     fractions : list of float
         Parts of the rows of every task.
     seconds : float, default 600
@@ -316,31 +351,37 @@ def svm_scaling(
     Returns
     -------
     Measurement
-        Curve ``seconds to precision`` over the rows. ``seconds_at_least`` is that of all rows, or the longest measured
-        where not all were finished; the other quantities are those of the largest size finished.
+        Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished.
     """
     dataset = needed(dataset)
-    options: dict[str, Any] = {"solver": solver, "C": C, "coupling": coupling, "scale": scale, "degree": degree}
-    options |= {"seed": seed, "tol": tol, "seconds": seconds, "tolerances": tolerances}
+    options: dict[str, Any] = {"seed": seed, "C": C, "coupling": coupling, "scale": scale, "degree": degree}
+    options |= {"tol": tol, "precision": precision, "seconds": seconds, "tolerances": tolerances}
     n: list[float] = []
     took: list[float] = []
     lines: list[str] = []
-    last, longest = None, 0.0
+    last = None
+    times: dict[str, float] = {}
     for fraction in sorted(fractions):
         rows = fraction * dataset.n_samples
-        likely = last.values["seconds_run"] * (rows / n[-1]) ** 2 if last is not None and solver == "mtk" else 0.0
+        likely = (
+            last.values["seconds_run"] * (rows / n[-1]) ** 2 if last is not None and solver in KERNEL_SOLVERS else 0
+        )
         if likely > seconds:
             lines.append(f"{solver}: {rows:.0f} rows would take about {likely:.0f} s and were not tried.")
             break
-        run = svm_seconds(dataset, fraction=fraction, **options)
-        longest = max(longest, run.values["seconds_at_least"])
+        run = svm_seconds(dataset, solver=solver, fraction=fraction, **options)
         if np.isnan(run.values["seconds_to_precision"]):
             lines += run.lines
             break
         last = run
         n.append(run.values["n"])
         took.append(run.values["seconds_to_precision"])
-    values = {"seconds_at_least": longest, "largest_n": n[-1] if n else 0.0}
+        for other in against:
+            theirs = svm_seconds(dataset, solver=other, fraction=fraction, **options)
+            if np.isfinite(ratio := took[-1] / theirs.values["seconds_to_precision"]):
+                times[f"times_{other}"] = ratio
+                lines.append(f"{solver}, {n[-1]:.0f} rows: {ratio:.3g} times the seconds of {other}.")
+    values = {"largest_n": n[-1] if n else 0.0, **{f"times_{other}": np.nan for other in against}, **times}
     values["exponent"] = float(np.polyfit(np.log(n), np.log(took), 1)[0]) if len(n) > 1 else np.nan
     kept = ("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb")
     values |= {name: np.nan if last is None else last.values[name] for name in kept}
@@ -349,64 +390,14 @@ def svm_scaling(
     return Measurement(values, curves={"seconds to precision": curve} if n else {}, lines=lines, solver=facts)
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Seconds to the precision (NaN if not reached), of the longest single run, and in all; the last gap."""
-
-    needed: float
-    longest: float
-    ran: float
-    gap: float
-    n_iter: int
-    curve: Curve | None = None
-
-
-def _time_ascent(
-    solver: str, data: TaskData, coupling: float, C: float, tol: float, seed: int, seconds: float
-) -> Timed:
-    links = couple_tasks(check_similarity("all", data.tasks), coupling)
-    result = ascend(solver, data, links, C, tol, seed, seconds)
-    at, gap = list(map(float, result.info["seconds"])), float(result.gap or 0.0)
-    gaps = [(primal - dual) / max(1.0, abs(primal)) for _, primal, dual in result.gaps]
-    curve = Curve(at, gaps, "seconds", "relative duality gap", "xy")
-    return Timed(at[-1] if gap <= tol else np.nan, at[-1], at[-1], gap, int(result.n_iter), curve)
-
-
-def _time_ladder(
-    dataset: Dataset,
-    C: float,
-    coupling: float,
-    scale: float,
-    degree: int,
-    tol: float,
-    tolerances: Sequence[float],
-    seconds: float,
-) -> Timed:
-    known = None
-    if not dataset.strings:
-        data = task_data(dataset, scale=scale)
-        known = kernel_optimum(data, couple_tasks(check_similarity("all", data.tasks), coupling), C)
-    optimum = None if known is None else known.optimum
-
-    def enough(rung: Rung) -> bool:
-        return rung.gap <= tol / 10 or (optimum is not None and cheapest([rung], tol, optimum) is not None)
-
-    rungs = climb_ladder(dataset, C, coupling, scale, degree, tolerances, seconds, enough)
-    chosen = cheapest(rungs, tol, optimum)
-    ran, longest = sum(r.seconds for r in rungs), max(r.seconds for r in rungs)
-    if chosen is None:
-        return Timed(np.nan, longest, ran, rungs[-1].gap, rungs[-1].n_iter)
-    return Timed(chosen.seconds, longest, ran, chosen.gap, chosen.n_iter)
-
-
-def _at_time(moment: float, at: Sequence[float], differences: Array, start: float) -> float:
-    """Return the smallest difference known at a moment; that of zero coefficients' dual, or C n, before the first."""
-    known = differences[np.array(at) <= moment]
-    return float(known.min()) if len(known) else float(start)
+def _at_time(when: float, at: Sequence[float], differences: Array, cold: float) -> float:
+    """Return the smallest difference known at a moment; that of zero coefficients before the first."""
+    known = differences[np.array(at) <= when]
+    return float(known.min()) if len(known) else float(cold)
 
 
 def _sentence(dataset: Dataset, solver: str, reference: Reference) -> str:
-    own = "with LIBSVM's intercept, " if solver == "mtk" else ""
+    own = "with LIBSVM's intercept, " if KERNEL_SOLVERS.get(solver) else ""
     return (
         f"{dataset.title or dataset.id}: obj* = {reference.optimum:.10g} ({own}by {reference.how}), "
         f"known to {reference.accuracy:.1e}; smaller differences cannot be told from it."

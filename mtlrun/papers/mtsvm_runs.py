@@ -10,25 +10,41 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.estimators.svm import VARIANTS, MultiTaskKernelSVC, augmented_features
+from mtlrun.estimators.svm import VARIANTS
 from mtlrun.features.dna import WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.dcd import solve_block_dcd
+from mtlrun.solvers.svm.kernel import (
+    KernelPoint,
+    augmented_features,
+    certify_kernel,
+    kernel_bytes,
+    kernel_matrix,
+    matrix_pays,
+    mirror,
+    polish,
+    run_libsvm,
+    stored,
+)
 from mtlrun.solvers.svm.newton import solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: LIBSVM's tolerances; below the last one its single-precision kernel matrix gains nothing.
 TOLERANCES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+# A tolerance that no run reaches before its steps are over, LIBSVM's steps of a first run, its cache in megabytes, and
+# the largest kernel matrix made beforehand.
+_LOOSE, _PROBE, _CACHE, _MATRIX = 1e-6, 1000, 2000, 3 << 30
 _MAX_ITER = 10**7
 # Relative gap that references are computed to, as far as floats allow.
 _FINEST = 1e-14
-# Coefficients up to which the interior-point method is tried for a reference.
-_SMALL = 500
-# Value of the constant feature that stands for LIBSVM's intercept b in its reference: its penalty is b^2 / 2e4.
-_CONSTANT = 100.0
+# Bound on a difference that counts as an optimum reached.
+_SURE = 1e-8
+# Coefficients up to which the interior-point method is tried for a reference, and the value of the constant feature
+# that stands for LIBSVM's intercept there.
+_SMALL, _CONSTANT = 500, 100.0
 
 
 # ---------------------------------------------------------------- data
@@ -63,6 +79,12 @@ def task_data(dataset: Dataset, *, degree: int = 8, normalize: bool = False, sca
     design = WeightedDegree(degree, normalize=normalize).fit_design(dataset.X)
     data = TaskData.from_stacked(np.zeros((len(design), 1)), dataset.y, dataset.task_id)
     return data.with_design(design if data.order is None else design[data.order])
+
+
+def couple(dataset: Dataset, coupling: float) -> TaskCoupling:
+    """Return how the tasks are coupled: by the similarity that a simulation comes with, else by ones plus identity."""
+    given = dataset.truth.get("similarity", "all")
+    return couple_tasks(check_similarity(given, np.arange(dataset.n_tasks)), coupling)
 
 
 def warm_up() -> None:
@@ -129,54 +151,149 @@ def until(seconds: float) -> Callable[[int, float, float], bool]:
 
 @dataclass(frozen=True)
 class Rung:
-    """One run of LIBSVM."""
+    """One run of LIBSVM, and what it found."""
 
-    tol: float
     seconds: float
     primal: float
     dual: float
-    gap: float
     n_iter: int
+    done: bool
+    alpha: Array
+    intercept: float
 
 
-def climb_ladder(
-    dataset: Dataset,
-    C: float,
-    coupling: float,
-    scale: float,
-    degree: int,
-    tolerances: Sequence[float],
-    seconds: float,
-    enough: Callable[[Rung], bool],
-    clock: Callable[[], float] = time.perf_counter,
-) -> list[Rung]:
-    """Run LIBSVM with one tolerance after the other, until a run is good enough or the time is over.
+class Ladder:
+    """LIBSVM with the multi-task kernel, run again and again, with smaller and smaller tolerances.
 
-    The seconds of a run are those of fitting, certificate and validation included.
+    The seconds of a run are those of the kernel matrix, or of the features that LIBSVM multiplies itself, and of
+    LIBSVM; not those of the certificate. A run is stopped at as many steps as the time allows.
+
+    Parameters
+    ----------
+    data : TaskData
+        Not a shared design.
+    links : TaskCoupling
+    C : float
+    intercept : bool
+        Without one, the problem is that of coordinate ascent.
+    seconds : float
+        For all runs.
+    clock : callable
     """
-    X = dataset.X if dataset.strings or scale == 1 else dataset.X / scale
-    features = WeightedDegree(degree) if dataset.strings else None
-    rungs: list[Rung] = []
-    for tol in tolerances:
-        model = MultiTaskKernelSVC(C=C, coupling=coupling, tol=tol, max_iter=-1, features=features, cache_size=2000)
+
+    def __init__(
+        self,
+        data: TaskData,
+        links: TaskCoupling,
+        C: float,
+        intercept: bool,
+        seconds: float,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.rungs: list[Rung] = []
+        self.links, self.intercept, self.clock = links, intercept, clock
+        self.y, self.cost = data.targets, np.full(len(data.targets), float(C))
+        designs = [data.task(t)[0] for t in range(data.n_tasks)]
         begun = clock()
-        model.fit(X, dataset.y, task_id=dataset.task_id)
-        took = clock() - begun
-        primal, gap = model.objective_[-1], float(model.gap_ or 0.0)
-        dual = primal - gap * max(1.0, abs(primal))
-        rungs.append(Rung(tol, took, primal, dual, gap, model.n_iter_))
-        if enough(rungs[-1]) or sum(r.seconds for r in rungs) > seconds:
-            break
-    return rungs
+        self._end = begun + seconds
+        whole = matrix_pays(_entries(data)) and kernel_bytes(data.n_rows, intercept) <= _MATRIX
+        Z = (kernel_matrix if whole else augmented_features)(designs, links)
+        self._Z = Z if intercept else mirror(Z)
+        self._made = clock() - begun
+        self.designs = [stored(X) for X in designs]
+
+    @property
+    def left(self) -> float:
+        """Seconds left."""
+        return self._end - self.clock()
+
+    def climb(self, tolerances: Sequence[float], enough: Callable[[], bool] = lambda: False) -> None:
+        """Run one tolerance after the other, until there is enough or the time is over."""
+        for tol in tolerances:
+            while not self.step(tol).done and self.left > 2 * self.rungs[-1].seconds:
+                pass
+            if enough() or not self.rungs[-1].done or self.left <= 0:
+                break
+
+    def begin(self, parts: Sequence[float]) -> None:
+        """Add runs of so many parts of the steps of the last one: early points of its curve."""
+        last = self.rungs[-1].n_iter
+        for part in parts:
+            self.step(_LOOSE, max(1, int(part * last)))
+
+    def step(self, tol: float, max_iter: int | None = None) -> Rung:
+        """Run once, as many steps as given or as the time allows."""
+        begun = self.clock()
+        alpha, b, n_iter, done = run_libsvm(
+            self._Z,
+            self.y,
+            self.cost,
+            fit_intercept=self.intercept,
+            tol=tol,
+            max_iter=self._affordable() if max_iter is None else max_iter,
+            cache_size=_CACHE,
+        )
+        took = self._made + self.clock() - begun
+        point = self.certify(alpha, b)
+        self.rungs.append(Rung(took, point.primal, point.dual, n_iter, done, alpha, b))
+        return self.rungs[-1]
+
+    def certify(self, alpha: Array, b: float) -> KernelPoint:
+        """Return what follows from dual variables."""
+        return certify_kernel(self.designs, self.links, self.y, self.cost, alpha, b)
+
+    def _affordable(self) -> int:
+        if not self.rungs:
+            return _PROBE
+        last = self.rungs[-1]
+        pace = max(last.seconds - self._made, 1e-4) / max(last.n_iter, 1)
+        return int(min(max(_PROBE, self.left / pace), 2**31 - 1))
 
 
-def cheapest(rungs: Sequence[Rung], tol: float, optimum: float | None) -> Rung | None:
-    """Return the loosest run within `tol` of the optimum, or of the best dual if that can stand for it."""
-    if optimum is None:
-        if rungs[-1].gap > 10 * tol:
-            return None
-        optimum = max(r.dual for r in rungs)
-    return next((r for r in rungs if r.dual >= optimum - tol * max(1.0, abs(optimum))), None)
+def _entries(data: TaskData) -> float:
+    """Return the non-zeros of a row."""
+    if hasattr(data.X, "rows"):
+        return np.inf
+    return data.X.nnz / data.n_rows if data.sparse else data.n_features
+
+
+def certificates(result: SolverResult) -> list[tuple[float, float, float]]:
+    """Return (seconds, primal, dual) of the certificates of a run."""
+    seconds = map(float, result.info["seconds"])
+    return [(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
+
+
+def relative_gap(rung: Rung) -> float:
+    """Return the relative duality gap of a run."""
+    return (rung.primal - rung.dual) / max(1.0, abs(rung.primal))
+
+
+def moment(points: Sequence[tuple[float, float, float]], tol: float, precision: str) -> float:
+    """Return the first time at which a run is at a relative precision, NaN if it never is.
+
+    Parameters
+    ----------
+    points : list of (seconds, primal, dual)
+    tol : float
+    precision : {"gap", "dual"}
+        "gap" asks for a relative duality gap of `tol`, "dual" for a dual value within `tol` of the best one, which must
+        be certified to ``tol / 10``.
+
+    Raises
+    ------
+    ValueError
+        For another precision.
+    """
+    at = [seconds for seconds, _, _ in points]
+    primal, dual = np.array([p for _, p, _ in points]), np.array([d for _, _, d in points])
+    if precision == "gap":
+        return first_time(at, primal - dual <= tol * np.maximum(1.0, np.abs(primal)))
+    if precision != "dual":
+        raise ValueError(f"precision must be gap or dual, got {precision!r}")
+    best = float(dual.max())
+    if float(primal.min()) - best > tol / 10 * max(1.0, abs(best)):
+        return np.nan
+    return first_time(at, dual >= best - tol * max(1.0, abs(best)))
 
 
 # ---------------------------------------------------------------- references
@@ -190,6 +307,14 @@ class Reference:
     accuracy: float
     seconds: float
     how: str
+
+    def told(self, differences: Array) -> Array:
+        """Return differences as far as this optimum tells them from 0.
+
+        Those below twice its accuracy become that bound, or NaN where it is not small.
+        """
+        least = 2 * self.accuracy
+        return np.where(differences > least, differences, least if least <= _SURE else np.nan)
 
 
 def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) -> Reference:
@@ -207,27 +332,30 @@ def optimum_of(data: TaskData, links: TaskCoupling, C: float, seconds: float) ->
     return Reference(optimum, _accuracy(low, high), at[-1] if np.isnan(reached) else reached, how)
 
 
-def kernel_optimum(data: TaskData, links: TaskCoupling, C: float) -> Reference | None:
-    """Return the optimum with LIBSVM's intercept by the interior-point method; None if that is not cheap."""
-    if data.n_tasks * data.n_features > _SMALL or hasattr(data.X, "rows"):
-        return None
-    blocks = [data.task(t) for t in range(data.n_tasks)]
-    Z = augmented_features([X for X, _, _ in blocks], links).toarray()
-    Z = np.column_stack([Z, np.full(len(Z), _CONSTANT)])
-    y = np.concatenate([y for _, y, _ in blocks])
-    alone = couple_tasks(np.ones((1, 1)))
-    result = solve_svm_newton(TaskData.from_matrix(Z, y[:, None]), alone, C=C, tol=_FINEST)
-    penalty = 0.5 * float(result.W[-1, 0]) ** 2
-    low, high = _bracket(result)
-    low, high = low - 2 * penalty, high - penalty  # without the penalty of the intercept, with a margin
-    how = "the interior-point method with a nearly free intercept"
+def kernel_optimum(ladder: Ladder) -> Reference:
+    """Return the optimum with LIBSVM's intercept: exact where an active-set method succeeds, else LIBSVM's bounds.
+
+    It begins at LIBSVM's best run, or for few coefficients where the interior-point method ends if a constant feature
+    stands for the intercept.
+    """
+    links, y, cost = ladder.links, ladder.y, ladder.cost
+    starts = [max(ladder.rungs, key=lambda rung: rung.dual).alpha]
+    if links.n_tasks * ladder.designs[0].shape[1] <= _SMALL:
+        Z = augmented_features(ladder.designs, links).toarray()
+        alone = TaskData.from_matrix(np.column_stack([Z, np.full(len(Z), _CONSTANT)]), y[:, None])
+        found = solve_svm_newton(alone, couple_tasks(np.ones((1, 1))), C=float(cost[0]), tol=_FINEST)
+        starts.append(found.info["alpha"][:, 0])
+    low, high = max(rung.dual for rung in ladder.rungs), min(rung.primal for rung in ladder.rungs)
+    how = "LIBSVM's best primal and dual values"
+    for start in starts:
+        point = polish(ladder.designs, links, y, cost, start)
+        if point is not None:
+            # The dual value holds for variables that sum to 0 over the labels; rounding is weighed by the intercept.
+            slack = abs(point.intercept * float(point.alpha @ y))
+            if point.primal - point.dual + slack < high - low:
+                low, high = point.dual - slack, point.primal
+                how = "an active-set method"
     return Reference((low + high) / 2, _accuracy(low, high), np.nan, how)
-
-
-def best_of(rungs: Sequence[Rung]) -> Reference:
-    """Return the optimum as LIBSVM's runs bracket it."""
-    low, high = max(r.dual for r in rungs), min(r.primal for r in rungs)
-    return Reference((low + high) / 2, _accuracy(low, high), np.nan, "LIBSVM's best primal and dual values")
 
 
 def _bracket(result: SolverResult) -> tuple[float, float]:

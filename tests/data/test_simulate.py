@@ -109,6 +109,23 @@ def test_gauss2d_bayes_error_and_balance() -> None:
     assert np.arccos(cosine) == pytest.approx(0.3)
 
 
+def test_gauss2d_as_the_authors_made_it() -> None:
+    data = simulate_gauss2d(means="authors", seed=3)
+    height = data.truth["means"][0, 1]
+    assert -2 < height < 0
+    assert np.array_equal(data.truth["means"], [[-1.5, height]] * 2)
+    assert np.array_equal(data.truth["similarity"], [[1, 0.5], [0.5, 1]])
+    for t in range(2):
+        for label in (1, -1):
+            X = data.X[(data.task_id == t) & (data.y == label)]
+            assert len(X) == 25_000
+            assert np.allclose(X.mean(axis=0), label * data.truth["means"][t], atol=0.03)
+            assert np.allclose(np.cov(X.T), np.eye(2), atol=0.04)
+    wrong = np.mean(np.sign(data.X @ data.truth["W"][:, 0]) != data.y)
+    assert wrong == pytest.approx(data.truth["bayes_error"], abs=0.003)
+    assert simulate_gauss2d(n=100, means="authors", seed=4).truth["means"][0, 1] != height
+
+
 def test_gauss2d_odd_sizes_and_more_tasks() -> None:
     data = simulate_gauss2d(n=101, tasks=3)
     assert data.task_id is not None
@@ -157,6 +174,7 @@ def test_eurlex_has_the_shape_of_the_real_set() -> None:
         (simulate_fetr, {"l": 0.0}, "0 < l <= u and noise >= 0 are needed, not l=0.0"),
         (simulate_gauss2d, {"n": 3}, "n >= 2 \\* tasks and 0 < bayes_error < 0.5 are needed, not n=3"),
         (simulate_gauss2d, {"bayes_error": 0.5}, "bayes_error=0.5"),
+        (simulate_gauss2d, {"means": "ours"}, "means must be rotated or authors"),
         (simulate_eurlex, {**SMALL_DOCUMENTS, "outliers": 31}, "31 outliers of 30 labels cannot be"),
         (simulate_eurlex, {**SMALL_DOCUMENTS, "least": 50}, "30 labels with at least 50 positives do not give 1.29"),
     ],

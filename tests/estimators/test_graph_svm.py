@@ -10,9 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
-from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC, augmented_features
+from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC
 from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
+from mtlrun.solvers.svm.kernel import augmented_features, certify_kernel, kernel_matrix, polish, run_libsvm
 
 
 @pytest.fixture
@@ -264,16 +265,73 @@ def test_the_kernel_svm_is_libsvm_with_the_multi_task_kernel(tasks, gram, graph)
     assert model.objective_[0] <= GraphSVC(C=2.0, graph=graph).fit(X, y, task_id=ids).objective_[-1] * (1 + 1e-6)
 
 
-def test_features_of_the_kernel():
+@pytest.mark.parametrize("gram", ["precomputed", "on_the_fly"])
+def test_the_kernel_svm_without_intercept_solves_the_problem_of_the_linear_one(tasks, words, gram):
+    X, y, ids = tasks
+    weights = np.linspace(0, 2, len(y))
+    linear = GraphSVC(C=2.0, tol=1e-10).fit(X, y, task_id=ids, sample_weight=weights)
+    kernel = MultiTaskKernelSVC(C=2.0, tol=1e-8, fit_intercept=False, gram=gram)
+    kernel.fit(X, y, task_id=ids, sample_weight=weights)
+    # LIBSVM has its kernel in single precision, which the dual forgives: it is flat at the optimum.
+    dual = kernel.objective_[-1] * (1 - kernel.gap_)
+    assert dual == pytest.approx(linear.objective_[-1], rel=1e-8)
+    assert kernel.objective_[-1] == pytest.approx(linear.objective_[-1], rel=1e-6)
+    assert_allclose(kernel.coef_, linear.coef_, atol=1e-5)
+    assert not kernel.intercept_.any()
+    assert kernel.dual_coef_.min() >= 0
+    assert (kernel.dual_coef_ <= 2.0 * weights + 1e-12).all()
+    strings, labels, owner = words
+    options = {"features": WeightedDegree(degree=3), "fit_intercept": False, "tol": 1e-8}
+    found = MultiTaskKernelSVC(**options, gram=gram).fit(strings, labels, task_id=owner)
+    best = GraphSVC(features=WeightedDegree(degree=3), tol=1e-10).fit(strings, labels, task_id=owner)
+    assert found.objective_[-1] == pytest.approx(best.objective_[-1], rel=1e-6)
+
+
+def test_features_and_matrix_of_the_kernel():
     rng = np.random.default_rng(0)
-    designs = [rng.normal(size=(3, 2)), sp.csr_array(rng.normal(size=(2, 2)))]
-    dense = np.vstack([designs[0], designs[1].toarray()])
+    dense = rng.normal(size=(5, 2))
     codes = np.repeat([0, 1], [3, 2])
     for A in (np.ones((2, 2)), np.array([[0, 0.3], [0.3, 0]])):
         coupling = couple_tasks(A, 2.0)
-        Z = augmented_features(designs, coupling)
         expected = coupling.matrix[np.ix_(codes, codes)] * (dense @ dense.T)
-        assert_allclose((Z @ Z.T).toarray(), expected, atol=1e-12)
+        for designs in ([dense[:3], dense[3:]], [sp.csr_array(dense[:3]), sp.csr_array(dense[3:])]):
+            Z = augmented_features(designs, coupling)
+            assert_allclose((Z @ Z.T).toarray(), expected, atol=1e-12)
+            assert_allclose(kernel_matrix(designs, coupling), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 8}])
+def test_the_kernel_of_strings_is_the_product_of_their_features(words, options):
+    features = WeightedDegree(degree=3, **options).fit_design(words[0])
+    coupling = couple_tasks(np.ones((2, 2)))
+    designs = [features[:7], features[7:]]
+    codes = np.repeat([0, 1], [7, len(features) - 7])
+    X = features.tocsr()
+    expected = coupling.matrix[np.ix_(codes, codes)] * (X @ X.T).toarray()
+    assert_allclose(kernel_matrix(designs, coupling), expected, atol=1e-12)
+
+
+def test_polishing_gives_the_optimum_with_intercept(tasks):
+    cvxpy = pytest.importorskip("cvxpy")
+    X, y, ids = tasks
+    order = np.argsort(ids, kind="stable")
+    designs = [X[ids == name] for name in "abc"]
+    y, C, coupling = y[order], 2.0, couple_tasks(np.ones((3, 3)))
+    cost = np.full(len(y), C)
+    K = kernel_matrix(designs, coupling)
+    rough = run_libsvm(K, y, cost, tol=1e-2)
+    start = certify_kernel(designs, coupling, y, cost, *rough[:2])
+    point = polish(designs, coupling, y, cost, start.alpha)
+    W, b = cvxpy.Variable((3, X.shape[1])), cvxpy.Variable()
+    margins = cvxpy.hstack(
+        [cvxpy.multiply(y[ids[order] == name], X[ids == name] @ W[t] + b) for t, name in enumerate("abc")]
+    )
+    half = np.linalg.cholesky(coupling.inverse).T
+    loss = 0.5 * cvxpy.sum_squares(half @ W) + C * cvxpy.sum(cvxpy.pos(1 - margins))
+    exact = cvxpy.Problem(cvxpy.Minimize(loss)).solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    assert abs(start.gap) > 1e-6
+    assert abs(point.gap) <= 1e-11 * exact
+    assert point.primal == pytest.approx(exact, rel=1e-8)
 
 
 def test_the_kernel_svm_on_shared_designs_weights_strings_and_one_class(tasks, words):

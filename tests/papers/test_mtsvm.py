@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.estimators.svm import MultiTaskKernelSVC
 from mtlrun.papers import mtsvm, mtsvm_runs
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.runs.checks import read_curves
@@ -57,41 +56,100 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
     assert min(curve.y) > 0
 
 
-def test_the_kernel_svm_is_measured_against_its_own_optimum(plane):
-    found = mtsvm.svm_convergence(plane, seed=0, solver="mtk", C=1.0, tolerances=[1.0, 1e-1, 1e-5])
-    model = MultiTaskKernelSVC(C=1.0, tol=1e-6).fit(plane.X, plane.y, task_id=plane.task_id)
-    assert found.values["optimum"] == pytest.approx(model.objective_[-1], rel=1e-5)
+@pytest.mark.parametrize("objective", ["primal", "dual"])
+def test_the_kernel_svm_is_followed_to_the_same_optimum(plane, objective):
+    found, ours = (
+        mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0, objective=objective, tolerances=[1.0, 1e-1, 1e-6])
+        for s in ("mtk", "block")
+    )
+    assert found.values["optimum"] == ours.values["optimum"]
+    assert found.values["relative_difference"] < (1e-6 if objective == "primal" else 1e-8)
+    assert found.values["difference_at_dcd_time"] > ours.values["difference_at_dcd_time"]
     curve = found.curves["function difference"]
-    assert curve.y[0] > curve.y[-1]
-    assert "LIBSVM's intercept" in found.lines[0]
+    assert curve.x == sorted(curve.x)
+    assert curve.y[0] > min(curve.y)
+    assert len(curve.y) >= len(mtsvm._EARLY) + 3
+
+
+def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(plane):
+    cvxpy = pytest.importorskip("cvxpy")
+    found = mtsvm.svm_convergence(plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 1e-1, 1e-4])
+    W, b = cvxpy.Variable((2, 2)), cvxpy.Variable()
+    scores = cvxpy.hstack([plane.X[plane.task_id == t] @ W[t] for t in range(2)])
+    pull = 0.5 * cvxpy.sum_squares(W) + 0.5 * cvxpy.sum_squares(W[0] - W[1])
+    loss = cvxpy.sum(cvxpy.pos(1 - cvxpy.multiply(plane.y, scores + b)))
+    exact = cvxpy.Problem(cvxpy.Minimize(pull + loss)).solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    assert found.values["optimum"] == pytest.approx(exact, rel=1e-9)
+    assert found.values["accuracy"] < 1e-9
+    assert found.values["function_difference"] > 1e-9
+    assert "with LIBSVM's intercept" in found.lines[0]
+
+
+def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
+    differences = np.array([1.0, 1e-5, 1e-9])
+    well, badly = (mtsvm_runs.Reference(10.0, accuracy, 0.0, "") for accuracy in (2e-9, 1e-4))
+    assert well.told(differences).tolist() == [1.0, 1e-5, 4e-9]
+    assert np.isnan(badly.told(differences)).tolist() == [False, True, True]
+
+
+def test_an_optimum_that_is_not_known_gives_no_difference(plane, monkeypatch):
+    monkeypatch.setattr(mtsvm_runs, "polish", lambda *args: None)
+    found = mtsvm.svm_convergence(plane, seed=0, solver="mtk-intercept", C=1.0, tolerances=[1.0, 0.3])
+    assert found.values["accuracy"] > 1e-8
+    assert np.isnan(found.values["function_difference"])
+
+
+def test_similarity_of_the_tasks_comes_with_the_data(plane):
+    theirs = load_dataset("gauss2d", n=100, means="authors")
+    assert np.allclose(mtsvm_runs.couple(theirs, 1.0).inverse, [[1.5, -0.5], [-0.5, 1.5]])
+    assert np.allclose(mtsvm_runs.couple(plane, 1.0).inverse, [[2, -1], [-1, 2]])
+    assert mtsvm_runs.part_of(theirs, 0.5, 0).truth
+
+
+def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
+    points = [(1.0, 12.0, 9.0), (2.0, 11.0, 9.95), (3.0, 10.001, 10.0)]
+    assert mtsvm_runs.moment(points, 0.1, "gap") == 2.0
+    assert mtsvm_runs.moment(points, 1e-2, "gap") == 3.0
+    assert mtsvm_runs.moment(points, 1e-2, "dual") == 2.0
+    assert np.isnan(mtsvm_runs.moment(points[:2], 1e-2, "dual"))  # the best dual value is not certified
+    with pytest.raises(ValueError, match="precision must be gap or dual"):
+        mtsvm_runs.moment(points, 1e-2, "primal")
 
 
 def test_seconds_to_a_precision(plane, strings):
-    for solver, data in (("block", plane), ("mtk", plane), ("block", strings)):
+    for solver, data in (("block", plane), ("mtk", plane), ("mtk-intercept", strings), ("block", strings)):
         found = mtsvm.svm_seconds(data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True)
+        assert found.values["relative_gap"] <= 1e-2
         assert found.solver["converged"]
         assert found.values["n"] == len(data.y)
-        assert 0 < found.values["seconds_to_precision"] == found.values["seconds_at_least"]
+        assert 0 < found.values["seconds_to_precision"] <= found.values["seconds_run"]
         assert set(found.values) == names(mtsvm.svm_seconds)
-        assert bool(found.curves) == (solver == "block")
+        curve = found.curves["relative gap"]
+        assert curve.y[-1] <= 1e-2 < curve.y[0]
 
 
 def test_a_solver_out_of_time_has_no_seconds(plane, strings):
-    for solver, data, options in (("block", plane, {}), ("mtk", strings, {"tolerances": [1.0]})):
+    for solver, data, options in (("block", plane, {}), ("mtk-intercept", strings, {"tolerances": [1.0]})):
         found = mtsvm.svm_seconds(data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options)
         assert np.isnan(found.values["seconds_to_precision"])
-        assert found.values["seconds_at_least"] >= 0
         assert not found.solver["converged"]
         assert "not at 1e-09" in found.lines[0]
 
 
 def test_seconds_over_the_rows(plane):
     found = mtsvm.svm_scaling(plane, seed=0, fractions=[1.0, 0.5], C=1.0)
-    assert set(found.values) == names(mtsvm.svm_scaling)
+    assert set(found.values) == names(mtsvm.svm_scaling) - {"times_block", "times_paper"}
     assert found.curves["seconds to precision"].x == [150, 300]
     assert found.values["largest_n"] == 300
-    assert found.values["seconds_at_least"] >= found.values["seconds_to_precision"]
     assert found.solver["converged"]
+
+
+def test_seconds_are_compared_on_the_same_rows(plane):
+    found = mtsvm.svm_scaling(plane, seed=0, solver="mtk", against=["block", "paper"], fractions=[0.5, 1.0], C=1.0)
+    assert set(found.values) == names(mtsvm.svm_scaling)
+    assert found.values["times_block"] > 0
+    assert found.values["times_paper"] > 0
+    assert [line.split(":")[0] for line in found.lines] == ["mtk, 150 rows"] * 2 + ["mtk, 300 rows"] * 2
 
 
 def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
