@@ -351,7 +351,8 @@ def svm_scaling(
     Returns
     -------
     Measurement
-        Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished.
+        Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished; it counts
+        as converged if there is one.
     """
     dataset = needed(dataset)
     options: dict[str, Any] = {"seed": seed, "C": C, "coupling": coupling, "scale": scale, "degree": degree}
@@ -386,7 +387,7 @@ def svm_scaling(
     kept = ("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb")
     values |= {name: np.nan if last is None else last.values[name] for name in kept}
     curve = Curve(n, took, "rows", f"seconds to {tol:g}", "xy")
-    facts = {"converged": len(n) == len(fractions), **({} if last is None else {"gap": last.solver["gap"]})}
+    facts = {"converged": last is not None, **({} if last is None else {"gap": last.solver["gap"]})}
     return Measurement(values, curves={"seconds to precision": curve} if n else {}, lines=lines, solver=facts)
 
 

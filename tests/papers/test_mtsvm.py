@@ -154,8 +154,8 @@ def test_seconds_are_compared_on_the_same_rows(plane):
 
 def test_the_kernel_svm_is_not_given_sizes_that_take_too_long(plane):
     found = mtsvm.svm_scaling(plane, seed=0, solver="mtk", fractions=[0.2, 1.0], C=1.0, seconds=1e-9)
-    assert not found.solver["converged"]
     assert found.values["largest_n"] in (0, 60)
+    assert found.solver["converged"] == (found.values["largest_n"] > 0)
     assert found.lines
 
 
