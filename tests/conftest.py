@@ -1,19 +1,28 @@
 """What holds for all tests."""
 
+import ctypes
 import itertools
 import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
+import time
+import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
 
-# Tests are never timed: on a busy machine an example may take any time.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Properties are tested on the same examples in every run, or with --all-pairs on many, others in every run. They are
+# never timed: on a busy machine an example may take any time.
+settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("many", deadline=None, max_examples=400)
 
 # A shell starts programs in the background deaf to Ctrl-C, and those that they start inherit it: the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -25,7 +34,30 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add an option for thoroughness."""
-    parser.addoption("--all-pairs", action="store_true", help="every method with every form of data and every check")
+    text = "every combination of arguments, methods, forms of data and checks, and properties on many examples"
+    parser.addoption("--all-pairs", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the number of examples on which properties are tested."""
+    settings.load_profile("many" if config.getoption("all_pairs") else "few")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marker ``every(n)``: of the combinations of a test's arguments each n-th is tested, all with --all-pairs."""
+    if config.getoption("all_pairs"):
+        return
+    turns: Counter[str] = Counter()
+    dropped = []
+    for item in items:
+        mark, test = item.get_closest_marker("every"), item.nodeid.partition("[")[0]
+        if mark is not None and turns[test] % mark.args[0]:
+            dropped.append(item)
+        turns[test] += 1
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        out = set(dropped)
+        items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -53,13 +85,137 @@ def works() -> Callable[..., bool]:
     return run
 
 
+class Forked:
+    """A copy of this process that calls a function, used like `subprocess.Popen`: nothing is imported a second time."""
+
+    #: Where tests write modules, which the copy has to import for itself.
+    folder_of_tests = ""
+
+    def __init__(
+        self, function: Callable[[], object], cwd: Path, environment: Mapping[str, str], own_group: bool = False
+    ) -> None:
+        self.returncode: int | None = None
+        self.streams = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
+        self.pid = _fork()
+        if not self.pid:
+            self._live(function, cwd, environment, own_group)
+
+    def _live(
+        self, function: Callable[[], object], cwd: Path, environment: Mapping[str, str], own_group: bool
+    ) -> NoReturn:
+        """Become as a process that has just started; call the function, end with the code that it exits with."""
+        code = 1
+        try:
+            if own_group:
+                os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            for number, stream in enumerate(self.streams, 1):
+                os.dup2(stream.fileno(), number)
+            sys.stdin, sys.stdout, sys.stderr = (open(n, "r" if n == 0 else "w", closefd=False) for n in range(3))  # noqa: SIM115
+            os.chdir(cwd)
+            os.environ.clear()
+            os.environ.update(environment)
+            _forget_modules_below(self.folder_of_tests)
+            function()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            for written in (sys.stdout, sys.stderr):
+                written.flush()
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        """Return the exit code, None as long as the process lives."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float = 240) -> int:
+        """Wait for the end."""
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        return code
+
+    def communicate(self, timeout: float = 240) -> tuple[str, str]:
+        """Wait for the end; return what was printed and what was said."""
+        self.wait(timeout)
+        said = []
+        for stream in self.streams:
+            stream.seek(0)
+            said.append(stream.read().decode())
+        return said[0], said[1]
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that a forked process lacks
+        return os.fork()
+
+
+def _forget_modules_below(folder: str) -> None:
+    """Forget the modules of a folder, and the workers of the process that this one is a copy of."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+    sys.path[:] = [path for path in sys.path if path and not path.startswith(folder)]
+    loky = "joblib.externals.loky"
+    if f"{loky}.reusable_executor" in sys.modules:
+        sys.modules[f"{loky}.reusable_executor"]._executor = None
+        tracker = sys.modules[f"{loky}.backend.resource_tracker"]._resource_tracker
+        tracker._fd = tracker._pid = None
+
+
 @pytest.fixture(scope="session")
-def own_mounts(works: Callable[..., bool]) -> list[str]:
-    """Return what has to stand before a command so that it may mount, seen by nobody else."""
-    for command in (["unshare", "-m"], ["unshare", "-Urm"]):
-        if works(*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"):
-            return command
-    pytest.skip("no mount namespaces here: no disk can be made that is full")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> type[Forked]:
+    """Start a copy of this process: ``forked(function, cwd, environment)``."""
+    import mtlrun.report.build
+    import mtlrun.runs.compare
+    import mtlrun.runs.fit
+    import mtlrun.runs.run  # noqa: F401 - once, here, not in every copy
+
+    Forked.folder_of_tests = str(tmp_path_factory.getbasetemp())
+    return Forked
+
+
+@pytest.fixture(scope="session")
+def own_mounts(forked: Callable[..., Forked]) -> Callable[[], None]:
+    """Return what a forked process calls so that it may mount, seen by nobody else."""
+    here = Path.cwd()
+
+    def try_it() -> None:
+        _enter_own_mounts()
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=True)
+
+    if sys.platform != "linux" or forked(try_it, here, os.environ).wait():
+        pytest.skip("no mount namespaces here: no disk can be made that is full")
+    return _enter_own_mounts
+
+
+def _enter_own_mounts() -> None:
+    libc, new_mounts, new_user = ctypes.CDLL(None, use_errno=True), 0x20000, 0x10000000
+    if libc.unshare(new_mounts):
+        maps = {"setgroups": "deny", "uid_map": f"0 {os.getuid()} 1", "gid_map": f"0 {os.getgid()} 1"}
+        if libc.unshare(new_mounts | new_user):
+            raise OSError(ctypes.get_errno(), "unshare")
+        for name, content in maps.items():
+            Path("/proc/self", name).write_text(content)
+    if libc.mount(None, b"/", None, 0x44000, None):  # private, with all below
+        raise OSError(ctypes.get_errno(), "mount")
 
 
 @pytest.fixture
@@ -70,9 +226,7 @@ def killed() -> Callable[..., bool]:
     """
 
     def run(function: Callable[[], object], n: int, names: Sequence[str] = ("rename", "replace")) -> bool:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that a forked process lacks
-            child = os.fork()
+        child = _fork()
         if not child:
             try:
                 _die_at(n, names)

@@ -153,6 +153,10 @@ def compare(
     (--targets). Every method is tuned and tested on the same random splits. The leaderboard and a verdict are printed;
     the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
+    from mtlrun.data.files import data_file
+
+    for path in filter(None, (data, test, label_file)):
+        data_file(path)  # one that is not there is named at once, before seconds of imports
     from mtlrun.runs.compare import compare as run
     from mtlrun.runs.compare import short_name
     from mtlrun.runs.store import check_folder

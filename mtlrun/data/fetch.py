@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,7 +34,7 @@ from mtlrun.data.files import (
     verify_file,
 )
 from mtlrun.errors import DataError
-from mtlrun.utils.io import unwritable, writing
+from mtlrun.utils.io import replacing, unwritable, writing
 from mtlrun.utils.text import hidden
 
 #: What to do when the data directory cannot be written.
@@ -415,29 +413,12 @@ def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | No
     folder = data_directory(data_dir) / card.folder
     container = found.container if found.container in spec.compressions else spec.compressions[0]
     target = folder / (spec.name + SUFFIXES[container])
-    with writing(target, WRITABLE):
-        _copy(found, container, target)
-    return verify_file(card, spec, data_dir)
-
-
-def _copy(found: DataFile, container: str, target: Path) -> None:
-    """Write a temporary file beside the target, flush it to the disk, and give it the target's name."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     as_it_is = found.container == container
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
-    os.close(handle)
-    try:
-        writer = OPENERS["plain" if as_it_is else container]
-        source = DataFile(found.name, found.path, "plain") if as_it_is else found
-        with source.open() as content, writer(temporary, "wb") as sink:
-            shutil.copyfileobj(content, sink, 1 << 20)
-        with open(temporary, "rb+") as written:
-            os.fsync(written.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    writer = OPENERS["plain" if as_it_is else container]
+    source = DataFile(found.name, found.path, "plain") if as_it_is else found
+    with writing(target, WRITABLE), replacing(target) as made, source.open() as content, writer(made, "wb") as sink:
+        shutil.copyfileobj(content, sink, 1 << 20)
+    return verify_file(card, spec, data_dir)
 
 
 def _contents(path: Path, name: str, sizes: Collection[int | None]) -> Iterator[DataFile]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
-from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.errors import DataError, UnknownNameError, suggest
 from mtlrun.utils.io import writing
 
 _CHUNK = 1 << 20
@@ -36,6 +36,8 @@ EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 2 << 30, 200, 2000
 #: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
 _IN_MEMORY = 64 << 20
 
+#: Containers of one file, by suffix.
+CONTAINERS = {suffix: container for container, suffix in SUFFIXES.items() if suffix}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 
 #: Digests seen by this process, by what would change with the content: path, member, size, time and inode.
@@ -452,3 +454,37 @@ def _mismatch(card: Card, spec: FileSpec, found: DataFile, sha256: str, size: in
         f"  found    sha256 {sha256} ({cut}{size} bytes)",
         f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with `mtlrun data add {card.id} FILE`.",
     )
+
+
+def data_file(path: Path) -> tuple[DataFile, str]:
+    """Return a file with its container (``.gz``, ``.bz2``, ``.xz``) and the suffix that determines its format.
+
+    Raises
+    ------
+    DataError
+        If there is no such file.
+    """
+    container = CONTAINERS.get(path.suffix.lower(), "plain")
+    if not path.is_file():
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder", "Name a file.")
+        near = _similar_file(path)
+        remedy = f"Did you mean {near!r}?" if near else "Check the path; a relative one starts at the current folder."
+        raise DataError(f"{path}: no such file", remedy)
+    return DataFile(path.name, path, container), suffix_of(path)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that determines the format of a file, without those of compression."""
+    return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
+
+
+def _similar_file(path: Path) -> str | None:
+    """Return the file beside a path with the most similar name; a common suffix alone does not count."""
+    try:
+        beside = [other.name for other in path.parent.iterdir() if other.is_file()]
+    except OSError:
+        return None
+    stems = suggest(path.name.partition(".")[0], {name.partition(".")[0] for name in beside}, 1)
+    near = suggest(path.name, [name for name in beside if name.partition(".")[0] in stems], 1)
+    return near[0] if near else None

@@ -22,16 +22,15 @@ import pandas as pd
 from scipy import sparse
 
 from mtlrun.data.columns import column_names, take_column
-from mtlrun.data.files import DataFile, Snapshot, refuse_bomb
+from mtlrun.data.files import DataFile, Snapshot, data_file, refuse_bomb
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import read_svmlight
 from mtlrun.data.formats.text import read_text
 from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
-from mtlrun.errors import DataError, UnknownNameError, counted, shorten, suggest
+from mtlrun.errors import DataError, UnknownNameError, counted, shorten
 
-CONTAINERS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
 TARGET, TASK, SEQUENCE = "target", "task", "sequence"
 #: Limit of columns that are given names.
@@ -239,40 +238,6 @@ def read_table_file(file: DataFile, suffix: str, like: Columns | None = None) ->
     if table.sparse is None and table.frame.shape[0] == 0:
         raise DataError(f"{file.where()}: no rows", _COMPLETE)
     return table
-
-
-def data_file(path: Path) -> tuple[DataFile, str]:
-    """Return a file with its container (``.gz``, ``.bz2``, ``.xz``) and the suffix that determines its format.
-
-    Raises
-    ------
-    DataError
-        If there is no such file.
-    """
-    container = CONTAINERS.get(path.suffix.lower(), "plain")
-    if not path.is_file():
-        if path.is_dir():
-            raise DataError(f"{path}: is a folder", "Name a file.")
-        near = _similar_file(path)
-        remedy = f"Did you mean {near!r}?" if near else "Check the path; a relative one starts at the current folder."
-        raise DataError(f"{path}: no such file", remedy)
-    return DataFile(path.name, path, container), suffix_of(path)
-
-
-def suffix_of(path: Path) -> str:
-    """Return the suffix that determines the format of a file, without those of compression."""
-    return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
-
-
-def _similar_file(path: Path) -> str | None:
-    """Return the file beside a path with the most similar name; a common suffix alone does not count."""
-    try:
-        beside = [other.name for other in path.parent.iterdir() if other.is_file()]
-    except OSError:
-        return None
-    stems = suggest(path.name.partition(".")[0], {name.partition(".")[0] for name in beside}, 1)
-    near = suggest(path.name, [name for name in beside if name.partition(".")[0] in stems], 1)
-    return near[0] if near else None
 
 
 def table_of_frame(frame: Any, name: str = "data frame") -> Table:

@@ -182,14 +182,14 @@ class PerTask(_Wrapper, _Tasks):
             targets = y[:, t] if codes is None else y
             rows = np.flatnonzero(targets == targets if codes is None else codes == t)
             w = weights[:, t] if weights is not None and weights.ndim == 2 else weights
+            if not rows.size:
+                raise ValueError(f"task '{self.tasks_[t]}' has no observed target: leave it out of y")
             self.estimators_.append(self._fit_one(X, rows, targets, w))
         if is_classifier(self.estimator):
             self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
         return self
 
     def _fit_one(self, X: Any, rows: Array, y: Array, weights: Array | None) -> Any:
-        if not rows.size:
-            raise ValueError("a task has no observed target")
         model = clone(self.estimator)
         if is_classifier(model) and self._layout != "single" and len(np.unique(y[rows])) == 1:
             self.n_one_class_ += 1

@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import data_file
 from mtlrun.data.formats.mulan import read_labels
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.roles import make_dataset
-from mtlrun.data.table import Table, data_file, read_table, table_of_frame
+from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, counted, suggest
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct

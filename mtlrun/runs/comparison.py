@@ -14,10 +14,10 @@ import pandas as pd
 import yaml
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import digest
+from mtlrun.data.files import data_file, digest, suffix_of
 from mtlrun.data.numbers import is_number
 from mtlrun.data.roles import Roles
-from mtlrun.data.table import Table, data_file, suffix_of
+from mtlrun.data.table import Table
 from mtlrun.errors import DataError, counted, shorten
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.models import Model

@@ -83,19 +83,27 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     OSError
         If the folder cannot be written or the disk is full; no temporary file stays behind.
     """
+    with replacing(path, durable=durable) as made:
+        made.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Yield a temporary file beside `path` that takes its place in the end, or is deleted after an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(**temporary(path.parent))
+    handle, name = tempfile.mkstemp(**temporary(path.parent))
+    os.close(handle)
+    made = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data.encode() if isinstance(data, str) else data)
-            stream.flush()
-            if durable:
-                os.fsync(stream.fileno())
-        os.chmod(made, 0o644)
+        yield made
+        if durable:
+            with made.open("rb+") as written:
+                os.fsync(written.fileno())
+        made.chmod(0o644)
         os.replace(made, path)
     except BaseException:
-        Path(made).unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
         raise
 
 

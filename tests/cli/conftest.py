@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from mtlrun.cli.app import app
+from mtlrun.cli.app import app, main
 
 #: A module of methods: one that works, one that raises, one that can be stopped while it works.
 METHODS = '''
@@ -81,6 +83,33 @@ def environment() -> dict[str, str]:
     """Environment for processes: one thread, nothing that changes the output."""
     kept = {k: v for k, v in os.environ.items() if k not in PLAIN}
     return {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def begin(tmp_path: Path, environment: dict[str, str], forked: Callable[..., Any]) -> Callable[..., Any]:
+    """Begin a command line in a process of its own, a copy of this one: ``begin("reproduce", "table.yaml")``."""
+
+    def run(*args: str, own_group: bool = False) -> Any:
+        def command() -> None:
+            sys.argv = ["mtlrun", *args]
+            main()
+
+        return forked(command, tmp_path, environment, own_group)
+
+    return run
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """Wait until a condition holds."""
+
+    def wait(condition: Callable[[], object], seconds: float = 240) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "nothing happened"
+            time.sleep(0.02)
+
+    return wait
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -113,18 +112,16 @@ def test_clean_deletes_nothing_while_a_run_has_begun_and_holds_no_cell_yet(mtlru
     assert mtlrun("clean", "--yes").exit_code == 0
 
 
-def test_a_run_that_is_being_computed_survives_clean(shell, write_experiment, tmp_path, environment):
+def test_a_run_that_is_being_computed_survives_clean(mtlrun, begin, until, write_experiment, tmp_path):
     write_experiment("Slow")
-    command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", "--only", "method=Slow"]
-    run = tmp_path / OUTPUT / "made" / "table1" / "full"
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as process:
-        while not (tmp_path / "begun").exists() and process.poll() is None:
-            time.sleep(0.02)
-        refused = shell("clean", "--yes")
-        process.terminate()
-    assert refused.returncode == 2, refused.stderr
+    process = begin("reproduce", "table.yaml", "--only", "method=Slow")
+    until((tmp_path / "begun").exists)
+    refused = mtlrun("clean", "--yes")
+    process.kill()
+    process.wait()
+    assert refused.exit_code == 2, refused.stderr
     assert f"process {process.pid} on" in refused.stderr
-    assert (run / "run.json").exists()
+    assert (tmp_path / OUTPUT / "made/table1/full/run.json").exists()
 
 
 def test_clean_takes_over_what_a_killed_process_left(mtlrun, two_runs):

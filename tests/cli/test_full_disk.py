@@ -5,10 +5,13 @@ import http.server
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from mtlrun.cli.app import main
 
 CARD = """\
 id: mine
@@ -34,15 +37,23 @@ NO_SPACE = "No space left on device"
 
 
 @pytest.fixture
-def on_full_disk(tmp_path, environment, own_mounts):
-    """Run a command with a disk of `size` kB mounted at `full`; return how it went and what lies on the disk."""
+def on_full_disk(tmp_path, environment, own_mounts, forked):
+    """Run a command with a disk of `size` kB mounted at `full`; return its code, what it said, and the disk's files."""
     (tmp_path / "full").mkdir()
 
     def run(size, *words):
-        script = f'mount -t tmpfs -o size={size}k tmpfs full && "$@"; code=$?; find full -type f; exit $code'
-        command = [*own_mounts, "sh", "-c", script, "sh", sys.executable, "-m", "mtlrun", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        return done, [line for line in done.stdout.splitlines() if line.startswith("full/")]
+        def command():
+            own_mounts()
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", "full"], check=True)
+            sys.argv = ["mtlrun", *words]
+            try:
+                main()
+            finally:
+                sys.stdout.write("".join(f"{path}\n" for path in Path("full").rglob("*") if path.is_file()))
+
+        process = forked(command, tmp_path, environment)
+        out, err = process.communicate()
+        return process.returncode, err, [line for line in out.splitlines() if line.startswith("full/")]
 
     return run
 
@@ -84,58 +95,58 @@ def address(table, monkeypatch):
         server.shutdown()
 
 
-def assert_told(done, place, remedy):
-    assert done.returncode == 2, done.stderr
-    line, rest = done.stderr[done.stderr.index("error:") :].split("\n", 1)
+def assert_told(code, err, place, remedy):
+    assert code == 2, err
+    line, rest = err[err.index("error:") :].split("\n", 1)
     assert place in line
     assert NO_SPACE in line
     assert "grades.csv" not in line
     assert remedy in rest
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in err
 
 
 def test_compare(on_full_disk, table):
     before = table.read_bytes()
     words = ("--target", "y", "--task-column", "task", "--drop", "note")
     fast = ("--methods", "JointFeatureMTL", "--splits", "1", "-q")
-    done, _ = on_full_disk(600, "compare", "grades.csv", *words, *fast, "-o", "full")
-    assert_told(done, "full/compare/grades", "folder")
+    code, err, _ = on_full_disk(600, "compare", "grades.csv", *words, *fast, "-o", "full")
+    assert_told(code, err, "full/compare/grades", "folder")
     assert table.read_bytes() == before
 
 
 def test_train(on_full_disk, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN)
-    done, files = on_full_disk(200, "train", "wide.yaml", "-q", "-o", "full")
-    assert_told(done, "full/train/wide", "--output")
+    code, err, files = on_full_disk(200, "train", "wide.yaml", "-q", "-o", "full")
+    assert_told(code, err, "full/train/wide", "--output")
     assert not [name for name in files if name.endswith((".tmp", "model.json"))]
 
 
-def test_predict(on_full_disk, shell, tmp_path):
+def test_predict(on_full_disk, mtlrun, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
-    assert shell("train", "wide.yaml", "-q").returncode == 0
+    assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
     rows = np.random.default_rng(0).normal(size=(5000, 3))
     np.savetxt(tmp_path / "new.csv", rows, delimiter=",")
-    done, files = on_full_disk(200, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv")
-    assert_told(done, "full/out.csv", "--output")
+    code, err, files = on_full_disk(200, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv")
+    assert_told(code, err, "full/out.csv", "--output")
     assert not files
 
 
 def test_data_add(on_full_disk, table):
-    done, files = on_full_disk(400, "data", "add", "mine", "grades.csv", "--data-dir", ".")
-    assert_told(done, "full/t.csv", "--data-dir")
+    code, err, files = on_full_disk(400, "data", "add", "mine", "grades.csv", "--data-dir", ".")
+    assert_told(code, err, "full/t.csv", "--data-dir")
     assert not files
 
 
 def test_data_fetch(on_full_disk, table, address):
-    done, files = on_full_disk(400, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
-    assert_told(done, "full/", "--data-dir")
+    code, err, files = on_full_disk(400, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
+    assert_told(code, err, "full/", "--data-dir")
     assert "full/t.csv" not in files
 
 
 def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
     """The download fits, what is made of it does not."""
-    done, files = on_full_disk(1600, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
-    assert_told(done, "full/t.csv", "--data-dir")
+    code, err, files = on_full_disk(1600, "data", "fetch", "mine", "--url", address, "--data-dir", ".", "--yes")
+    assert_told(code, err, "full/t.csv", "--data-dir")
     assert not files
 
 

@@ -4,9 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from itertools import count
 
 import numpy as np
@@ -126,26 +123,16 @@ def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
-    mtlrun, grades, tmp_path, write_experiment, environment, stop
+    mtlrun, grades, tmp_path, write_experiment, begin, until, stop
 ):
     folder = tmp_path / "results/runs/compare/grades"
     assert mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q").exit_code == 0
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     write_experiment()  # with the module of methods
-    command = ["compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge,made_methods:Slow", "-q"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mtlrun", *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        deadline = time.monotonic() + 240
-        while not (tmp_path / "begun").exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.kill(process.pid, stop)
-        err = process.communicate(timeout=240)[1]
-    finally:
-        process.kill()
+    process = begin("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge,made_methods:Slow", "-q")
+    until((tmp_path / "begun").exists)
+    process.send_signal(stop)
+    _, err = process.communicate()
     assert process.returncode == (130 if stop == signal.SIGINT else -stop)
     assert "Traceback" not in err
     assert ("unfinished.md" in err) == (stop == signal.SIGINT)

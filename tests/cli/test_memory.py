@@ -7,7 +7,7 @@ import pandas as pd
 
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
-from mtlrun.runs.pool import Pool
+from mtlrun.runs.pool import Pool, end_with
 
 
 def table(folder):
@@ -44,7 +44,8 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(mtlr
     assert all(row["score"] is not None for row in board["methods"])
 
 
-def test_processes_share_the_memory():
+def test_processes_share_the_memory(monkeypatch):
+    monkeypatch.setattr("mtlrun.runs.pool._prepare", end_with)  # which spares the workers the import of the solvers
     pool = Pool(jobs=2)
     shares = [outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])]
     limited = Pool(jobs=2, seconds=60)

@@ -1,6 +1,5 @@
 """Modules of the current folder: those that are named are found, all others are left alone."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,15 +33,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(params=["module", "script"])
-def command(request, folder, environment):
-    """Run ``python -m mtlrun``, or the script that the installation makes, in that folder."""
-    script = Path(sys.executable).with_name("mtlrun")
-    if request.param == "script" and not shutil.which(str(script)):
-        pytest.skip("the script mtlrun is not installed beside this Python")
-    start = [sys.executable, "-m", "mtlrun"] if request.param == "module" else [str(script)]
+@pytest.fixture
+def run(folder, environment):
+    """Run a command in that folder, in a Python that has imported nothing yet."""
 
-    def run(*words):
+    def run(start, *words):
         done = subprocess.run(
             [*start, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
@@ -52,26 +47,30 @@ def command(request, folder, environment):
     return run
 
 
+MODULE = [sys.executable, "-m", "mtlrun"]
+SCRIPT = Path(sys.executable).with_name("mtlrun")
+
+
 def marks(folder):
     return sorted(path.name for path in folder.glob("ran-*"))
 
 
-def test_files_called_like_optional_packages_are_not_run(command, folder, write_experiment):
-    command(*COMPARE, "--methods", "JointFeatureMTL")
+def test_files_called_like_optional_packages_are_not_run(run, folder, write_experiment):
+    run(MODULE, *COMPARE, "--methods", "JointFeatureMTL")
     assert marks(folder) == []
     write_experiment()
-    command("reproduce", "table.yaml", "-q")
-    command("report", "table.yaml", "--format", "html")
+    run(MODULE, "reproduce", "table.yaml", "-q", "--format", "html")
     assert marks(folder) == []
 
 
-def test_a_class_that_is_named_is_found_and_trusted_at_prediction(command, folder):
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the script mtlrun is not installed beside this Python")
+def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
     (folder / "mine.py").write_text(MINE)
     (folder / "helpers.py").write_text("ALPHA = 1.0\n")
     (folder / "train.yaml").write_text(
         "schema: 1\nkind: train\nid: train/own\ndataset: {id: simulated-rmtl, n: 60, d: 5, m: 3}\n"
         "method: mine:Mine\nsplit: {kind: random, train: 0.5}\nmetrics: [auc]\n"
     )
-    command("train", "train.yaml", "-q")
-    command("predict", "results/runs/train/own", "simulated-rmtl", "--trust", "mine.Mine", "-q")
+    run([SCRIPT], "train", "train.yaml", "-q")
+    run(MODULE, "predict", "results/runs/train/own", "simulated-rmtl", "--trust", "mine.Mine", "-q")
     assert marks(folder) == []

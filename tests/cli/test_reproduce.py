@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -73,10 +71,10 @@ def test_failed_cells_are_tried_again_and_finished_ones_are_not(mtlrun, write_ex
 
 
 @pytest.mark.parametrize("command", ["reproduce", "status"])
-def test_second_run_is_up_to_date_and_starts_no_solver(shell, write_experiment, tmp_path, environment, command):
+def test_second_run_is_up_to_date_and_starts_no_solver(mtlrun, write_experiment, tmp_path, environment, command):
     write_experiment()
-    first = shell("reproduce", "table.yaml")
-    assert first.returncode == 0, first.stderr
+    first = mtlrun("reproduce", "table.yaml")
+    assert first.exit_code == 0, first.stderr
     code = (
         f"import sys\nsys.argv = ['mtlrun', '{command}', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
@@ -97,11 +95,12 @@ def test_second_run_is_up_to_date_and_starts_no_solver(shell, write_experiment, 
         assert run.stdout.endswith("4 cells: 4 done\n")
 
 
-def test_plain_lines_without_a_terminal(shell, write_experiment):
+def test_plain_lines_without_a_terminal(begin, write_experiment, environment):
     write_experiment("Broken")
-    run = shell("reproduce", "table.yaml", FORCE_COLOR="1")
-    assert not re.search(r"[\x00-\x09\x0b-\x1f]", run.stdout + run.stderr)
-    assert len(re.findall(r"^\[\d/6\] ", run.stderr, re.M)) == 6
+    environment["FORCE_COLOR"] = "1"
+    out, err = begin("reproduce", "table.yaml").communicate()
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", out + err)
+    assert len(re.findall(r"^\[\d/6\] ", err, re.M)) == 6
 
 
 def test_quiet_says_results_and_errors_only(mtlrun, write_experiment):
@@ -192,23 +191,16 @@ def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, 
     assert not (tmp_path / "results").exists()
 
 
-def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, environment):
+def test_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin, until):
     write_experiment("Slow")
-    command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        deadline = time.monotonic() + 240
-        while not (tmp_path / "begun").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=240)
-    finally:
-        process.kill()
+    process = begin("reproduce", "table.yaml")
+    until((tmp_path / "begun").exists)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
     assert process.returncode == 130
-    assert b"PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
-    assert b"interrupted with 2 cells left; finished cells are kept: run the same command to continue" in err
-    assert b"Traceback" not in err
+    assert "PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
+    assert "interrupted with 2 cells left; finished cells are kept: run the same command to continue" in err
+    assert "Traceback" not in err
     assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {
         "Ridge": "ok",
         "Pooled": "ok",

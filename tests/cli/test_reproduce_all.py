@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -215,30 +211,17 @@ def test_artefacts_that_share_cells_compute_them_once(mtlrun, papers, tmp_path):
     assert total == pytest.approx(runs["alpha/second"] + runs["alpha/alone"])  # shared cells count once
 
 
-def test_interrupt_keeps_everything(papers, tmp_path, environment):
+def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
     papers("alpha/first")
     papers("alpha/slow", "Slow", split="split: {kind: random, train: 0.5, trials: 1}")
     papers("beta/never")
-    code = (
-        "import sys\nfrom pathlib import Path\nimport mtlrun.runs.catalogue as catalogue\n"
-        "catalogue.configs_dir = lambda: Path('configs').resolve()\n"
-        "sys.argv = ['mtlrun', 'reproduce', 'all', '--profile', 'demo']\nfrom mtlrun.cli.app import main\nmain()\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while not (tmp_path / "begun").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.kill(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, err.decode()
-    assert b"interrupted; finished cells are kept: run the same command to continue" in err
-    assert b"Traceback" not in err
+    process = begin("reproduce", "all", "--profile", "demo")
+    until((tmp_path / "begun").exists)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    assert "interrupted; finished cells are kept: run the same command to continue" in err
+    assert "Traceback" not in err
     made = summary(tmp_path)
     assert {run["id"]: (run["done"], run["missing"]) for run in made["runs"]} == {
         "alpha/first": (4, 0),

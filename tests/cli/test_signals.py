@@ -3,8 +3,6 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -31,41 +29,24 @@ class Slow(IndependentRidge):
         time.sleep(600)
         return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
 '''
-PATIENCE = 240
 
 
 @pytest.fixture
-def start(write_experiment, tmp_path, environment):
+def start(write_experiment, tmp_path, begin):
     """Start an experiment of four cells, of which two are finished when their workers are in the other two."""
     started = []
 
-    def begin(*words, extra="", timing="keep: [predictions]"):
+    def run(*words, extra="", timing="keep: [predictions]"):
         write_experiment("Slow", timing=timing, extra=extra)
         (tmp_path / "made_methods.py").write_text(METHODS)
-        command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", *words]
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        started.append(process)
-        return process
+        started.append(begin("reproduce", "table.yaml", *words, own_group=True))
+        return started[-1]
 
-    yield begin
+    yield run
     for process in started:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def wait_for(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+        process.wait()
 
 
 def workers(folder):
@@ -80,60 +61,54 @@ def group_lives(process):
     return True
 
 
-HOW = {
-    "serial": ((), ""),
-    "parallel": (("-j", "2"), ""),
-    "limited": (("-j", "2"), "limits: {seconds: 600}\n"),
-}
+#: Options, lines of the experiment, and how many workers there are.
+PARALLEL = (("-j", "2"), "", 2)
+LIMITED = ((), "limits: {seconds: 600}\n", 1)
+SERIAL = ((), "", 1)
 
 
 @pytest.mark.parametrize(
     ("number", "how"),
-    [
-        (signal.SIGTERM, "serial"),
-        (signal.SIGTERM, "parallel"),
-        (signal.SIGTERM, "limited"),
-        (signal.SIGHUP, "parallel"),
-    ],
+    [(signal.SIGTERM, SERIAL), (signal.SIGHUP, SERIAL), (signal.SIGTERM, LIMITED), (signal.SIGINT, PARALLEL)],
 )
-def test_a_signal_to_the_command_alone_ends_it_like_ctrl_c(start, tmp_path, number, how):
-    words, extra = HOW[how]
+def test_a_signal_to_the_command_alone_ends_it_and_its_workers(start, until, tmp_path, number, how):
+    words, extra, n_workers = how
     process = start(*words, extra=extra)
-    wait_for(lambda: len(workers(tmp_path)) == (2 if words else 1) and len(list(tmp_path.rglob("cells/*.json"))) == 4)
+    until(lambda: len(workers(tmp_path)) == n_workers and len(list(tmp_path.rglob("cells/*.json"))) == 4)
     process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, err.decode()
-    assert b"PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
-    assert b"Traceback" not in err
+    out, err = process.communicate()
+    assert process.returncode == 130, err
+    assert "PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
+    assert "Traceback" not in err
     assert not list(tmp_path.rglob("*.lock"))
-    wait_for(lambda: not group_lives(process))
+    until(lambda: not group_lives(process))
 
 
-@pytest.mark.parametrize("how", ["parallel", "limited"])
-def test_workers_end_when_the_command_alone_is_killed(start, tmp_path, how):
-    words, extra = HOW[how]
+@pytest.mark.parametrize("how", [LIMITED, PARALLEL])
+def test_workers_end_when_the_command_alone_is_killed(start, until, begin, tmp_path, how):
+    words, extra, n_workers = how
     process = start(*words, extra=extra)
-    wait_for(lambda: len(workers(tmp_path)) == 2)
+    until(lambda: len(workers(tmp_path)) == n_workers)
     process.kill()
     process.wait()
-    wait_for(lambda: not group_lives(process))
+    until(lambda: not group_lives(process))
     # What it left is taken over at the next start.
     table = tmp_path / "table.yaml"
     table.write_text("".join(line for line in table.open() if "Slow" not in line))
-    again = subprocess.run(process.args, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr
+    again = begin("reproduce", "table.yaml")
+    assert again.wait() == 0, again.communicate()
     assert not list(tmp_path.rglob("*.lock"))
 
 
-def test_a_signal_that_is_ignored_stays_ignored(start, tmp_path):
+def test_a_signal_that_is_ignored_stays_ignored(start, until, tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
         process = start()
     finally:
         signal.signal(signal.SIGHUP, before)
-    wait_for(lambda: workers(tmp_path))
+    until(lambda: workers(tmp_path))
     process.send_signal(signal.SIGHUP)
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE) == 130
+    assert process.wait() == 130

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
@@ -42,7 +42,6 @@ def write_rows(X: np.ndarray, *, as_sparse: bool) -> str:
     return "\n".join("{" + ",".join(f"{j} {float(row[j])!r}" for j in np.flatnonzero(row)) + "}" for row in X)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     X=arrays(
         float,

@@ -114,17 +114,7 @@ def make_card(*names: str, **changes: Any) -> Card:
     specs = tuple(
         FileSpec(**{"name": name, "sha256": SHA, "bytes": len(CONTENT), **changes}) for name in names or ("a.bin",)
     )
-    return Card(
-        id="mine",
-        title="Mine",
-        task_type="binary",
-        design="shared",
-        reader=Source(name="x"),
-        licence="l",
-        citation="c",
-        folder="f",
-        files=list(specs),
-    )
+    return Card(**NAMES, reader=Source(name="x"), folder="f", files=list(specs))
 
 
 def fetch(folder: Path, *urls: str, card: Card | None = None, **options: Any) -> Path:
@@ -315,17 +305,7 @@ def test_explicit_archive_with_several_files(tmp_path: Path, server: Server) -> 
         FileSpec(name="a.bin", sha256=SHA),
         FileSpec(name="sub/b.bin", sha256=hashlib.sha256(more).hexdigest()),
     )
-    card = Card(
-        id="mine",
-        title="Mine",
-        task_type="binary",
-        design="shared",
-        reader=Source(name="x"),
-        licence="l",
-        citation="c",
-        folder="f",
-        files=list(specs),
-    )
+    card = Card(**NAMES, reader=Source(name="x"), folder="f", files=list(specs))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("x", CONTENT)

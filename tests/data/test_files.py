@@ -29,17 +29,7 @@ PACK = {"": lambda b: b, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma
 
 def make_card(**changes: Any) -> Card:
     spec = FileSpec(**{"name": "a.txt", "sha256": SHA, "bytes": len(CONTENT), **changes})
-    return Card(
-        id="mine",
-        title="Mine",
-        task_type="binary",
-        design="shared",
-        reader=Source(name="x"),
-        licence="l",
-        citation="c",
-        folder="f",
-        files=[spec],
-    )
+    return Card(**NAMES, reader=Source(name="x"), folder="f", files=[spec])
 
 
 def put(folder: Path, name: str, content: bytes) -> Path:

@@ -45,17 +45,7 @@ class Escapes:
 
 def make_card(**changes: Any) -> Card:
     spec = FileSpec(name="a.txt", sha256=changes.pop("sha256", SHA), **changes)
-    return Card(
-        id="mine",
-        title="Mine",
-        task_type="binary",
-        design="shared",
-        reader=Source(name="x"),
-        licence="l",
-        citation="c",
-        folder="f",
-        files=[spec],
-    )
+    return Card(**NAMES, reader=Source(name="x"), folder="f", files=[spec])
 
 
 def zipped(entries: Iterable[tuple[str, bytes]]) -> bytes:

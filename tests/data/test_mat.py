@@ -5,7 +5,7 @@ import string
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import savemat
@@ -109,7 +109,6 @@ def test_sparse_cells():
     assert len(read_mat(io.BytesIO(content), "t.mat", ["C"])["C"]) == 2
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), compressed=st.booleans())
 def test_altered_bytes_never_do_worse_than_a_refusal(data, compressed):
     # Unknown data types in altered tags crash scipy; the tags are checked first.

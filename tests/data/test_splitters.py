@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
@@ -40,7 +40,6 @@ def test_random_split_is_the_documented_one() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
-@settings(max_examples=80, deadline=None)
 @given(problem=problems, labels=st.booleans())
 def test_folds_share_out_every_stratum(problem: tuple[list[int], int, int, bool], labels: bool) -> None:
     sizes, seed, k, shuffle = problem
@@ -61,7 +60,6 @@ def test_folds_share_out_every_stratum(problem: tuple[list[int], int, int, bool]
         assert counts.max() - counts.min() <= 1
 
 
-@settings(max_examples=80, deadline=None)
 @given(problem=problems, labels=st.booleans(), train_size=st.one_of(st.floats(0.05, 0.95), st.integers(1, 30)))
 def test_shuffle_split_takes_its_part_of_every_task(
     problem: tuple[list[int], int, int, bool], labels: bool, train_size: float

@@ -98,6 +98,7 @@ def data_of(X, y, ids):
     return TaskData.from_matrix(X, y) if ids is None else TaskData.from_stacked(X, y, ids)
 
 
+@pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shape", ["tall", "wide", "labels", "ragged", "sparse"])
 @pytest.mark.parametrize("model", MODELS, ids=str)

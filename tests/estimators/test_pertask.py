@@ -115,7 +115,7 @@ def test_wrong_use_is_refused():
         PerTask(Ridge()).fit(X, np.column_stack([y, y]), task_id=ids)
     with pytest.raises(ValueError, match=r"task_id=np\.repeat"):
         PerTask(Ridge()).fit([X, X], [y, y])
-    with pytest.raises(ValueError, match="no observed target"):
+    with pytest.raises(ValueError, match="task '1' has no observed target"):
         PerTask(Ridge()).fit(X, np.column_stack([y, np.full(len(y), np.nan)]))
     with pytest.raises(ValueError, match="no rows"):
         PerTask(Ridge()).fit(X[:0], y[:0], task_id=ids[:0])

@@ -56,7 +56,7 @@ VARIANTS = [
 ]
 
 
-#: These go through all checks, one of every kind of code; the others through every fourth, and --all-pairs through all.
+#: These go through all checks, one of every kind of code; the others through a part, with --all-pairs through all.
 IN_FULL = (
     "IndependentRidge",
     "IndependentLogistic",
@@ -72,7 +72,7 @@ IN_FULL = (
     "GroupMKLClassifier",
     "PerTask",
 )
-PART = 4
+PART = 12
 
 
 def pytest_generate_tests(metafunc):

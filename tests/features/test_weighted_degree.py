@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -32,7 +32,6 @@ def strings(n=12, length=9, alphabet="ACGT", seed=0):
     return np.array(["".join(rng.choice(list(alphabet), length)) for _ in range(n)])
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 12).flatmap(lambda n: st.lists(st.text("ACGTN", min_size=n, max_size=n), min_size=1, max_size=5)),
     st.integers(1, 10),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -13,7 +13,6 @@ from mtlrun.penalties.spectral import SpectralBox, fill_boxes
 from mtlrun.problem.objective import feasible_scale
 
 cp = pytest.importorskip("cvxpy")
-common = settings(deadline=None, max_examples=25, derandomize=True)
 
 entries = st.floats(-100, 100, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-6 else v)
 matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
@@ -49,7 +48,6 @@ def moreau(penalty, V, Z, step):
 
 
 @pytest.mark.parametrize("name", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_satisfies_the_three_point_inequality(name, Z, alpha, step, seed):
     penalty, rng, kept = ALL[name](alpha, Z.shape[1]), np.random.default_rng(seed), Z.copy()
@@ -63,7 +61,6 @@ def test_prox_satisfies_the_three_point_inequality(name, Z, alpha, step, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_points_are_dual_pairs(name, Z, alpha, step, seed):
     """G = (Z - P) / step is a subgradient at P: value(P) + conjugate(G) = <P, G>; elsewhere it is an inequality."""
@@ -82,7 +79,6 @@ def test_prox_points_are_dual_pairs(name, Z, alpha, step, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_is_firmly_nonexpansive(name, Z, alpha, step, seed):
     penalty = ALL[name](alpha, Z.shape[1])
@@ -92,7 +88,6 @@ def test_prox_is_firmly_nonexpansive(name, Z, alpha, step, seed):
 
 
 @pytest.mark.parametrize("name", NORMS)
-@common
 @given(Z=matrices, alpha=strengths, seed=seeds)
 def test_polar_is_the_dual_norm(name, Z, alpha, seed):
     """<Z, W> <= polar(Z) value(W), and the prox vanishes from polar(Z) on and not before."""
@@ -106,7 +101,6 @@ def test_polar_is_the_dual_norm(name, Z, alpha, seed):
 
 
 @pytest.mark.parametrize("name", ["spectral box", "quadratic"])
-@common
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_rotations_of_the_features_change_nothing(name, Z, alpha, step, seed):
     penalty = ALL[name](alpha, Z.shape[1])
@@ -119,7 +113,6 @@ def test_rotations_of_the_features_change_nothing(name, Z, alpha, step, seed):
 # ---------------------------------------------------------------- special cases
 
 
-@common
 @given(Z=matrices, alpha=strengths, step=strengths)
 def test_degenerate_cases_are_the_simple_penalties(Z, alpha, step):
     T = Z.shape[1]
@@ -154,7 +147,6 @@ def test_small_eta_is_the_squared_k_support_norm():
     assert penalty.value(W) == pytest.approx(TraceNorm(1.0).value(W) ** 2, rel=1e-6)
 
 
-@common
 @given(
     a=arrays(np.float64, st.integers(1, 8), elements=st.floats(0, 100).map(lambda v: 0.0 if v < 1e-6 else v)),
     c=st.floats(1e-3, 10),
@@ -174,7 +166,6 @@ def test_boxes_are_filled_to_the_brim(a, c, k):
         assert np.all(slopes[q >= 1 - 1e-9] >= level * (1 - 1e-6))
 
 
-@common
 @given(z=arrays(np.float64, st.integers(1, 12), elements=entries), strength=strengths)
 def test_total_variation_satisfies_its_optimality_conditions(z, strength):
     v = total_variation_prox(z[None], strength)[0]
@@ -261,7 +252,6 @@ def test_conjugates_off_their_domain_are_infinite():
 
 
 @pytest.mark.parametrize(("first", "second"), [(L1Inf, L1), (TraceNorm, L1)])
-@common
 @given(W=matrices)
 def test_mixture_ranges_are_those_of_the_norms(first, second, W):
     """lam <= low: the second norm is never dearer, so the first part is not needed; and the other way round."""

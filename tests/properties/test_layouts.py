@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.penalties.norms import L12, L21, SquaredFrobenius, TraceNorm
@@ -12,7 +12,6 @@ from mtlrun.problem.objective import centre, duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 
-common = settings(deadline=None, max_examples=40, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 sides = st.integers(1, 6)
 
@@ -35,7 +34,6 @@ def shared(rng, d, T, sparse, weighted):
 @pytest.mark.parametrize("make", [ragged, shared])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@common
 @given(seed=seeds, d=sides, T=sides)
 def test_adjoint_gram_and_norm_belong_to_the_operator(make, sparse, weighted, seed, d, T):
     rng = np.random.default_rng(seed)
@@ -53,7 +51,6 @@ def test_adjoint_gram_and_norm_belong_to_the_operator(make, sparse, weighted, se
         assert size <= operator.norm(data.weights) * np.linalg.norm(W) * (1 + 1e-9) + 1e-9
 
 
-@common
 @given(seed=seeds, d=sides, T=sides, sparse=st.booleans())
 def test_dense_sparse_and_ragged_agree(seed, d, T, sparse):
     rng = np.random.default_rng(seed)
@@ -81,7 +78,6 @@ def test_dense_sparse_and_ragged_agree(seed, d, T, sparse):
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged"])
-@common
 @given(seed=seeds, intercept=st.booleans())
 def test_weights_are_repetitions(layout, seed, intercept):
     rng = np.random.default_rng(seed)
@@ -107,7 +103,6 @@ def test_weights_are_repetitions(layout, seed, intercept):
     assert TaskOperator(a).norm(a.weights) == pytest.approx(TaskOperator(b).norm(), rel=1e-9)
 
 
-@common
 @given(seed=seeds, sparse=st.booleans(), intercept=st.booleans())
 def test_masked_targets_are_dropped_rows(seed, sparse, intercept):
     rng = np.random.default_rng(seed)
@@ -129,7 +124,6 @@ def test_masked_targets_are_dropped_rows(seed, sparse, intercept):
     np.testing.assert_allclose(left.y_mean, right.y_mean, atol=1e-12)
 
 
-@common
 @given(seed=seeds, T=sides)
 def test_sorting_rows_can_be_undone(seed, T):
     rng = np.random.default_rng(seed)
@@ -141,7 +135,6 @@ def test_sorting_rows_can_be_undone(seed, T):
     np.testing.assert_array_equal(data.unsort(data.y), np.arange(12.0))
 
 
-@common
 @given(seed=seeds, T=st.integers(2, 6), sparse=st.booleans())
 def test_blocks_of_tasks_put_together_are_the_whole(seed, T, sparse):
     rng = np.random.default_rng(seed)

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.problem.losses import LOSSES
 
-common = settings(deadline=None, max_examples=60, derandomize=True)
 CLASSES = list(LOSSES.values())
 SMOOTH = [c for c in CLASSES if c.smooth]
 
@@ -27,7 +26,6 @@ def draw(loss_class, seed, size, n=8):
 
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
-@common
 @given(seed=seeds, scale=scales, size=st.floats(1e-2, 10))
 def test_gradient_is_the_slope(loss_class, seed, scale, size):
     loss = loss_class(scale)
@@ -38,7 +36,6 @@ def test_gradient_is_the_slope(loss_class, seed, scale, size):
 
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
-@common
 @given(seed=seeds, scale=scales, size=sizes)
 def test_gradient_is_lipschitz_and_monotone(loss_class, seed, scale, size):
     loss = loss_class(scale)
@@ -50,7 +47,6 @@ def test_gradient_is_lipschitz_and_monotone(loss_class, seed, scale, size):
 
 
 @pytest.mark.parametrize("loss_class", CLASSES)
-@common
 @given(seed=seeds, scale=scales, size=sizes)
 def test_fenchel_young_equality_at_the_gradient(loss_class, seed, scale, size):
     loss = loss_class(scale)
@@ -61,7 +57,6 @@ def test_fenchel_young_equality_at_the_gradient(loss_class, seed, scale, size):
 
 
 @pytest.mark.parametrize("loss_class", CLASSES)
-@common
 @given(seed=seeds, scale=scales, size=sizes)
 def test_fenchel_young_inequality_elsewhere(loss_class, seed, scale, size):
     loss = loss_class(scale)
@@ -74,7 +69,6 @@ def test_fenchel_young_inequality_elsewhere(loss_class, seed, scale, size):
 
 
 @pytest.mark.parametrize("loss_class", CLASSES)
-@common
 @given(seed=seeds, scale=scales, size=sizes, step=steps)
 def test_prox_satisfies_the_three_point_inequality(loss_class, seed, scale, size, step):
     loss = loss_class(scale)
@@ -92,7 +86,6 @@ def test_prox_satisfies_the_three_point_inequality(loss_class, seed, scale, size
 
 
 @pytest.mark.parametrize("loss_class", SMOOTH)
-@common
 @given(seed=seeds, scale=scales, size=sizes, step=steps)
 def test_prox_solves_its_equation(loss_class, seed, scale, size, step):
     loss = loss_class(scale)
@@ -102,7 +95,6 @@ def test_prox_solves_its_equation(loss_class, seed, scale, size, step):
 
 
 @pytest.mark.parametrize("loss_class", CLASSES)
-@common
 @given(seed=seeds, scale=scales, size=sizes, repeats=st.integers(1, 4))
 def test_weights_are_repetitions(loss_class, seed, scale, size, repeats):
     loss = loss_class(scale)

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, SquaredTraceNorm, TraceNorm
 
-common = settings(deadline=None, max_examples=60, derandomize=True)
 NORMS = [L1, L21, L12, TraceNorm]
 ALL = [*NORMS, SquaredFrobenius, SquaredTraceNorm]
 
@@ -35,7 +34,6 @@ def project(penalty, Z, radius):
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_satisfies_the_three_point_inequality(penalty_class, Z, alpha, step, seed):
     penalty, rng = penalty_class(alpha), np.random.default_rng(seed)
@@ -48,7 +46,6 @@ def test_prox_satisfies_the_three_point_inequality(penalty_class, Z, alpha, step
 
 
 @pytest.mark.parametrize("penalty_class", NORMS)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths)
 def test_moreau_identity(penalty_class, Z, alpha, step):
     penalty = penalty_class(alpha)
@@ -56,7 +53,6 @@ def test_moreau_identity(penalty_class, Z, alpha, step):
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths, seed=seeds)
 def test_prox_is_firmly_nonexpansive(penalty_class, Z, alpha, step, seed):
     penalty = penalty_class(alpha)
@@ -66,7 +62,6 @@ def test_prox_is_firmly_nonexpansive(penalty_class, Z, alpha, step, seed):
 
 
 @pytest.mark.parametrize("penalty_class", NORMS)
-@common
 @given(Z=matrices, alpha=strengths, seed=seeds)
 def test_polar_is_the_dual_norm(penalty_class, Z, alpha, seed):
     penalty, W = penalty_class(alpha), np.random.default_rng(seed).normal(size=Z.shape)
@@ -79,7 +74,6 @@ def test_polar_is_the_dual_norm(penalty_class, Z, alpha, seed):
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths)
 def test_prox_points_are_dual_pairs(penalty_class, Z, alpha, step):
     """G = (Z - P) / step is a subgradient at P: value(P) + conjugate(G) = <P, G>."""
@@ -95,7 +89,6 @@ def test_prox_points_are_dual_pairs(penalty_class, Z, alpha, step):
 
 
 @pytest.mark.parametrize("penalty_class", ALL)
-@common
 @given(Z=matrices, alpha=strengths, step=strengths)
 def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(penalty_class, Z, alpha, step):
     kept = Z.copy()
@@ -103,7 +96,6 @@ def test_prox_takes_strength_and_step_as_a_product_and_spares_its_argument(penal
     np.testing.assert_array_equal(Z, kept)
 
 
-@common
 @given(Z=matrices, alpha=strengths, ridge=strengths, step=strengths, seed=seeds)
 def test_squared_trace_norm_with_ridge(Z, alpha, ridge, step, seed):
     """Prox and conjugate of the sum: three-point inequality, dual pairs, Fenchel-Young."""

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,8 +160,8 @@ class Lab:
     data = DATA
     tiny = EXPERIMENT
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, forked: Callable[..., Any]) -> None:
+        self.root, self.forked = root, forked
         self.output = root / "runs"
         self.models = root / "lab" / "models.py"
         self.helper = root / "lab" / "helper.py"
@@ -198,7 +200,7 @@ class Lab:
         return Record(cell.key, cell.family, cell.content(), dict(cell.code), status=FAILED, error=error)
 
     def python(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen:
-        """Start a script in the laboratory."""
+        """Start a script in the laboratory, in a Python that has imported nothing yet."""
         script = self.root / f"script{len(list(self.root.glob('script*')))}.py"
         script.write_text(textwrap.dedent(code))
         paths = os.pathsep.join([str(self.root), *(p for p in sys.path if p)])
@@ -211,6 +213,15 @@ class Lab:
             text=True,
         )
 
+    def begin(self, function: Callable[[], object], **environment: str) -> Any:
+        """Call a function in the laboratory, in a process of its own that is a copy of this one."""
+
+        def there() -> None:
+            sys.path.insert(0, str(self.root))
+            function()
+
+        return self.forked(there, self.root, {**os.environ, **environment})
+
 
 def _dismiss_workers() -> None:
     """End the processes that joblib keeps: they know the modules and paths of the test that started them, only."""
@@ -219,10 +230,10 @@ def _dismiss_workers() -> None:
 
 
 @pytest.fixture
-def lab(tmp_path, monkeypatch):
+def lab(tmp_path, monkeypatch, forked):
     for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
         monkeypatch.delitem(sys.modules, name)
-    made = Lab(tmp_path)
+    made = Lab(tmp_path, forked)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     _dismiss_workers()

@@ -69,8 +69,7 @@ def cluster(tmp_path_factory):
         while not about.exists() and time.time() < patience:
             time.sleep(0.05)
         address = json.loads(about.read_text())["address"]
-        for _ in range(2):
-            start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0")
+        start("dask_worker", address, "--nworkers", "2", "--nthreads", "1", "--memory-limit", "0")
         sys.path.insert(0, str(folder))
         with distributed.Client(address) as client:
             client.wait_for_workers(2, timeout=120)
@@ -225,9 +224,16 @@ def test_jobs_is_the_size_of_the_cluster_on_this_machine(monkeypatch):
     assert [options["n_workers"] for options in made] == [3, None, None]
 
 
+def give_up_at_the_first(dask_scheduler):
+    """Let no worker be lost with a piece of work; the scheduler runs this."""
+    dask_scheduler.allowed_failures = 0
+
+
 def test_work_that_kills_its_workers_is_given_up_and_its_neighbours_are_not(cluster):
     from errands import work
 
+    with distributed.Client(cluster, set_as_default=False) as client:
+        client.run_on_scheduler(give_up_at_the_first)
     units = [("dead", ("die",)), *((i, (i,)) for i in range(10))]
     found = dict(Pool(backend="dask", scheduler=cluster).run(work, iter(units)))
     assert found["dead"].status == FAILED

@@ -7,9 +7,18 @@ import time
 import pytest
 
 from mtlrun.errors import ConfigError, DataError
-from mtlrun.evaluation import Diverged
 from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.runs.pool import Pool, attempt
+from mtlrun.runs.pool import Pool, attempt, end_with
+
+
+@pytest.fixture(autouse=True)
+def workers_that_prepare_for_nothing(monkeypatch):
+    """What is worked on here needs no solver: importing them takes seconds."""
+    monkeypatch.setattr("mtlrun.runs.pool._prepare", prepare)
+
+
+def prepare(parent):
+    end_with(parent)  # and this module has been imported
 
 
 def work(kind, value):
@@ -18,6 +27,8 @@ def work(kind, value):
     if kind == "user":
         raise DataError("file wrong", "mend it")
     if kind == "diverge":
+        from mtlrun.evaluation import Diverged  # with all of scikit-learn
+
         raise Diverged("all infinite")
     if kind == "die":
         os._exit(3)

@@ -28,6 +28,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_optimum_against_cvxpy(small, model, layout):
@@ -42,6 +43,7 @@ def test_optimum_against_cvxpy(small, model, layout):
         assert np.any(result.intercept) == fit_intercept
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_gap_on_the_way_bounds_the_true_distance(small, model, layout):

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -92,7 +92,6 @@ def test_all_w_solvers_agree(layout):
     assert_allclose(plain.W, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
 @given(
     st.integers(1, 8),
     st.integers(1, 6),

@@ -25,6 +25,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("layout", LAYOUTS)

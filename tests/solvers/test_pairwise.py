@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -89,7 +89,6 @@ def test_the_limits_of_lam_are_the_other_couplings():
     assert np.ptp(common, axis=0).max() == 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 6), st.floats(0.01, 30))
 def test_the_projection_is_the_nearest_point_of_the_simplex_ball(seed, M, scale):
     rng = np.random.default_rng(seed)

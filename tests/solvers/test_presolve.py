@@ -30,6 +30,7 @@ def least_alpha(p, q, shape):
     return high
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("p", NORMS)
 @pytest.mark.parametrize("q", NORMS)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.errors import ConfigError
@@ -190,7 +190,6 @@ def test_what_a_terminal_or_a_reader_would_not_see_is_refused(text, complaint):
 
 
 @given(PLAIN)
-@settings(max_examples=60, deadline=None)
 def test_json_reads_back(data):
     text = json.dumps(data, ensure_ascii=False)
     try:
@@ -202,7 +201,6 @@ def test_json_reads_back(data):
 
 
 @given(st.text(alphabet="ab:-[]{}&*!#'\"\n\t <>|%@,?\\0", max_size=60))
-@settings(max_examples=200, deadline=None)
 def test_any_text_is_read_or_refused_with_a_place(text):
     refused = ""
     try:

@@ -96,11 +96,6 @@ class GramStore:
             self._crosses[key] = stack
         return stack
 
-    @property
-    def n_kept(self) -> int:
-        """Number of designs whose matrices are in memory."""
-        return len(self._kept)
-
 
 class SvmTasks:
     """The SVMs of all tasks as functions of the kernel weights.

@@ -342,7 +342,7 @@ def _prepare(
         cap=cap,
         curvature=curvature,
         matrix=coupling.matrix if pairs or coupling.common is None else np.zeros((0, 0)),
-        own=coupling.diagonal,
+        own=coupling.diagonal.copy(),  # contiguous: the sweeps are compiled for no other array
         common=coupling.common is not None,
         share=0.0 if coupling.common is None else coupling.common[1],
         row_cost=_row_cost(rows, n_rows),
