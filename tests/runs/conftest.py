@@ -43,7 +43,7 @@ class Ridge(BaseEstimator):
         if journal:
             with open(journal, "a") as stream:
                 stream.write(f"fit {self.alpha} {hasattr(self, 'coef_')}\\n")
-        time.sleep(self.slow)
+        time.sleep(self.slow * float(os.environ.get("LAB_PACE", 1)))
         if self.alpha < 0:
             raise ValueError("alpha must not be negative")
         X = np.asarray(X)

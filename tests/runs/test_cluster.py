@@ -52,6 +52,8 @@ def cluster(tmp_path_factory):
     paths = os.pathsep.join([str(folder), *(p for p in sys.path if p)])
     # A piece of work may lose one worker; the second one is too many.
     settings = {"PYTHONPATH": paths, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    # Workers are copies of a process that has imported Dask.
+    settings["DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"] = "forkserver"
     started = []
 
     def start(module, *arguments):

@@ -1,5 +1,6 @@
 """Disks, permissions, clocks and other processes: nothing finished is lost, nothing wrong is believed."""
 
+import ctypes
 import errno
 import io
 import json
@@ -17,95 +18,88 @@ from mtlrun.cli.app import app
 from mtlrun.runs.locks import Locks, Owner, TimingLock
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
-from mtlrun.runs.run import run
+from mtlrun.runs.run import Runner, run
 from mtlrun.runs.survey import survey
 from mtlrun.utils.io import write_atomic
 
 RUN = "lab/tiny/full"
+#: What the disk answers.
+FAULTS = {
+    "disk full": "No space left on device",
+    "file too large": "File too large",
+    "read-only": "Permission denied",
+    "permission lost": "Permission denied",
+}
 
-#: Runs the command line twice in one process, mending the disk in between, and says how it went.
-SCRIPT = """
-import json, os, resource, subprocess, sys
-from pathlib import Path
-from typer.testing import CliRunner
-from mtlrun.cli.app import app
-from mtlrun.runs.run import Runner
 
-fault, disk = sys.argv[1], Path(sys.argv[2])
-disk.mkdir(exist_ok=True)
-folder = disk / "lab/tiny/full"
-
-def start():
+def start(disk):
+    """Run the command line; return how it went and what lies on the disk."""
     result = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(disk)])
     files = sorted(str(path.relative_to(disk)) for path in disk.rglob("*") if path.is_file())
     cells = {path.stem: path.stat().st_mtime_ns for path in disk.glob("cells/*.json")}
     return {"code": result.exit_code, "stderr": result.stderr, "files": files, "cells": cells}
 
-if fault == "disk full":
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(disk)], check=True)
-    mend = lambda: subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
-elif fault == "file too large":
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
-    mend = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-elif fault == "read-only":
-    disk.chmod(0o555)
-    mend = lambda: disk.chmod(0o755)
-elif fault == "permission lost":
-    finish, cells = Runner._finish, disk / "cells"
 
-    def losing(self, cell, record):
-        finish(self, cell, record)
-        if len(self.computed) == 3:
-            cells.chmod(0o555)
+def start_twice(fault, disk, own_mounts):
+    """Run the command line on a disk with a fault and again when it is mended; print how it went."""
+    disk.mkdir()
+    if fault == "disk full":
+        own_mounts()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(disk)], check=True)
+        first = start(disk)
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+    elif fault == "file too large":
+        import resource
 
-    Runner._finish = losing
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+        first = start(disk)
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    elif fault == "read-only":
+        obey_permissions()
+        disk.chmod(0o555)
+        first = start(disk)
+        disk.chmod(0o755)
+    else:
+        obey_permissions()
+        finish, cells = Runner._finish, disk / "cells"
 
-    def mend():
+        def losing(self, cell, record):
+            finish(self, cell, record)
+            if len(self.computed) == 3:
+                cells.chmod(0o555)
+
+        Runner._finish = losing
+        first = start(disk)
         Runner._finish = finish
         cells.chmod(0o755)
-
-first = start()
-mend()
-print(json.dumps({"first": first, "second": start(), "table": (folder / "table.csv").read_text()}))
-"""
+    second, table = start(disk), (disk / RUN / "table.csv").read_text()
+    sys.stdout.write(json.dumps({"first": first, "second": second, "table": table}))
 
 
-@pytest.fixture
-def without_privileges(works):
-    """Return what has to stand before a command so that permissions count for it."""
-    if os.geteuid():
-        return []
-    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
-    if not works(*drop, "true"):
-        pytest.skip("root without setpriv: permissions do not count for it")
-    return drop
+def obey_permissions():
+    """Give up the capabilities by which permissions do not count for root."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        assert libc.capget(header, sets) == 0
+        for k in range(3):  # effective, permitted, inheritable
+            sets[k] &= ~0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        assert libc.capset(header, sets) == 0
 
 
-FAULTS = {
-    "disk full": ("No space left on device", "own_mounts"),
-    "file too large": ("File too large", None),
-    "read-only": ("Permission denied", "without_privileges"),
-    "permission lost": ("Permission denied", "without_privileges"),
-}
-
-
-@pytest.mark.skipif(os.name != "posix", reason="faults of POSIX systems")
+@pytest.mark.skipif(sys.platform != "linux", reason="faults are made as Linux has them")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(lab, fault, request):
-    message, needed = FAULTS[fault]
-    prefix = request.getfixturevalue(needed) if needed else []
+    own_mounts = request.getfixturevalue("own_mounts") if fault == "disk full" else None
     lab.write(lab.tiny.replace("trials: 2", "trials: 4"))
-    script = lab.root / "script.py"
-    script.write_text(SCRIPT)
-    paths = os.pathsep.join([str(lab.root), *(p for p in sys.path if p)])
-    command = [*prefix, sys.executable, str(script), fault, str(lab.root / "disk")]
-    environment = {**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"}
-    done = subprocess.run(command, cwd=lab.root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    process = lab.begin(lambda: start_twice(fault, lab.root / "disk", own_mounts), NO_COLOR="1")
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    told = json.loads(out)
     first, second = told["first"], told["second"]
     assert first["code"] == 2
-    assert f"{RUN}: {message}" in first["stderr"]
+    assert f"{RUN}: {FAULTS[fault]}" in first["stderr"]
     assert "--output" in first["stderr"]
     assert "Traceback" not in first["stderr"]
     assert not [name for name in first["files"] if name.endswith(".tmp")]
