@@ -90,8 +90,8 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
     {
         "function_difference": "smallest |obj* - obj| of the run (none where obj* is not known well enough to tell)",
         "relative_difference": "the same divided by obj*",
-        "difference_at_dcd_time": "|obj* - obj| when coordinate ascent is at 1e-8 of its optimum",
-        "dcd_seconds": "seconds of block-wise coordinate ascent to 1e-8 of its optimum",
+        "difference_at_dcd_time": "|obj* - obj| when the rival is at 1e-8 of the optimum, relative",
+        "dcd_seconds": "seconds of the rival to 1e-8 of the optimum, relative",
         "seconds_to_1e-2": "seconds to within 1e-2 of the optimum, relative",
         "seconds_to_1e-4": "seconds to within 1e-4 of the optimum, relative",
         "seconds_to_1e-6": "seconds to within 1e-6 of the optimum, relative",
@@ -123,6 +123,7 @@ def svm_convergence(
     scale: float = 1.0,
     degree: int = 8,
     objective: str = "primal",
+    rival: str = "paper",
     seconds: float = 60.0,
     reference_seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
@@ -151,6 +152,8 @@ def svm_convergence(
         Of the weighted-degree features of strings.
     objective : {"primal", "dual"}, default "primal"
         obj.
+    rival : {"paper", "block"}, default "paper"
+        Coordinate ascent that is run first, to 1e-8 of the optimum: where is `solver` when it is there?
     seconds : float, default 60
         The solver is stopped then, at its next certificate; LIBSVM after about that time for all runs together.
     reference_seconds : float, default 600
@@ -174,7 +177,9 @@ def svm_convergence(
     links = couple(dataset, coupling)
     warm_up()
     reference = optimum_of(data, links, C, reference_seconds)
-    dcd_seconds, cold = reference.seconds, C * data.n_rows if objective == "primal" else 0.0
+    cold, goal = C * data.n_rows if objective == "primal" else 0.0, 1e-8 * abs(reference.optimum)
+    race = certificates(ascend(rival, data, links, C, _END, seed, seconds, lambda p: p <= reference.optimum + goal))
+    dcd_seconds = first_time([p[0] for p in race], np.array([p[1] for p in race]) <= reference.optimum + goal)
     if solver in KERNEL_SOLVERS:
         ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
         ladder.climb(tolerances[:1])
@@ -197,8 +202,8 @@ def svm_convergence(
     levels = {name: level * abs(reference.optimum) for name, level in LEVELS.items()}
     reached = np.maximum(differences, reference.accuracy)
     differences = reference.told(differences)
-    if solver == "block":
-        dcd_seconds = first_time(at, reached <= 1e-8 * abs(reference.optimum))
+    if solver == rival:
+        dcd_seconds = first_time(at, reached <= goal)
     return Measurement(
         {
             "function_difference": float(differences.min()),
@@ -392,7 +397,9 @@ def svm_scaling(
 
 
 def _at_time(when: float, at: Sequence[float], differences: Array, cold: float) -> float:
-    """Return the smallest difference known at a moment; that of zero coefficients before the first."""
+    """Return the smallest difference known at a moment; that of zero coefficients before the first; NaN if never."""
+    if np.isnan(when):
+        return np.nan
     known = differences[np.array(at) <= when]
     return float(known.min()) if len(known) else float(cold)
 

@@ -60,11 +60,13 @@ def test_ascent_is_followed_to_the_optimum(plane, solver):
 def test_the_kernel_svm_is_followed_to_the_same_optimum(plane, objective):
     found, ours = (
         mtsvm.svm_convergence(plane, seed=0, solver=s, C=1.0, objective=objective, tolerances=[1.0, 1e-1, 1e-6])
-        for s in ("mtk", "block")
+        for s in ("mtk", "paper")
     )
     assert found.values["optimum"] == ours.values["optimum"]
     assert found.values["relative_difference"] < (1e-6 if objective == "primal" else 1e-8)
-    assert found.values["difference_at_dcd_time"] > ours.values["difference_at_dcd_time"]
+    if objective == "primal":
+        assert ours.values["difference_at_dcd_time"] <= 1e-8 * ours.values["optimum"]
+    assert found.values["difference_at_dcd_time"] > 1e-8 * ours.values["optimum"]
     curve = found.curves["function difference"]
     assert curve.x == sorted(curve.x)
     assert curve.y[0] > min(curve.y)
@@ -87,7 +89,7 @@ def test_the_kernel_svm_with_intercept_is_measured_against_its_exact_optimum(pla
 
 def test_a_difference_below_the_accuracy_of_the_optimum_is_no_number():
     differences = np.array([1.0, 1e-5, 1e-9])
-    well, badly = (mtsvm_runs.Reference(10.0, accuracy, 0.0, "") for accuracy in (2e-9, 1e-4))
+    well, badly = (mtsvm_runs.Reference(10.0, accuracy, "") for accuracy in (2e-9, 1e-4))
     assert well.told(differences).tolist() == [1.0, 1e-5, 4e-9]
     assert np.isnan(badly.told(differences)).tolist() == [False, True, True]
 
