@@ -289,12 +289,6 @@ class RegressorMTL(RegressorMixin, Declared):
 class ClassifierMTL(ClassifierMixin, Declared):
     """Prediction and score of classifiers of two classes, the same two for all tasks.
 
-    Parameters
-    ----------
-    class_weight : dict or "balanced", default None
-        Weights of the classes, by label, that multiply the sample weights. "balanced" gives both classes of a task the
-        same total weight in training, half that of the task; a task of one class keeps its weights.
-
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
@@ -305,17 +299,6 @@ class ClassifierMTL(ClassifierMixin, Declared):
     __metadata_request__score: ClassVar = {"task_id": True}
     __metadata_request__decision_function: ClassVar = {"task_id": True}
     __metadata_request__predict_proba: ClassVar = {"task_id": True}
-
-    _: KW_ONLY
-    class_weight: Annotated[Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE] = None
-
-    def _all_weights(self, y: Array, ids: Array | None, weights: Array | None) -> Array | None:
-        if self.class_weight is None:
-            return weights
-        given = None
-        if isinstance(self.class_weight, dict):
-            given = [float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()]
-        return class_weights(y, ids, weights, given)
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         self.classes_, signed = encode_labels(check_targets(y, n_rows, labels=True))
@@ -369,3 +352,25 @@ class ClassifierMTL(ClassifierMixin, Declared):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
         return tags
+
+
+class WeightedClassifierMTL(ClassifierMTL):
+    """A classifier whose classes may be weighted.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", default None
+        Weights of the classes, by label, that multiply the sample weights. "balanced" gives both classes of a task the
+        same total weight in training, half that of the task; a task of one class keeps its weights.
+    """
+
+    _: KW_ONLY
+    class_weight: Annotated[Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE] = None
+
+    def _all_weights(self, y: Array, ids: Array | None, weights: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weights
+        given = None
+        if isinstance(self.class_weight, dict):
+            given = [float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()]
+        return class_weights(y, ids, weights, given)

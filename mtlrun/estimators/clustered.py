@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import BOX_COST, POWERS, Facts
 from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
@@ -393,7 +393,7 @@ class CoClus(_SquaredByDefault, BaseMTL):
         )
 
 
-class MeTaG(ClassifierMTL, BaseMTL):
+class MeTaG(WeightedClassifierMTL, BaseMTL):
     """Classification tasks in groups with equal coefficients, by a penalty on pairwise differences (MeTaG).
 
     Minimizes::

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
 from mtlrun.estimators.params import Count, NonNegative, choice
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
@@ -167,7 +167,7 @@ class PenalizedMTL(ConvexMTL):
         return max(p.polar(gradient) for p in self._penalties())
 
 
-class ConvexClassifierMTL(ClassifierMTL):
+class ConvexClassifierMTL(WeightedClassifierMTL):
     """Classification by a convex loss of the margins ``m = y z`` of scores z and labels y = -1 or +1.
 
     Parameters

@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.base import BaseMTL, ClassifierMTL
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL
 from mtlrun.estimators.facts import POWERS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.arrays import is_sparse
@@ -42,7 +42,7 @@ class KernelMemory(NamedTuple):
     result: MklResult
 
 
-class _KernelMTL(ClassifierMTL, BaseMTL):
+class _KernelMTL(WeightedClassifierMTL, BaseMTL):
     """SVMs of all tasks with learned combinations of kernels; a subclass says what lam is.
 
     Parameters
