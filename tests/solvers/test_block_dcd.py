@@ -392,7 +392,7 @@ for options in ({}, {"hash_bits": 5}):
     for X in (data.X, data.X.toarray(), transformer.design(words)):
         for loss in ("hinge", "squared_hinge", "logistic"):
             for form in ("block", "example"):
-                result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-11)
+                result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-7)
                 print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
 """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
