@@ -45,6 +45,17 @@ def test_no_heavy_import():
     assert [command for command, names in found.items() if set(names) - unavoidable] == []
 
 
+def test_a_missing_table_is_named_before_anything_heavy_is_imported():
+    script = (
+        "import sys\nfrom mtlrun.cli.app import app\nsys.argv = ['mtlrun', 'compare', 'no-such.csv']\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert end.code == 2\n"
+        "print({'numpy', 'pandas', 'sklearn'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"
+    assert "no-such.csv" in run.stderr
+
+
 def test_every_command_is_mounted_and_has_help(mtlrun):
     text = mtlrun("--help").output
     names = ["reproduce", "status", "report", "show", "validate", "list", "clean", "data", "env"]
