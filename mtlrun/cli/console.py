@@ -103,3 +103,11 @@ def writing(place: Path) -> Iterator[None]:
 
     with checked(place, "Print the report with --format md (or json, csv, tex), or choose another --out."):
         yield
+
+
+def open_page(path: Path) -> None:
+    """Show a page in the browser; where there is none, say where the page is."""
+    import typer
+
+    if typer.launch(path.absolute().as_uri()) != 0:
+        say(f"no browser could be started: open {path}", error=True)

@@ -75,6 +75,7 @@ Overrides = Annotated[
         help="Change a setting, for example split.trials=3. Takes precedence over file and profile. Repeatable.",
     ),
 ]
+Open = Annotated[bool, option(OUT, "--open", help="Show the report in the browser.")]
 Reading = Annotated[
     str | None,
     option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import output, say, writing
+from mtlrun.cli.console import open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.utils.text import sanitize
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 #: In place of an experiment: all of them.
 ALL = "all"
 HTML = "html"
-#: The report for people, in the folder of the run.
-REPORT = "report.md"
+#: The report for people, in the folder of the run, and what else lies there.
+REPORT = "report.html"
+ALSO = "also report.md, report.tex, report.json, table.csv"
 #: Conflicts of a merge that are listed one by one.
 MAX_CONFLICTS = 10
 
@@ -52,6 +53,7 @@ def report(
         ),
     ] = None,
     check: options.Check = False,
+    show: options.Open = False,
     debug: options.Debug = False,
 ) -> None:
     """Rebuild the report of a run, or the summary of many runs, from stored results alone.
@@ -60,6 +62,7 @@ def report(
     written again. With --format html, report.html and an index of all runs are written.
     """
     from mtlrun.report.build import build_report
+    from mtlrun.report.summary import write_page
     from mtlrun.report.writers import write_report
 
     if out is not None and form is None:
@@ -75,7 +78,10 @@ def report(
     if form is None or merge:
         with writing(folder):
             write_report(made, folder)
+            write_page(made, folder)
     print_report(made, form, folder, out)
+    if show:
+        open_page(folder / REPORT)
     good = not check or say_problems(made.check_problems)
     raise typer.Exit(0 if good and not made.run.failed else 1)
 
@@ -110,7 +116,9 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
         console = output()
         with console.capture() as captured:
             print_table(console, made)
-            console.print(sanitize(f"report: {folder / REPORT}"), soft_wrap=True, markup=False, highlight=False)
+            console.print(
+                sanitize(f"report: {folder / REPORT} ({ALSO})"), soft_wrap=True, markup=False, highlight=False
+            )
         typer.echo(captured.get(), nl=False)
         return captured.get()
     if out is not None:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import output, say
+from mtlrun.cli.console import open_page, output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT
 from mtlrun.errors import UnknownNameError, UserError, counted
 from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
+    from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan, Row
     from mtlrun.runs.run import RunSummary
-    from mtlrun.runs.spec import Experiment
 
 #: What to do when the run folder cannot be written.
 NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
@@ -49,6 +49,7 @@ class Request:
     output_dir: Path
     form: str | None
     check: bool
+    show: bool
     quiet: bool
 
     def compute(self, made: Plan) -> RunSummary:
@@ -93,6 +94,7 @@ def reproduce(
     output_dir: options.Output = OUTPUT_DEFAULT,
     form: options.Format = None,
     check: options.Check = False,
+    show: options.Open = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -103,7 +105,7 @@ def reproduce(
     """
     # fmt: off
     request = Request(profile, reading, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast, yes,
-                      output_dir, form, check, quiet)
+                      output_dir, form, check, show, quiet)
     # fmt: on
     if target == ALL:
         from mtlrun.cli.reproduce_all import reproduce_all
@@ -130,7 +132,10 @@ def reproduce(
     if dry_run:
         _say_plan(made, force)
         return
-    raise typer.Exit(_conclude(made, request.compute(made), form, check))
+    code = _conclude(made, request.compute(made), form, check)
+    if show:
+        open_page(made.folder / REPORT)
+    raise typer.Exit(code)
 
 
 def _check_format(form: str | None) -> None:
@@ -197,11 +202,13 @@ def _conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) ->
             return 0
     from mtlrun.cli.report import print_report, say_problems
     from mtlrun.report.build import build_report
+    from mtlrun.report.summary import write_page
     from mtlrun.report.writers import write_report
 
     made = build_report(folder)
     with writing(folder, NO_ROOM):
         write_report(made, folder)
+        write_page(made, folder)
         store.pack(row.cell.key for row in plan.rows)
     text = print_report(made, form, folder)
     if summary.interrupted:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mtlrun.cli.reproduce import Request
     from mtlrun.report.summary import Overview
     from mtlrun.runs.artefacts import Everything
+    from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan
-    from mtlrun.runs.spec import Experiment
 
 
 #: Used when none is named.

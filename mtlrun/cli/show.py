@@ -11,7 +11,7 @@ from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
-    from mtlrun.runs.spec import Experiment
+    from mtlrun.runs.experiment import Experiment
 
 
 def show(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mtlrun.errors import counted
@@ -13,12 +13,13 @@ from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict, over_readings, tests_section
 from mtlrun.report.figures import Figure, run_figures
 from mtlrun.report.grid import Section
-from mtlrun.report.readings import Judged, judged, readings_section, table_sections
+from mtlrun.report.printed import PrintedTable, printed_tables, results, table_notes
+from mtlrun.report.readings import Judged, judged, readings_section
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import Row, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, statistics_sections
-from mtlrun.report.tables import axis_section, measurement_sections
+from mtlrun.report.tables import measurement_sections, reading_grid, result_notes
 
 #: What may have become of cells that have no number.
 TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the time limit"}
@@ -43,6 +44,8 @@ class Report:
         Those of `sections` that measurements and tests of ranks contribute.
     readings : list of Judged
         The run under the readings other than the main one, as far as they were begun.
+    tables : list of PrintedTable
+        As the paper prints them.
     """
 
     run: Run
@@ -53,6 +56,26 @@ class Report:
     figures: list[Figure] = field(default_factory=list)
     findings: list[Section] = field(default_factory=list)
     readings: list[Judged] = field(default_factory=list)
+    tables: list[PrintedTable] = field(default_factory=list)
+
+    @property
+    def results(self) -> list[Section]:
+        """The tables as the paper prints them, a titled section each; the list of the rows where there are none."""
+        notes = [*result_notes(self.run, self.rows), *table_notes(self.tables)]
+        if not self.tables:
+            return [Section("", notes, [reading_grid(self.run, self.rows)])]
+        sections = [Section(table.title, grids=[table.grid()]) for table in self.tables]
+        sections[-1].lines += notes
+        return sections
+
+    @property
+    def other_results(self) -> list[Section]:
+        """The tables under the other readings."""
+        return [
+            replace(part, title=f"Reading {one.name}" + f": {part.title}" * bool(part.title))
+            for one in self.readings
+            for part in results(one)
+        ]
 
     @property
     def runs(self) -> list[Run]:
@@ -67,6 +90,23 @@ class Report:
         return {"planned": planned, "done": planned - sum(trouble.values()), **trouble}
 
     @property
+    def judged(self) -> list[ClaimVerdict]:
+        """The claims that could be tested here."""
+        return [claim for claim in self.claims if claim.verdict != Verdict.NOT_TESTABLE]
+
+    @property
+    def untestable(self) -> list[str]:
+        """The other claims in a line: how many, which, and why."""
+        rest = [claim for claim in self.claims if claim.verdict == Verdict.NOT_TESTABLE]
+        if not rest:
+            return []
+        reasons: dict[str, list[str]] = {}
+        for claim in rest:
+            reasons.setdefault(claim.why.rstrip("."), []).append(claim.id)
+        told = "; ".join(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())
+        return [f"{counted(len(rest), 'claim')}: {told}."]
+
+    @property
     def partial(self) -> bool:
         """Whether cells still have to be computed."""
         return any(run.missing for run in self.runs)
@@ -74,7 +114,15 @@ class Report:
     @property
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
-        lines = [f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}."]
+        lines = []
+        claims, references = [c.verdict for c in self.claims], [r.verdict for r in self.references]
+        if claims:
+            lines.append(f"{counted(len(claims), 'claim')} of the paper: {verdicts_text(claims)}.")
+        if references:
+            lines.append(f"{counted(len(references), 'reference number')}: {verdicts_text(references)}.")
+        lines.append(f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}.")
+        if self.partial and self.run.info.get("command"):
+            lines.append(f"To finish it: {self.run.info['command']}")
         if self.run.altered:
             lines.append("run.json is not as it was written: do not trust this report before the run is made again.")
         if self.run.unreadable:
@@ -83,11 +131,6 @@ class Report:
         if earlier:
             were = "cell was" if earlier == 1 else "cells were"
             lines.append(f"{earlier} {were} computed by an earlier version of mtlrun (protocol 1).")
-        claims, references = [c.verdict for c in self.claims], [r.verdict for r in self.references]
-        if claims:
-            lines.append(f"{counted(len(claims), 'claim')} of the paper: {verdicts_text(claims)}.")
-        if references:
-            lines.append(f"{counted(len(references), 'reference number')}: {verdicts_text(references)}.")
         return lines
 
     @property
@@ -142,7 +185,9 @@ def build_report(folder: Path) -> Report:
         decisive = [one.name for one in (main, *others) if one.about.get("plausible", True)]
         claims = over_readings(main.name, claims, {one.name: one.claims for one in others}, decisive)
     findings = [*measurement_sections(run), *statistics_sections(main.evidence.groups)]
-    compared = [tests_section(run, claims), axis_section(run, rows), comparison_section(run, rows)]
-    readings = [readings_section(main, others, claims), *table_sections(others)]
-    sections = [s for s in (*readings, *findings, *compared, *run_sections(run, rows)) if not s.empty]
-    return Report(run, rows, claims, main.references, sections, run_figures(run, rows), findings, others)
+    compared = [tests_section(run, claims), comparison_section(run, rows)]
+    readings = readings_section(main, others, claims)
+    sections = [s for s in (readings, *findings, *compared, *run_sections(run, rows)) if not s.empty]
+    return Report(
+        run, rows, claims, main.references, sections, run_figures(run, rows), findings, others, printed_tables(main)
+    )

@@ -43,9 +43,21 @@ class Link:
         return self.text
 
 
+@dataclass(frozen=True)
+class Styled:
+    """A text that is set in bold, or in the colour of a verdict."""
+
+    text: str
+    bold: bool = False
+    tone: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @dataclass
 class Grid:
-    """Columns and rows of raw values (str, int, float or None)."""
+    """Columns and rows of raw values (str, int, float, Link, Styled or None)."""
 
     columns: list[Column]
     rows: list[list[Any]] = field(default_factory=list)
@@ -55,8 +67,10 @@ class Grid:
         return [[show(value, c.kind) for value, c in zip(row, self.columns, strict=True)] for row in self.rows]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows as raw values by the names of the columns."""
-        return [dict(zip([c.name for c in self.columns], row, strict=True)) for row in self.rows]
+        """Return the rows as raw values by the names of the columns; what has a style is text."""
+        names = [c.name for c in self.columns]
+        rows = ([str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def without(self, *names: str) -> Grid:
         """Return the grid without some columns."""
@@ -167,6 +181,8 @@ def markdown_grid(grid: Grid) -> str:
 
 def _markdown_cell(value: Any, kind: str) -> str:
     text = escape_markdown(show(value, kind))
+    if isinstance(value, Styled) and value.bold:
+        return f"**{text}**"
     return f"[{text}]({value.address})" if isinstance(value, Link) else text
 
 
@@ -237,10 +253,18 @@ def escape_tex(text: str) -> str:
     return "".join(_TEX.get(c, c if ord(c) < END_OF_T1 else "?") for c in " ".join(text.split()))
 
 
+def _tex_cell(value: Any, kind: str) -> str:
+    text = escape_tex(show(value, kind))
+    return rf"\textbf{{{text}}}" if isinstance(value, Styled) and value.bold else text
+
+
 def tex_grid(grid: Grid, align: str | None = None) -> str:
     """Return a booktabs tabular; `align` is the column specification when the default (l and r) does not do."""
     align = align or "".join("l" if c.kind == "text" else "r" for c in grid.columns)
-    rows = [" & ".join(escape_tex(cell) for cell in row) + r" \\" for row in grid.texts()]
+    rows = [
+        " & ".join(_tex_cell(value, column.kind) for value, column in zip(row, grid.columns, strict=True)) + r" \\"
+        for row in grid.rows
+    ]
     head = " & ".join(escape_tex(c.name) for c in grid.columns) + r" \\"
     return "\n".join(
         [rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]

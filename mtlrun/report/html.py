@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
 from mtlrun.report.figures import Figure, RankDiagram, path_figures, published_line, rank_diagrams
 from mtlrun.report.grid import Column, Grid, Link, Section, show
+from mtlrun.report.printed import PrintedTable, printed_tables
 from mtlrun.report.references import reference_section
 from mtlrun.report.run import PARTIAL
 from mtlrun.report.sections import cell_groups
-from mtlrun.report.tables import reading_grid, result_notes
+from mtlrun.report.tables import reading_grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
@@ -42,15 +43,16 @@ def html_report(report: Report) -> str:
     run = report.run
     paper = run.info.get("paper") or {}
     groups = cell_groups(run, report.rows)
-    results = _table(reading_grid(run, report.rows))
-    for entries, group in zip(results["rows"], groups, strict=True):
-        named = next((e for e in entries if e["name"] == "method"), entries[0])
-        named["link"] = f"#{group.anchor}"
+    anchors = {(row.dataset, row.method): group.anchor for row, group in zip(report.rows, groups, strict=True)}
+    tables = [_matrix(table, run.reading, anchors) for table in report.tables]
+    for one in report.readings:
+        tables += [_matrix(table, one.name, {}) for table in printed_tables(one)]
+    results = None if tables else _table(reading_grid(run, report.rows))
     shown = [_inline(place, svg(figure), figure.caption) for place, figure in enumerate(_figures(report))]
     sections = [_section(section) for section in report.sections]
-    contents = [("claims", "Claims")] * bool(report.claims) + [("results", "Results")]
+    contents = [("results", "Results")] + [("figures", "Figures")] * bool(shown)
+    contents += [("claims", "Claims")] * bool(report.claims)
     contents += [("references", "Reference numbers")] * bool(report.references)
-    contents += [("figures", "Figures")] * bool(shown)
     count = sum(not section.empty for section in report.findings)
     contents += [(sections[0]["anchor"], "Findings")] * bool(count)
     contents += [(section["anchor"], section["title"]) for section in sections[count:]] + [("cells", "Cells")]
@@ -64,8 +66,10 @@ def html_report(report: Report) -> str:
         summary=report.summary,
         command=run.info.get("command"),
         contents=contents,
-        claims=report.claims,
-        notes=result_notes(run, report.rows),
+        claims=report.judged,
+        untestable=report.untestable,
+        notes=report.results[-1].lines,
+        tables=tables,
         results=results,
         references=_section(reference_section(report.references)) if report.references else None,
         figures=shown,
@@ -123,6 +127,22 @@ def _table(grid: Grid) -> dict[str, Any]:
     return {"columns": columns, "rows": rows}
 
 
+def _matrix(table: PrintedTable, reading: str, anchors: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    """Return a table as the paper prints it: our number large, the printed one below in the colour of its verdict."""
+    rows = []
+    for head, cells in table.rows:
+        entries: list[dict[str, Any] | None] = []
+        for cell in cells:
+            if cell is None:
+                entries.append(None)
+                continue
+            link = anchors.get((cell.row.dataset, cell.row.method))
+            exact = None if cell.value is None else f"{cell.value:.10g}"
+            entries.append({**vars(cell), "exact": exact, "link": link and f"#{link}"})
+        rows.append({"head": head, "cells": entries})
+    return {"title": table.title, "reading": reading, "corner": table.corner, "columns": table.columns, "rows": rows}
+
+
 def _entry(column: Column, value: Any) -> dict[str, Any]:
     text = show(value, column.kind)
     number: Any = value if isinstance(value, int | float) else None
@@ -139,8 +159,8 @@ def tone(word: str) -> str:
     return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
 
 
-def _holding(holds: bool | None) -> str:
-    return "none" if holds is None else "good" if holds else "bad"
+def _holding(answer: str) -> str:
+    return {"yes": "good", "no": "bad"}.get(answer, "none")
 
 
 def _code(text: str) -> Markup:

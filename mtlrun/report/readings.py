@@ -13,7 +13,6 @@ from mtlrun.report.grid import Column, Grid, Section
 from mtlrun.report.references import ReferenceVerdict, compare_references
 from mtlrun.report.run import Row, Run, build_rows, mean
 from mtlrun.report.statistics import rank_groups
-from mtlrun.report.tables import axis_section, reading_grid
 
 
 @dataclass
@@ -109,13 +108,3 @@ def level_distance(references: Sequence[ReferenceVerdict], methods: Sequence[str
     """Return the mean absolute distance of some methods from their printed numbers; None where none was run."""
     found = [abs(r.difference) for r in references if r.method in methods and r.difference is not None]
     return mean(found) if found else None
-
-
-def table_sections(others: Sequence[Judged]) -> list[Section]:
-    """Return the table under every reading but the main one, along the axis for a sweep."""
-    sections = []
-    for judged in others:
-        along = axis_section(judged.run, judged.rows).grids if judged.run.sweep else []
-        grids = along or [reading_grid(judged.run, list(judged.rows))]
-        sections.append(Section(f"Reading: {judged.name}", [str(judged.about.get("why", ""))], grids))
-    return sections

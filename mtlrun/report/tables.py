@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mtlrun.report.checks import PARALLEL, QUANTITIES, as_list
+from mtlrun.report.checks import PARALLEL, as_list
 from mtlrun.report.grid import Column, Grid, Section, number, show
 from mtlrun.report.run import Row, Run
 
@@ -182,38 +182,6 @@ def sweep_title(run: Run, dataset: str) -> str:
     """Label of a data set of a sweep, marked when it is simulated."""
     simulated = any(run.datasets[label].get("simulated") for label, _ in sweep_settings(run)[dataset])
     return f"{dataset} (simulated)" if simulated and "simulated" not in dataset.lower() else dataset
-
-
-def axis_section(run: Run, rows: Sequence[Row]) -> Section:
-    """Return one table per data set and quantity of a sweep: a line per value, a column per method."""
-    section = Section("Along the axis")
-    table = {(row.dataset, row.method): row for row in rows}
-    columns = [Column("dataset"), Column("quantity"), Column(str(run.sweep.get("name", "value")), "seconds")]
-    for dataset, settings in sweep_settings(run).items():
-        for quantity in sweep_quantities(run):
-            grid = Grid([*columns, *(Column(method, "seconds") for method in run.methods)])
-            for label, value in settings:
-                found = [table.get((label, method)) for method in run.methods]
-                texts = [_axis_text(run, row, quantity) if row else None for row in found]
-                if any(texts):
-                    grid.rows.append([sweep_title(run, dataset), quantity, show(value), *texts])
-            if grid.rows:
-                section.grids.append(grid)
-    if section.grids:
-        what = "repeats" if run.measures else "splits (seconds: medians)"
-        section.lines.append(f"Mean ± standard deviation over the {what}; the results table has everything else.")
-    return section
-
-
-def _axis_text(run: Run, row: Row, quantity: str) -> str | None:
-    """Write one entry of a table along the axis; what ran into the limit is told with it."""
-    late = limit_text(run, row)
-    if row.value(quantity) is None:
-        return late
-    if run.measures:
-        return f"{number_text(row, quantity)}" + (f" ({row.affected} of {row.planned} {late})" if late else "")
-    known = quantity in QUANTITIES and quantity != "truth_error"
-    return show(row.value(quantity), "seconds") if known else mean_std(row, quantity)
 
 
 # ---------------------------------------------------------------- measurements

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -13,41 +14,38 @@ from rich.text import Text
 from mtlrun.record import OK
 from mtlrun.report.build import Report
 from mtlrun.report.checks import STYLES, Verdict
-from mtlrun.report.grid import Column, Grid
+from mtlrun.report.grid import Column, Grid, Styled, show
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import PlannedCell, Row
 from mtlrun.report.sections import edge_hits
-from mtlrun.report.tables import axis_section, reading_grid, task_note
+from mtlrun.report.tables import reading_grid
 
 MAX_FAILURES = 10
 MAX_EDGES = 5
 MAX_NAMES = 4
-#: Columns that a narrow terminal goes without.
-DROP_FIRST = ("parallel", "n")
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print tables, findings, claims, reference numbers, edges of grids and failures; the counts come last."""
-    print_tables(console, report)
+    """Print findings, numbers, edges of grids, failures and claims; the tables and the outcome come last."""
     for section in report.findings:
         if section.lines:
             _block(console, Text(section.title, style="bold"), [line.removeprefix("* ") for line in section.lines])
-    for claim in report.claims:
-        print_verdict(
-            console,
-            claim.verdict,
-            f"{claim.id}: {claim.text.rstrip('.')}.",
-            ". ".join(filter(None, (claim.why, claim.holding))),
-        )
-    print_references(console, report)
+    if not report.tables:
+        print_references(console, report)
     hits = edge_hits(report.run)
     for hit in hits[:MAX_EDGES]:
         print_verdict(console, "edge of the grid", hit, style="yellow")
     if len(hits) > MAX_EDGES:
         console.print(Text(f"... and {len(hits) - MAX_EDGES} more searches at an edge of their grid, see report.md"))
     print_failures(console, report)
+    for claim in report.judged:
+        more = ". ".join(filter(None, (claim.why.rstrip("."), claim.holding)))
+        print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", more)
+    for line in report.untestable:
+        print_verdict(console, Verdict.NOT_TESTABLE, line)
+    print_tables(console, report)
     for line in report.summary:
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
 def print_references(console: Console, report: Report) -> None:
@@ -71,35 +69,22 @@ def _name(reference: ReferenceVerdict) -> str:
 
 
 def print_tables(console: Console, report: Report) -> None:
-    """Print one table per data set (one for all where data sets are inspected); names are never wrapped."""
-    if report.run.info.get("kind") == "inspect":
-        _print_measured(console, "", reading_grid(report.run, report.rows), report.rows)
-        return
-    if report.run.info.get("kind") == "scaling":
-        _print_axis(console, report)
-        return
-    for place, dataset in enumerate(report.run.datasets):
-        rows = [row for row in report.rows if row.dataset == dataset]
-        if rows:
+    """Print the tables as the paper prints them, in parts where they are wider than the terminal."""
+    run = report.run
+    if report.tables:
+        for place, section in enumerate(report.results):
             if place:
                 console.print()
-            grid = reading_grid(report.run, rows, with_dataset=False)
-            title = report.run.title_of(dataset)
-            if report.run.measures:
-                _print_measured(console, title if report.run.has_data(dataset) else "", grid, rows)
-            else:
-                console.print(_fitting(console, title, grid, rows))
-            note = task_note(report.run, rows)
-            if note:
-                console.print(Text(note), soft_wrap=not console.is_terminal)
-
-
-def _print_axis(console: Console, report: Report) -> None:
-    """Print one table per data set and quantity: a line per value of the axis, a column per method."""
-    for grid in axis_section(report.run, report.rows).grids:
-        dataset, quantity = grid.rows[0][:2]
-        console.print(Text(f"{dataset}: {quantity}", style="bold"))  # a table breaks a title that is wider than itself
-        _print_in_parts(console, grid.without("dataset", "quantity"))
+            console.print(Text(section.title, style="bold"))  # a table breaks a title that is wider than itself
+            _print_in_parts(console, section.grids[0])
+            for line in section.lines:
+                console.print(Text(line), soft_wrap=not console.is_terminal)
+        return
+    for dataset in run.datasets:
+        rows = [row for row in report.rows if row.dataset == dataset]
+        if rows:
+            title = run.title_of(dataset) if run.has_data(dataset) else ""
+            _print_measured(console, title, reading_grid(run, rows, with_dataset=False), rows)
 
 
 def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -> None:
@@ -150,17 +135,6 @@ def print_failures(console: Console, report: Report) -> None:
         console.print(Text(f"... and {len(groups) - MAX_FAILURES} more failures, see report.md"))
 
 
-def _fitting(console: Console, title: str, grid: Grid, rows: list[Row]) -> Table:
-    """Leave out columns, least needed first, until the table fits; the files of the report have all of them."""
-    table = _table(title, grid, rows)
-    for name in DROP_FIRST:
-        if _fits(console, table):
-            break
-        grid = grid.without(name)
-        table = _table(title, grid, rows)
-    return table
-
-
 def plain_table(title: str = "") -> Table:
     """Return an empty table with a line below its head, and no other."""
     return Table(
@@ -176,18 +150,27 @@ def plain_table(title: str = "") -> Table:
 
 def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
     table = plain_table(title)
-    texts = grid.texts()
     for column in grid.columns:
         # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.
-        whole = column.name in ("dataset", "method", "status")
+        whole = column.name in ("dataset", "method", "status") or column is grid.columns[0]
         right = column.kind != "text"
         table.add_column(column.name, justify="right" if right else "left", no_wrap=whole, overflow="fold")
-    table.columns[0].min_width = max(len(cells[0]) for cells in texts)
+    table.columns[0].min_width = max(len(cells[0]) for cells in grid.texts())
     judged = grid.columns[-1].name == "status"
-    for place, cells in enumerate(texts):
-        style = ("green" if rows[place].status == OK else "red") if judged else ""
-        table.add_row(*map(Text, cells[:-1]), Text(cells[-1], style=style))
+    for place, row in enumerate(grid.rows):
+        cells = [_styled(value, column.kind) for value, column in zip(row, grid.columns, strict=True)]
+        if judged:
+            cells[-1].stylize("green" if rows[place].status == OK else "red")
+        table.add_row(*cells)
     return table
+
+
+def _styled(value: Any, kind: str) -> Text:
+    """Return a value as text: the best number in bold, a printed one in the colour of its verdict."""
+    text = Text(show(value, kind))
+    if isinstance(value, Styled):
+        text.stylize("bold" if value.bold else STYLES[value.tone.tone] if isinstance(value.tone, Verdict) else "")
+    return text
 
 
 def print_verdict(console: Console, word: str, text: str, more: str = "", style: str | None = None) -> None:

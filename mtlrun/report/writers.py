@@ -17,6 +17,7 @@ from mtlrun.report.grid import (
     Grid,
     Section,
     csv_grid,
+    escape_markdown,
     escape_tex,
     harmless,
     json_text,
@@ -25,7 +26,7 @@ from mtlrun.report.grid import (
     tex_table,
 )
 from mtlrun.report.references import reference_grid, reference_section
-from mtlrun.report.tables import reading_grid, result_grid, result_notes
+from mtlrun.report.tables import result_grid
 from mtlrun.utils.io import write_atomic
 
 SCHEMA = 1
@@ -51,22 +52,30 @@ def markdown(report: Report) -> str:
     source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
     if source:
         lines += ["", ". ".join(source)]
-    blocks = ["\n".join(lines), markdown_section(Section("Verdict", [f"* {line}" for line in report.summary]))]
-    if report.claims:
-        blocks.append(markdown_section(Section("Claims", _claim_lines(report))))
-    results = reading_grid(report.run, report.rows)
-    blocks.append(markdown_section(Section("Results", result_notes(report.run, report.rows), [results])))
+    blocks = ["\n".join(lines), markdown_section(Section("Outcome", [f"* {line}" for line in report.summary]))]
+    blocks += ["## Results", _tables(report)]
     if report.figures:
         blocks.append(markdown_section(Section("Figures", _figure_lines(report))))
+    if report.claims:
+        blocks.append(markdown_section(Section("Claims", _claim_lines(report))))
     if report.references:
         blocks.append(markdown_section(reference_section(report.references)))
-    blocks += [markdown_section(section) for section in report.sections]
+    blocks += [markdown_section(section) for section in (*report.other_results, *report.sections)]
     return harmless("\n\n".join(blocks) + "\n")
 
 
 def markdown_table(report: Report) -> str:
     """Return table.md."""
-    return markdown_grid(reading_grid(report.run, report.rows)) + "\n"
+    return harmless(_tables(report)) + "\n"
+
+
+def _tables(report: Report) -> str:
+    """Return the tables as the paper prints them, each with its title."""
+    blocks = []
+    for section in report.results:
+        blocks += [f"**{escape_markdown(section.title)}**"] * bool(section.title)
+        blocks += [markdown_grid(section.grids[0]), *section.lines]
+    return "\n\n".join(blocks)
 
 
 def csv_table(report: Report) -> str:
@@ -93,7 +102,7 @@ def json_report(report: Report) -> str:
         "reference": [dataclasses.asdict(r) for r in report.references],
         "sections": [
             {"title": s.title, "lines": s.lines, "tables": [grid.records() for grid in s.grids if grid.rows]}
-            for s in report.sections
+            for s in (*report.other_results, *report.sections)
         ],
     }
     return json_text(content)
@@ -102,7 +111,10 @@ def json_report(report: Report) -> str:
 def latex(report: Report) -> str:
     """Return report.tex: the table and the reference numbers as booktabs tables, to be input in a document."""
     name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
-    blocks = [TEX_HEAD, tex_table(name, reading_grid(report.run, report.rows))]
+    blocks = [TEX_HEAD]
+    for section in report.results:
+        title = f"{name}: {escape_tex(section.title)}" if section.title else name
+        blocks.append(tex_table(title, section.grids[0]))
     if report.claims:
         grid = Grid([Column("claim"), Column("text"), Column("verdict")])
         grid.rows = [[c.id, c.text, c.verdict] for c in report.claims]
@@ -170,13 +182,12 @@ def _figure_lines(report: Report) -> list[str]:
 
 def _claim_lines(report: Report) -> list[str]:
     lines = []
-    for claim in report.claims:
+    for claim in report.judged:
         where = f" ({claim.where})" if claim.where else ""
-        found = "Why" if claim.verdict == Verdict.NOT_TESTABLE else "Found"
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
-        lines.append(f"{head} {found}: {claim.why.rstrip('.')}.{_under_readings(claim)}")
-    return lines
+        lines.append(f"{head} Found: {claim.why.rstrip('.')}.{_under_readings(claim)}")
+    return lines + [f"* **{Verdict.NOT_TESTABLE}**: {line}" for line in report.untestable]
 
 
 def _under_readings(claim: ClaimVerdict) -> str:

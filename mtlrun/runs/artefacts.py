@@ -9,10 +9,11 @@ from pathlib import Path
 
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.runs.catalogue import Entry, catalogue
+from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
 from mtlrun.runs.run import todo
-from mtlrun.runs.spec import TRAIN, Experiment
+from mtlrun.runs.spec import TRAIN
 
 #: Key of `--only` that chooses artefacts, beside those that choose cells.
 ARTEFACT = "artefact"

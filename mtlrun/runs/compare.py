@@ -35,12 +35,12 @@ from mtlrun.runs.candidates import (
 )
 from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
 from mtlrun.runs.compute import loaded
+from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, roles_of, several, sizes_of
-from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.runs.waves import Schedule, Waves, make_schedule
 from mtlrun.utils.io import canonical_json, temporary, writing

@@ -7,8 +7,9 @@ from typing import Any
 from mtlrun.estimators.registry import METHODS
 from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
+from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS
 from mtlrun.runs.methods import quantities_of
-from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Spec
+from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, Spec
 
 _PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
-from mtlrun.runs.spec import ONE_OF, TRAIN, Experiment, as_experiment
+from mtlrun.runs.experiment import Experiment, as_experiment
+from mtlrun.runs.spec import ONE_OF, TRAIN
 from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
 
 #: What a file that extends another one does not take from it.

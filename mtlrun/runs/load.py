@@ -13,9 +13,10 @@ from mtlrun.errors import ConfigError, UnknownNameError, shorten
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.code import remembering
+from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, plain
 from mtlrun.runs.layers import Layers, Origin
 from mtlrun.runs.references import expand_references
-from mtlrun.runs.spec import FULL, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, Spec, experiment_id, plain
+from mtlrun.runs.spec import FULL, TRAIN, Spec, experiment_id
 from mtlrun.utils.schema import Finding, schema_findings, unknown_key
 from mtlrun.utils.yaml import Document, KeyPath, load_file, render
 

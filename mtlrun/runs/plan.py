@@ -19,6 +19,7 @@ from mtlrun.report.grid import show
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import code_of, facts, remembering
+from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.layers import resolved_yaml
 from mtlrun.runs.methods import (
     class_paths,
@@ -30,7 +31,7 @@ from mtlrun.runs.methods import (
     quantities_of,
     resolved,
 )
-from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, Spec, Sweep
+from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, Spec, Sweep
 from mtlrun.runs.spec import Method as MethodSpec
 from mtlrun.runs.spec import Split as SplitSpec
 from mtlrun.runs.store import Store

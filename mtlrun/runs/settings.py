@@ -15,8 +15,8 @@ from mtlrun.data.splits import GROUP, TIME, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, suggest
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.runs.candidates import MAX_TREE_ROWS, TREES, Candidate
+from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.pool import Pool
-from mtlrun.runs.spec import Experiment
 from mtlrun.utils.seeds import derive_seed
 
 #: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.

@@ -21,12 +21,12 @@ from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, load_model, pred
 from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
 from mtlrun.runs.cell import Cell, with_params
+from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
 from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.spec import Experiment
 from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish

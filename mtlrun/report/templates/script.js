@@ -18,16 +18,55 @@ function sortBy(heading) {
   heading.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
   body.append(...rows);
 }
-for (const heading of document.querySelectorAll("table.sortable th")) {
+for (const heading of document.querySelectorAll("table.sortable thead th")) {
   const button = document.createElement("button");
   button.append(...heading.childNodes);
   button.addEventListener("click", () => sortBy(heading));
   heading.append(button);
 }
+// Tables as the paper prints them: one at a time, chosen by title and reading; a table can be copied into a spreadsheet.
+const matrices = [...document.querySelectorAll(".matrix")], board = document.querySelector(".switch");
+const chosen = {};
+function showChosen() {
+  for (const table of matrices) table.hidden = Object.entries(chosen).some(([name, value]) => table.dataset[name] !== value);
+  for (const button of board.querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(chosen[button.dataset.name] === button.textContent));
+  }
+}
+if (board && matrices.length > 1) {
+  for (const name of ["title", "reading"]) {
+    const values = [...new Set(matrices.map((table) => table.dataset[name]))];
+    if (values.length < 2) continue;
+    chosen[name] = values[0];
+    const line = document.createElement("div");
+    if (name === "reading") line.append("reading");
+    for (const value of values) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.dataset.name = name;
+      button.append(value);
+      button.addEventListener("click", () => { chosen[name] = value; showChosen(); });
+      line.append(button);
+    }
+    board.append(line);
+  }
+  board.hidden = false;
+  showChosen();
+}
+for (const button of document.querySelectorAll("button.copy")) {
+  if (!navigator.clipboard) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const rows = [...button.closest("table").rows].map((row) => [...row.cells].map((c) => c.dataset.value ?? c.textContent.trim()));
+    await navigator.clipboard.writeText(rows.map((row) => row.join("\t")).join("\n"));
+    button.textContent = "copied";
+  });
+}
 // A link to a folded part opens it; paper has no folds.
 function reveal() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (target instanceof HTMLDetailsElement) target.open = true;
+  for (let part = target; part; part = part.parentElement) if (part instanceof HTMLDetailsElement) part.open = true;
+  if (target) target.scrollIntoView();
 }
 window.addEventListener("hashchange", reveal);
 window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
