@@ -104,6 +104,16 @@ def results(judged: Judged) -> list[Section]:
     return [Section(table.title, grids=[table.grid()]) for table in tables]
 
 
+def _quantities(judged: Judged) -> list[str]:
+    """Return what is shown by default: the metrics, and with measured seconds those of blocks in parallel, speed-ups."""
+    run, found = judged.run, sweep_quantities(judged.run)
+    if run.measures or run.sweep.get("quantities"):
+        return found
+    blocks = any(row.value("seconds_parallel") != row.value("seconds") for row in judged.rows)
+    timed = ["seconds", *["seconds_parallel"] * blocks, "speedup"] if run.config.get("timing") else []
+    return list(dict.fromkeys([*found, *timed]))
+
+
 def _percent(value: float) -> str:
     return f"{100 * value:.2f}"
 
@@ -151,11 +161,13 @@ class _Layout:
             rows, columns = "dataset", "quantity"
         else:
             rows, columns = ("value" if run.sweep else "dataset"), "method"
+            if rows == "dataset" and len(run.datasets) == 1:  # a list of the methods is easier to read than one line
+                rows, columns = "method", "quantity"
         rows, columns = given.get("rows", rows), given.get("columns", columns)
         values = {
             "dataset": list(dict.fromkeys(map(run.axis_of, run.datasets))),
             "method": run.methods,
-            "quantity": as_list(given.get("show")) or sweep_quantities(run),
+            "quantity": as_list(given.get("show")) or _quantities(judged),
             "value": as_list(run.sweep.get("values")) or [None],
             "task": list(dict.fromkeys(t for row in judged.rows for t in row.task_names)),
         }

@@ -73,7 +73,7 @@ def test_a_reading_without_cells_waits(two_readings):
 
 def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_the_main_one(two_readings):
     text = markdown(two_readings(0.8, 0.6))
-    assert "## Reading: other" in text
+    assert "## Reading other" in text
     assert "by the published level of One Norm" in text
     assert "| plain   | As it stands.   | main    |                   0.0100 |" in text
     assert "| other   | Also plausible. | decides |                   0.0900 |" in text

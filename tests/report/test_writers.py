@@ -77,9 +77,9 @@ def test_markdown_has_the_sections_in_order(full):
     text = markdown(build_report(full.write()))
     titles = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     assert titles == [
-        "Verdict",
-        "Claims",
+        "Outcome",
         "Results",
+        "Claims",
         "Reference numbers",
         "Comparison of methods",
         "Protocol",
