@@ -9,8 +9,8 @@ from typing import Any
 
 from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.record import NOT_CONVERGED
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, as_list
-from mtlrun.report.grid import Column, Grid, Section, Styled, show
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, as_list
+from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.readings import Judged
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import MISSING, PARTIAL, Row
@@ -105,12 +105,12 @@ def results(judged: Judged) -> list[Section]:
 
 
 def _quantities(judged: Judged) -> list[str]:
-    """Return what is shown by default: the metrics, and with measured seconds those of blocks in parallel, speed-ups."""
+    """Return what is shown by default: the metrics, and seconds where they are measured."""
     run, found = judged.run, sweep_quantities(judged.run)
     if run.measures or run.sweep.get("quantities"):
         return found
-    blocks = any(row.value("seconds_parallel") != row.value("seconds") for row in judged.rows)
-    timed = ["seconds", *["seconds_parallel"] * blocks, "speedup"] if run.config.get("timing") else []
+    blocks = any(PARALLEL in row.samples for row in judged.rows)
+    timed = ["seconds", *[PARALLEL] * blocks, "speedup"] if run.config.get("timing") else []
     return list(dict.fromkeys([*found, *timed]))
 
 
@@ -155,14 +155,13 @@ class _Layout:
         """Return the layout of a run, None when it has no such table."""
         run = judged.run
         kind, given = run.info.get("kind"), dict(run.config.get("table") or {})
-        if kind in ("trace", "audit") and not given:
+        if kind in ("trace", "audit") and not run.sweep and not given:
             return None
-        if kind == "inspect":
-            rows, columns = "dataset", "quantity"
-        else:
-            rows, columns = ("value" if run.sweep else "dataset"), "method"
-            if rows == "dataset" and len(run.datasets) == 1:  # a list of the methods is easier to read than one line
-                rows, columns = "method", "quantity"
+        rows, columns = "dataset", "quantity" if kind == "inspect" else "method"
+        if run.sweep:
+            rows = "value"
+        elif len(run.datasets) == 1 and len(run.methods) > 1:  # a list of the methods is easier to read than one line
+            rows, columns = "method", "quantity"
         rows, columns = given.get("rows", rows), given.get("columns", columns)
         values = {
             "dataset": list(dict.fromkeys(map(run.axis_of, run.datasets))),
@@ -213,7 +212,7 @@ class _Layout:
         text = self._text(row, quantity)
         if printed is None:
             return PrintedCell(row, quantity, text, row.value(quantity))
-        shown = _percent(printed.value) if self._in_percent(quantity) else f"{printed.value:.5g}"
+        shown = _percent(printed.value) if self._in_percent(quantity) else number(printed.value, 5)
         return PrintedCell(row, quantity, text, row.value(quantity), shown, printed.verdict)
 
     def _row(self, at: Mapping[str, Any]) -> Row | None:
@@ -267,6 +266,8 @@ class _Layout:
 
     def _mark_best(self, table: PrintedTable) -> None:
         """Mark the best of every group of cells that differ by method only."""
+        if self.judged.run.info.get("kind") == "inspect":
+            return
         if self.columns == "method":
             groups = [[(i, j) for j in range(len(cells))] for i, (_, cells) in enumerate(table.rows)]
         elif self.rows == "method":

@@ -24,6 +24,7 @@ ALLOWED = {
         "centering",
         "caption",
         "linewidth",
+        "textbf",
         "toprule",
         "midrule",
         "bottomrule",

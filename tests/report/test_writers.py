@@ -194,16 +194,16 @@ def test_json_is_strict_and_holds_the_trials(full):
 
 def test_latex_is_escaped(full):
     text = latex(build_report(full.write()))
-    assert r"LADM-DC-RMTL-10\% &" in text
+    assert r"& LADM-DC-RMTL-10\% \\" in text
     assert r"DC is 3.5x faster\_" in text
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 5
     body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
     assert len({line.count(" & ") for line in body}) == 1
 
 
 def test_simulated_data_are_marked(maker):
     maker.info["datasets"]["alpha"]["simulated"] = True
-    assert "| alpha (simulated) |" in markdown(build_report(maker.fill().write()))
+    assert "**alpha (simulated)**" in markdown(build_report(maker.fill().write()))
 
 
 def test_unknown_format(maker):
