@@ -26,7 +26,7 @@ MAX_NAMES = 4
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print findings, numbers, edges of grids, failures and claims; the tables and the outcome come last."""
+    """Print findings, edges of grids and claims, then the tables; failures and the outcome come last."""
     for section in report.findings:
         if section.lines:
             _block(console, Text(section.title, style="bold"), [line.removeprefix("* ") for line in section.lines])
@@ -37,13 +37,13 @@ def print_report(console: Console, report: Report) -> None:
         print_verdict(console, "edge of the grid", hit, style="yellow")
     if len(hits) > MAX_EDGES:
         console.print(Text(f"... and {len(hits) - MAX_EDGES} more searches at an edge of their grid, see report.md"))
-    print_failures(console, report)
     for claim in report.judged:
         more = ". ".join(filter(None, (claim.why.rstrip("."), claim.holding)))
         print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", more)
     for line in report.untestable:
         print_verdict(console, Verdict.NOT_TESTABLE, line)
     print_tables(console, report)
+    print_failures(console, report)
     for line in report.summary:
         console.print(Text(line), soft_wrap=not console.is_terminal)
 
