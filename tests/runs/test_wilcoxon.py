@@ -12,7 +12,7 @@ from mtlrun.runs.run import run
 @pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "real", "full"])
 def test_every_profile_is_valid(profile):
     spec = load_experiment("dcrmtl/wilcoxon", profile=profile).spec
-    assert [claim.id for claim in spec.claims] == ["dcrmtl-10", "dcrmtl-10-auc"]
+    assert [claim.id for claim in spec.claims] == ["dcrmtl-10", "dcrmtl-10-solvers"]
     assert spec.split.n_trials >= 2, "a single split gives no p-value"
 
 
@@ -23,15 +23,31 @@ def test_all_numbers_of_blocks_of_the_paper_are_tested():
 def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
     made = plan(load_experiment("dcrmtl/wilcoxon", profile="smoke"), output=tmp_path)
     assert run(made).failures == []
-    for claim in made.experiment.config["claims"]:
-        claim["checks"] = [{**check, "dataset": "simulated-rmtl"} for check in claim["checks"]]
+    divided, solvers = made.experiment.config["claims"]
+    divided["checks"] = [{**check, "dataset": "simulated-rmtl"} for check in divided["checks"]]
+    solvers["checks"] = [{**check, "dataset": "simulated-rmtl (t 2)"} for check in solvers["checks"]]
     run(made)  # nothing is computed; run.json takes the data set that this profile has
-    predicted, auc = build_report(made.folder).claims
-    for claim in (predicted, auc):
-        assert len(claim.findings) == 3 * 2
-        assert all(0 <= finding.found <= 1 for finding in claim.findings)
+    divided, solvers = build_report(made.folder).claims
+    assert len(divided.findings) == 2 * 2
+    assert len(solvers.findings) == 1  # it does not depend on t
+    assert all(0 <= finding.found <= 1 for finding in [*divided.findings, *solvers.findings])
     # 36 test rows of 20 labels, whose scores differ by more than rounding
-    assert "2 splits of up to 720 pairs" in predicted.findings[0].text
+    assert "2 splits of up to 720 pairs" in divided.findings[0].text
+
+
+def test_readings_say_what_is_paired():
+    main = load_experiment("dcrmtl/wilcoxon", profile="quick")
+    readings = {one.reading: one for one in (main, *main.others)}
+
+    def asked(reading):
+        claims = readings[reading].spec.claims
+        return {(check.get("quantity"), check["unit"]) for claim in claims for check in claim.checks}
+
+    assert asked("scores, labels as in the files") == {(None, "prediction")}
+    assert asked("AUC per label") == {("auc", "task")}
+    assert asked("AUC per split") == {("auc", "trial")}
+    kept = readings["parameters kept"].spec
+    assert kept.grids == {"lam": [0.2], "beta": [0.001]}
 
 
 def test_what_the_kind_needs(lab):

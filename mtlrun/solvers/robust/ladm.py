@@ -23,6 +23,8 @@ MU_FIRST, MU_GROWTH, MU_MAX = 1e-6, 1.9, 1e10
 _STEP_MARGIN = 1.02
 # Iterates move slowly when mu * sqrt(eta) * ||change||_F / ||Y||_F is below this times eps (LADMAP, eq. 24).
 _SLOW = 0.1
+# What this and mu are multiplied by when iterates hardly move and the gap is still too large.
+_FINER = 0.1
 
 
 def solve_ladm(
@@ -137,7 +139,7 @@ def solve_ladm(
     if mu is not None:
         run.mu = mu
     if stop == "gap":
-        result = _until_gap(run, eps, Tracker(tol, max_iter, callback))
+        result = _until_gap(run, eps, feasibility, Tracker(tol, max_iter, callback))
     else:
         result = _iterate(run, eps, feasibility, max_iter, callback)
     if basis is not None:
@@ -368,7 +370,7 @@ def _iterate(run: _Run, eps: float, feasibility: float, max_iter: int, callback:
     )
 
 
-def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
+def _until_gap(run: _Run, eps: float, feasibility: float, tracker: Tracker) -> SolverResult:
     problem = run.problem
     slow = _slow_change(problem, eps)
     for it in range(1, tracker.max_iter + 1):
@@ -376,7 +378,11 @@ def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
         run.step()
         if tracker.due(it) and tracker.check(it, run.objective(), _dual(run), (run.parts, run.b)):
             break
-        _grow_mu(run, before, slow)
+        if max(relative_changes(run.parts, before)) <= eps and run.violation <= feasibility:
+            # Rule (25) holds too early: a smaller mu takes longer steps, and must not grow for as little.
+            eps, slow, run.mu = _FINER * eps, _FINER * slow, _FINER * run.mu
+        else:
+            _grow_mu(run, before, slow)
     parts, b = tracker.best
     return tracker.result(parts, problem.intercept(parts.sum(axis=0), b), **_facts(run))
 
