@@ -196,6 +196,46 @@ def simulate_gauss2d(
     return Dataset(X=X, y=y, task_type="binary", task_id=task_id, features=["x1", "x2"], truth=truth)
 
 
+def simulate_kernel_groups(
+    *, rows: int = 200, tasks: int = 8, d: int = 6, noise: float = 0.1, seed: int = 0
+) -> Dataset:
+    """Binary tasks in two groups: a line separates the classes, or a pair of lines (a product). Ragged design.
+
+    Tasks of a group need the same kernel (linear, or polynomial of degree 2), but no task has the direction of
+    another, so that only the choice of the kernel can be shared. Rows are N(0, I).
+
+    Parameters
+    ----------
+    rows : int, default=200
+        Of every task.
+    tasks : int, default=8
+        The first half, rounded up, is linear.
+    d : int, default=6
+        Features, at least 2.
+    noise : float, default=0.1
+        Part of the labels that are flipped, below 1/2.
+    seed : int, default=0
+
+    Raises
+    ------
+    DataError
+        If a size is too small or `noise` is out of range.
+    """
+    _check_sizes(rows=rows, tasks=tasks, d=d)
+    if d < 2 or not 0 <= noise < 0.5:
+        raise DataError(f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}")
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((tasks, rows, d))
+    directions = np.stack([np.linalg.qr(rng.standard_normal((d, 2)))[0] for _ in range(tasks)])
+    along = np.einsum("tnd,tdk->tnk", X, directions)
+    linear = np.arange(tasks) < (tasks + 1) // 2
+    scores = np.where(linear[:, None], along[:, :, 0], along[:, :, 0] * along[:, :, 1])
+    y = np.where(scores > 0, 1.0, -1.0) * np.where(rng.random((tasks, rows)) < noise, -1.0, 1.0)
+    names = [f"{'line' if line else 'product'} {t + 1}" for t, line in enumerate(linear)]
+    task_id = np.repeat(np.arange(tasks), rows)
+    return Dataset(X=X.reshape(-1, d), y=y.ravel(), task_type="binary", task_id=task_id, tasks=names)
+
+
 def simulate_eurlex(
     *,
     n: int = 19348,

@@ -476,6 +476,14 @@ def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows,
         parts = balanced_partition(dataset.source["label"][first], fraction, seed)
         train, validation, test = (np.flatnonzero(np.isin(example, part)) for part in parts)
         return train, validation, test
+    return task_partition(dataset, fraction, seed)
+
+
+def task_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:
+    """Split every task by itself, whatever its classes: parameters, parts and errors as of `paper_partition`.
+
+    Where tasks were made from classes, an example can be in different parts of two tasks.
+    """
     if dataset.task_id is None:
         text = f"the tasks of {dataset.id or 'this data set'} share their rows and were not made from classes"
         raise DataError(text, "Use a split of kind random.")

@@ -27,6 +27,7 @@ MEASURES = {
     "mtmkl-algorithm": "mtlrun.papers.mtmkl:algorithm",
     "mtmkl-audit": "mtlrun.papers.mtmkl_audit:table_audit",
     "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",
+    "mtmkl-sharing": "mtlrun.papers.mtmkl:sharing",
     "mtmkl-weights": "mtlrun.papers.mtmkl:kernel_weights",
     "svm-convergence": "mtlrun.papers.mtsvm:svm_convergence",
     "svm-scaling": "mtlrun.papers.mtsvm:svm_scaling",

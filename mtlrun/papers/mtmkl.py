@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import paper_partition
+from mtlrun.data.splits import paper_partition, task_partition
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part
@@ -26,6 +26,7 @@ from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
 from mtlrun.solvers.mkl.mkl import Coupling, IndependentWeights, PairwiseWeights, solve_alternating, solve_group_mkl
 from mtlrun.solvers.pairwise import Flows
 
+_SCALERS = {"standardize": StandardScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
 _SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}
 #: Kernel weights of two tasks count as the same up to this distance.
 SAME = 0.02
@@ -49,6 +50,7 @@ CACHE_BYTES = 1e9
         "groups": "groups of tasks with the same kernel weights (within 0.02)",
         "smallest_distance": "smallest distance between the weights of two tasks",
         "claimed_distance": "largest distance between the weights of A/G, A/O and G/Y",
+        "others_distance": "smallest distance from the weights of A/G, A/O and G/Y to those of another task",
         "off_line": "largest distance of the sum of a task's weights from 1",
         "ties": "other candidates with the same validation accuracy",
     },
@@ -96,6 +98,7 @@ def kernel_weights(
     theta = model.theta_
     apart = np.linalg.norm(theta[:, None] - theta[None], axis=2)
     claimed = [dataset.tasks.index(name) for name in CLAIMED_GROUP if name in dataset.tasks]
+    others = [t for t in range(dataset.n_tasks) if t not in claimed]
     values = {
         "accuracy": _accuracy(final, model),
         "chosen_C": float(best[0]),
@@ -103,6 +106,7 @@ def kernel_weights(
         "groups": float(count_groups(theta)),
         "smallest_distance": float(apart[np.triu_indices(len(theta), 1)].min()),
         "claimed_distance": float(apart[np.ix_(claimed, claimed)].max()) if len(claimed) == 3 else np.nan,
+        "others_distance": float(apart[np.ix_(claimed, others)].min()) if len(claimed) == 3 else np.nan,
         "off_line": float(np.abs(1.0 - theta.sum(axis=1)).max()),
         "ties": float(sum(score == scores[best] for score in scores.values()) - 1),
     }
@@ -266,6 +270,7 @@ def protocols(
     C: Sequence[float] = (0.0625, 1.0, 16.0),
     lam: Sequence[float] = (0.0625, 1.0, 16.0),
     task_C: Sequence[float] = (2.0**-17, 2.0**-8, 1.0, 2.0**8, 2.0**17),
+    split: str = "balanced",
     kernels: Sequence[str] | None = None,
 ) -> Measurement:
     """Run both protocols on one split into training, validation and test part.
@@ -277,21 +282,18 @@ def protocols(
         Of the split.
     train : float, default 0.2
         Training part; the rest is halved.
-    features : {"none", "standardize"}, default "none"
+    features : {"none", "standardize", "min-max", "unit-rows"}, default "none"
         Scaling learned on the training rows.
     C, lam : sequence of float
         Candidates of the clean protocol, chosen on the validation part; `lam` also those of the authors' protocol.
     task_C : sequence of float
         Candidates of every task in the SVM step of the authors' protocol.
+    split : {"balanced", "random"}, default "balanced"
+        "random" is that of the authors' code: every task by itself, whatever the classes.
     kernels : sequence of str, optional
         The paper's ten by default.
     """
-    dataset = _needed(dataset)
-    rows, validation, test = paper_partition(dataset, train, seed)
-    if features == "standardize":
-        scaler = StandardScaler().fit(dataset.X[rows])
-        dataset = dataclasses.replace(dataset, X=scaler.transform(dataset.X))
-    checked, final = Part.of(dataset, rows, validation), Part.of(dataset, rows, test)
+    checked, final = _parts(_needed(dataset), train, seed, features, split)
     clean, leaked = _clean(checked, final, C, lam, kernels)
     runs = [_authors(checked, final, strength, task_C, make_kernels(kernels)) for strength in lam]
     run = max(runs, key=lambda r: r.score)
@@ -315,16 +317,25 @@ def protocols(
     )
 
 
+def _parts(dataset: Dataset, train: float, seed: int, features: str, split: str = "balanced") -> tuple[Part, Part]:
+    """Return the training rows with the validation rows, and with the test rows."""
+    if split not in ("balanced", "random"):
+        raise ValueError(f"split must be 'balanced' or 'random', got {split!r}")
+    partition = paper_partition if split == "balanced" else task_partition
+    rows, validation, test = partition(dataset, train, seed)
+    if features != "none":
+        if features not in _SCALERS:
+            raise ValueError(f"features must be one of {', '.join(map(repr, ('none', *_SCALERS)))}, got {features!r}")
+        scaler = _SCALERS[features]().fit(dataset.X[rows])
+        dataset = dataclasses.replace(dataset, X=scaler.transform(dataset.X))
+    return Part.of(dataset, rows, validation), Part.of(dataset, rows, test)
+
+
 def _clean(
     checked: Part, final: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[str] | None
 ) -> tuple[float, float]:
     """Return the test accuracy of the candidate that is best on the validation part, and the best of all candidates."""
-    found: dict[tuple[float, float], tuple[float, float]] = {}
-    for c in C:
-        model = GroupMKLClassifier(C=c, kernels=kernels, warm_start=True)
-        for strength in sorted(lam, reverse=True):
-            checked.fit(model.set_params(lam=strength))
-            found[c, strength] = _accuracy(checked, model), _accuracy(final, model)
+    found = _path(checked, final, C, sorted(lam, reverse=True), make_kernels(kernels))
     order = [(c, strength) for c in C for strength in lam]
     best = max(order, key=lambda key: (found[key][0], -order.index(key)))
     return found[best][1], max(test for _, test in found.values())
@@ -398,6 +409,89 @@ class _Rows:
         if used.size:
             scores += point.theta[used] @ (self._crosses[t][used] @ point.dual)
         return float(np.mean(np.where(scores > 0, 1.0, -1.0) == self.labels[t]))
+
+
+# ---------------------------------------------------------------- what sharing can matter
+
+
+@measure(
+    {
+        "stl": "test accuracy with kernel weights per task (lam = 0)",
+        "mtl": "test accuracy with one vector of kernel weights (lam infinite)",
+        "proposed": "test accuracy with lam chosen on the validation part",
+        "one_kernel": "test accuracy with one kernel for all tasks, chosen on the validation part",
+        "best_on_test": "largest test accuracy of all lam and C: an upper bound",
+        "gain": "proposed minus the better of stl and mtl",
+        "gain_over_stl": "proposed minus stl",
+        "gain_over_one_kernel": "proposed minus one_kernel",
+        "largest_gain": "best_on_test minus the better of stl and mtl: an upper bound",
+        "rows_per_task": "training rows of a task, on average",
+    },
+    higher=("stl", "mtl", "proposed", "one_kernel", "best_on_test", "gain", "gain_over_stl", "gain_over_one_kernel"),
+)
+def sharing(
+    dataset: Dataset | None,
+    *,
+    seed: int,
+    train: float = 0.1,
+    features: str = "none",
+    C: Sequence[float] = (0.0625, 1.0, 16.0),
+    lam: Sequence[float] = (0.0625, 1.0, 16.0),
+    kernels: Sequence[str] | None = None,
+) -> Measurement:
+    """Compare sharing of kernel weights with none, with one vector for all tasks and with a single kernel.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    seed : int
+        Of the split.
+    train : float, default 0.1
+        Training part; the rest is halved into validation and test.
+    features : {"none", "standardize", "min-max", "unit-rows"}, default "none"
+        Scaling learned on the training rows.
+    C, lam : sequence of float
+        Candidates; all rows choose among the same C.
+    kernels : sequence of str, optional
+        The paper's ten by default.
+    """
+    checked, final = _parts(_needed(dataset), train, seed, features)
+    all_kernels = make_kernels(kernels)
+    found = _path(checked, final, C, [np.inf, *sorted(lam, reverse=True), 0.0], all_kernels)
+    alone = [score for kernel in all_kernels for score in _path(checked, final, C, [0.0], [kernel]).values()]
+
+    def chosen(*strengths: float) -> float:
+        return max((score for (_, at), score in found.items() if at in strengths), key=lambda score: score[0])[1]
+
+    values = {
+        "stl": chosen(0.0),
+        "mtl": chosen(np.inf),
+        "proposed": chosen(*lam),
+        "one_kernel": max(alone, key=lambda score: score[0])[1],
+        "best_on_test": max(test for _, test in found.values()),
+        "rows_per_task": checked.train.n_samples / checked.train.n_tasks,
+    }
+    limit = max(values["stl"], values["mtl"])
+    values |= {
+        "gain": values["proposed"] - limit,
+        "gain_over_stl": values["proposed"] - values["stl"],
+        "gain_over_one_kernel": values["proposed"] - values["one_kernel"],
+        "largest_gain": values["best_on_test"] - limit,
+    }
+    return Measurement(values)
+
+
+def _path(
+    checked: Part, final: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[Kernel]
+) -> dict[tuple[float, float], tuple[float, float]]:
+    """Return validation and test accuracy by (C, lam)."""
+    found = {}
+    model = GroupMKLClassifier(kernels=list(kernels), warm_start=True)
+    for c in sorted(C):
+        for strength in lam:
+            checked.fit(model.set_params(C=c, lam=strength))
+            found[float(c), float(strength)] = _accuracy(checked, model), _accuracy(final, model)
+    return found
 
 
 def by_task(dataset: Dataset) -> tuple[list[Any], list[np.ndarray]]:

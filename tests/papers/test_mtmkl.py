@@ -1,11 +1,15 @@
 """Experiments on multi-task MKL: files, split, measures."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data.load import load_dataset
-from mtlrun.data.splits import split_rows
+from mtlrun.data.splits import paper_partition, split_rows, task_partition
 from mtlrun.errors import DataError
+from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.papers import mtmkl
 from mtlrun.papers.mtmkl import OUTER, protocols
 from mtlrun.papers.mtmkl_audit import read_published, table_audit
@@ -74,7 +78,7 @@ def test_the_weights_of_tasks_that_gain_from_it_are_the_same(plane):
     strong = mtmkl.kernel_weights(plane, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,))
     assert strong.values["groups"] == 1
     assert strong.values["off_line"] <= 1e-6
-    assert np.isnan(strong.values["claimed_distance"])
+    assert np.isnan([strong.values["claimed_distance"], strong.values["others_distance"]]).all()
     assert strong.matrices["kernel weights"].columns == list(KERNELS)
     assert strong.lines[0].startswith("tasks with the same kernel weights")
     assert set(strong.values) == set(mtmkl.kernel_weights.declaration.quantities)
@@ -122,7 +126,57 @@ def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
     assert set(found.values) == set(protocols.declaration.quantities)
 
 
-@pytest.mark.parametrize("measure", [mtmkl.kernel_weights, mtmkl.algorithm, protocols])
+def test_random_splits_are_made_task_by_task():
+    digits = load_dataset("digits", tasks={"make": "one-vs-one", "classes": ["1", "3", "8"], "per_class": 30})
+    parts = task_partition(digits, 0.2, 5)
+    assert sorted(np.concatenate(parts)) == list(range(digits.n_samples))
+    assert [np.bincount(digits.task_id[part]).tolist() for part in parts] == [[12] * 3, [24] * 3, [24] * 3]
+    rows = [set(digits.source["row"][part]) for part in parts]
+    assert rows[0] & rows[2], "an example is in different parts of two tasks"
+    found = protocols(digits, seed=5, train=0.2, C=(1.0,), lam=(0.1,), task_C=(1.0,), kernels=KERNELS, split="random")
+    assert found.values["clean"] > 0.9
+    with pytest.raises(ValueError, match="split must be"):
+        protocols(digits, seed=5, split="rows")
+
+
+def test_sharing_is_that_of_models_fitted_one_by_one(plane):
+    found = mtmkl.sharing(plane, seed=3, train=0.2, features="standardize", C=(0.1, 1.0), lam=(0.1,), kernels=KERNELS)
+    train, validation, test = paper_partition(plane, 0.2, 3)
+    X = StandardScaler().fit(plane.X[train]).transform(plane.X)
+
+    def accuracy(model, rows):
+        right = model.predict(X[rows], task_id=plane.task_id[rows]) == plane.y[rows]
+        return np.mean([right[plane.task_id[rows] == t].mean() for t in range(4)])
+
+    def chosen(lams, kernels):
+        models = [GroupMKLClassifier(C=C, lam=lam, kernels=k) for k in kernels for C in (0.1, 1.0) for lam in lams]
+        scores = []
+        for model in models:
+            model.fit(X[train], plane.y[train], task_id=plane.task_id[train])
+            scores.append((accuracy(model, validation), accuracy(model, test)))
+        return max(scores, key=lambda score: score[0])[1], max(score[1] for score in scores)
+
+    values = found.values
+    assert values["stl"] == pytest.approx(chosen([0.0], [KERNELS])[0], abs=0.02)
+    assert values["mtl"] == pytest.approx(chosen([np.inf], [KERNELS])[0], abs=0.02)
+    assert values["one_kernel"] == pytest.approx(chosen([0.0], [[k] for k in KERNELS])[0], abs=0.02)
+    assert values["best_on_test"] == pytest.approx(chosen([0.0, 0.1, np.inf], [KERNELS])[1], abs=0.02)
+    assert values["largest_gain"] >= values["gain"] == values["proposed"] - max(values["stl"], values["mtl"])
+    assert values["rows_per_task"] == 12
+    assert set(values) == set(mtmkl.sharing.declaration.quantities)
+
+
+def test_groups_of_tasks_need_the_kernel_that_they_are_made_for():
+    data = load_dataset("simulated-kernel-groups", rows=400, noise=0.0)
+    for kernel, good in (("linear", slice(0, 4)), ("polynomial(2)", slice(4, 8))):
+        model = GroupMKLClassifier(C=10.0, kernels=[kernel]).fit(data.X, data.y, task_id=data.task_id)
+        right = model.predict(data.X, task_id=data.task_id) == data.y
+        accuracy = np.array([right[data.task_id == t].mean() for t in range(8)])
+        assert accuracy[good].min() > 0.95
+        assert np.delete(accuracy, np.r_[good]).max() < 0.8
+
+
+@pytest.mark.parametrize("measure", [mtmkl.kernel_weights, mtmkl.algorithm, protocols, mtmkl.sharing])
 def test_measures_need_a_data_set_with_tasks(measure):
     with pytest.raises(DataError, match="needs a data set"):
         measure(None, seed=0)
@@ -133,3 +187,14 @@ def test_measures_need_a_data_set_with_tasks(measure):
 def test_an_unknown_size_is_refused():
     with pytest.raises(ValueError, match="no published table for 30%; there are 10, 20, 50"):
         table_audit(None, seed=0, size=30)
+
+
+def test_that_three_tasks_share_their_weights_needs_others_that_differ(plane):
+    named = dataclasses.replace(plane, tasks=["a/g", "a/o", "g/y", "c/e"])
+    same = mtmkl.kernel_weights(named, seed=0, train=0.3, kernels=KERNELS, lam=(100.0,)).values
+    assert same["claimed_distance"] <= 0.02
+    assert same["others_distance"] <= 0.02, "all tasks are equal: no group of three"
+    theta = mtmkl.kernel_weights(named, seed=0, train=0.3, kernels=KERNELS, lam=(0.001,))
+    weights = np.array(theta.matrices["kernel weights"].values)
+    nearest = min(np.linalg.norm(weights[3] - weights[t]) for t in range(3))
+    assert theta.values["others_distance"] == pytest.approx(nearest)
