@@ -74,13 +74,14 @@ class Report:
         return [
             replace(part, title=f"Reading {one.name}" + f": {part.title}" * bool(part.title))
             for one in self.readings
+            if self.run.own(one.run)
             for part in results(one)
         ]
 
     @property
     def runs(self) -> list[Run]:
-        """The run under its main reading, and under the others that were begun."""
-        return [self.run, *(one.run for one in self.readings)]
+        """The run under its main reading, and the cells that only the others have, as far as those were begun."""
+        return [self.run, *(replace(one.run, planned=self.run.own(one.run)) for one in self.readings)]
 
     @property
     def cells(self) -> dict[str, int]:
@@ -179,7 +180,7 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     main = judged(run)
-    others = [judged(other) for other in run.others if other.begun]
+    others = [judged(other) for other in run.others if run.begun(other)]
     rows, claims = list(main.rows), main.claims
     if others:
         decisive = [one.name for one in (main, *others) if one.about.get("plausible", True)]

@@ -45,7 +45,7 @@ def html_report(report: Report) -> str:
     groups = cell_groups(run, report.rows)
     anchors = {(row.dataset, row.method): group.anchor for row, group in zip(report.rows, groups, strict=True)}
     tables = [_matrix(table, run.reading, anchors) for table in report.tables]
-    for one in report.readings:
+    for one in (one for one in report.readings if run.own(one.run)):
         tables += [_matrix(table, one.name, {}) for table in printed_tables(one)]
     results = None if tables else _table(reading_grid(run, report.rows))
     shown = [_inline(place, svg(figure), figure.caption) for place, figure in enumerate(_figures(report))]

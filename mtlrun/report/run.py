@@ -167,10 +167,15 @@ class Run:
         """The plan under all readings."""
         return [*self.planned, *(cell for other in self.others for cell in other.planned)]
 
-    @property
-    def begun(self) -> bool:
-        """Whether any planned cell has a record."""
-        return any(cell.key in self.cells for cell in self.planned)
+    def own(self, other: Run) -> list[PlannedCell]:
+        """Return the planned cells of another reading that this one does not share."""
+        shared = {cell.key for cell in self.planned}
+        return [cell for cell in other.planned if cell.key not in shared]
+
+    def begun(self, other: Run) -> bool:
+        """Whether another reading has cells of its own that were computed, or needs none beside those of this one."""
+        own = self.own(other)
+        return any(cell.key in self.cells for cell in own or other.planned)
 
     @property
     def missing(self) -> list[PlannedCell]:
