@@ -49,7 +49,7 @@ def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
 def test_an_option_changes_the_data(lab):
     made = lab.plan(swept(lab, "{name: columns, option: d, values: [4, 8]}"))
     assert [row.cell.dataset.options["d"] for row in made.rows][::4] == [4, 8]
-    assert len({facts["fingerprint"] for facts in made.datasets.values()}) == 2
+    assert len({facts["fingerprint"] for facts in made.datasets[""].values()}) == 2
 
 
 def test_parameters_change_in_the_methods_that_have_them(lab):
