@@ -142,7 +142,7 @@ def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
     (row,) = made.rows
     assert (row.dataset, row.cell.dataset) == ("published", None)
     assert list(row.cell.method.published) == ["mtmkl/table1.csv"]
-    assert made.datasets["published"]["files"] == row.cell.method.published
+    assert made.datasets[""]["published"]["files"] == row.cell.method.published
     assert lab.run(AUDIT).n_ok == 1
     run = json.loads((made.folder / "run.json").read_text())
     assert (run["config"]["repeats"], run["quantities"]) == (1, {})
