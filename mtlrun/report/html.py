@@ -44,7 +44,7 @@ def html_report(report: Report) -> str:
     paper = run.info.get("paper") or {}
     groups = cell_groups(run, report.rows)
     anchors = {(row.dataset, row.method): group.anchor for row, group in zip(report.rows, groups, strict=True)}
-    tables = [_matrix(table, run.reading, anchors) for table in report.tables]
+    tables = [_matrix(table, run.reading if report.readings else "", anchors) for table in report.tables]
     for one in (one for one in report.readings if run.own(one.run)):
         tables += [_matrix(table, one.name, {}) for table in printed_tables(one)]
     results = None if tables else _table(reading_grid(run, report.rows))
