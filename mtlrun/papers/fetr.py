@@ -60,15 +60,17 @@ def learning_curve(
     rows: int = 44_484,
     least: float = 0.3,
     points: int = 5,
-    repeats: int = 10,
+    repeats: int = 5,
     groups: int = 10,
+    partitions: int = 8,
     published: str = PRINTED[0],
 ) -> Measurement:
     """Extrapolate the test error of a linear method to more training rows than are at hand.
 
     ``sigma^2 (1 + c/n)`` is fitted, task by task, to the mean test errors of fits on random subsets of n training rows.
     The interval comes from the jackknife: everything is repeated without each of `groups` random groups of the rows,
-    with the quantile of Student's distribution. It covers the choice of the training rows; the test rows are those of
+    with the quantile of Student's distribution; its variance is the mean over several partitions into groups, because a
+    few rows with large torques weigh on it. It covers the choice of the training rows; the test rows are those of
     the paper.
 
     Parameters
@@ -86,9 +88,9 @@ def learning_curve(
         The smallest subset is this part of the training rows, the largest one leaves only a group out.
     points : int, default 5
         Sizes of subsets.
-    repeats : int, default 10
+    repeats : int, default 5
         Subsets of every size.
-    groups : int, default 10
+    groups, partitions : int, default 10 and 8
     published : str
         File of the printed errors below the folder of the experiments.
     """
@@ -100,18 +102,15 @@ def learning_curve(
     rng = np.random.default_rng(seed)
     fits = _Fits(data, method, grid or {}, seed)
     sizes = np.unique((np.linspace(least, 1 - 1 / groups, points) * fits.n).astype(int))
-    member = rng.permutation(fits.n) % groups
-    orders = [rng.permutation(fits.n) for _ in range(repeats)]
-    # (groups, sizes, tasks); one order serves all groups and sizes, so that they differ in as few rows as possible.
-    errors = np.array(
-        [[np.mean([fits.errors(o[member[o] != g][:n]) for o in orders], axis=0) for n in sizes] for g in range(groups)]
-    )
+    # (partitions, groups, sizes, tasks)
+    errors = np.array([fits.without_groups(sizes, groups, repeats, rng) for _ in range(partitions)])
     design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
-    limits, slopes = (np.linalg.lstsq(design, np.hstack(list(errors)), rcond=None)[0]).reshape(2, groups, -1)
+    solved = np.linalg.lstsq(design, np.hstack(list(errors.reshape(-1, *errors.shape[2:]))), rcond=None)[0]
+    limits, slopes = solved.reshape(2, partitions, groups, -1)
     reached = limits + slopes / rows
-    at_hand, centre = fits.errors(np.arange(fits.n)), reached.mean(axis=0)
-    spread = np.sqrt((groups - 1) / groups * np.sum((reached - centre) ** 2, axis=0))
-    half = spread * float(student.ppf(0.975, groups - 1))
+    at_hand, centre = fits.errors(np.arange(fits.n)), reached.mean(axis=(0, 1))
+    squares = np.sum((reached - reached.mean(axis=1, keepdims=True)) ** 2, axis=1)
+    half = np.sqrt((groups - 1) / groups * squares.mean(axis=0)) * float(student.ppf(0.975, groups - 1))
     printed = printed_errors(published, data, method)
     columns = zip(map(str, data.tasks), at_hand, centre, half, fits.bound, printed, strict=True)
     found = [TaskLevel(*column) for column in columns]
@@ -119,11 +118,11 @@ def learning_curve(
         "mse": at_hand,
         "extrapolated": centre,
         "half_width": half,
-        "slope": slopes.mean(axis=0) / limits.mean(axis=0),
+        "slope": slopes.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)),
         "bound": fits.bound,
         "distance": np.array([level.distance for level in found]),
     }
-    relative = np.mean(errors.mean(axis=0) / limits.mean(axis=0), axis=1)
+    relative = np.mean(errors.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)), axis=1)
     return Measurement(
         {name: float(np.mean(values)) for name, values in per_task.items()},
         curves={"error": Curve(sizes.tolist(), relative.tolist(), "training rows", "error over its limit", "x")},
@@ -158,6 +157,16 @@ class _Fits:
         self._model = model.set_params(**search.best_params_)
         self.chosen = {name.removeprefix("model__"): value for name, value in search.best_params_.items()}
         self.bound = least_errors(*self._test)
+
+    def without_groups(self, sizes: Array, groups: int, repeats: int, rng: np.random.Generator) -> list[list[Array]]:
+        """Return the mean errors of subsets of every size, for each random group of the training rows left out.
+
+        One order of the rows serves all groups and sizes, so that they differ in as few rows as possible.
+        """
+        member = rng.permutation(self.n) % groups
+        orders = [rng.permutation(self.n) for _ in range(repeats)]
+        kept = [[order[member[order] != group] for order in orders] for group in range(groups)]
+        return [[np.mean([self.errors(rows[:size]) for rows in some], axis=0) for size in sizes] for some in kept]
 
     def errors(self, rows: Array) -> Array:
         """Return the test errors of the tasks, trained on some of the training rows."""

@@ -124,7 +124,7 @@ def gaussian():
 
 @pytest.mark.parametrize(("method", "grid"), [("STL", {"alpha": [1e-3, 1e3]}), ("FETR", {"rho": [1e-3]})])
 def test_the_extrapolated_error_is_that_of_a_fit_to_more_rows(gaussian, method, grid):
-    params = {"method": method, "grid": grid, "rows": 10**6, "repeats": 4}
+    params = {"method": method, "grid": grid, "rows": 10**6, "repeats": 2, "partitions": 2}
     found = named(learning_curve, learning_curve(gaussian, seed=0, **params))
     train, test = gaussian.splits["fixed"][0]
     noise = least_errors(gaussian.X[test], gaussian.y[test])  # of 10,000 rows: the variance of the noise, nearly
