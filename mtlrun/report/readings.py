@@ -81,13 +81,18 @@ def readings_section(main: Judged, others: Sequence[Judged], claims: Sequence[Cl
     if waiting:
         section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
     grid = Grid(
-        [Column("reading"), Column("why"), Column("part"), *[Column("mean distance from print", "score")] * bool(of)]
+        [
+            Column("reading"),
+            Column("why"),
+            Column("part"),
+            *[Column("mean distance from print (%)", "seconds")] * bool(of),
+        ]
     )
     for name in names:
         facts = main.run.info["readings"][name]
         part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
         distance = level_distance(shown[name].references, of) if name in shown else None
-        grid.rows.append([name, facts["why"], part, *[distance] * bool(of)])
+        grid.rows.append([name, facts["why"], part, *[None if distance is None else 100 * distance] * bool(of)])
     section.grids.append(grid)
     if others and claims:
         verdicts = Grid([Column("claim"), Column("verdict"), *(Column(name) for name in shown)])
@@ -105,6 +110,7 @@ _RULES = {
 
 
 def level_distance(references: Sequence[ReferenceVerdict], methods: Sequence[str]) -> float | None:
-    """Return the mean absolute distance of some methods from their printed numbers; None where none was run."""
-    found = [abs(r.difference) for r in references if r.method in methods and r.difference is not None]
+    """Return the mean distance of some methods from their printed numbers, as a share of these; None without any."""
+    found = [abs(r.difference / r.value) for r in references if r.method in methods and r.difference and r.value]
+    found += [0.0 for r in references if r.method in methods and r.difference == 0]
     return mean(found) if found else None

@@ -75,8 +75,8 @@ def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_th
     text = markdown(two_readings(0.8, 0.6))
     assert "## Reading other" in text
     assert "by the published level of One Norm" in text
-    assert "| plain   | As it stands.   | main    |                   0.0100 |" in text
-    assert "| other   | Also plausible. | decides |                   0.0900 |" in text
+    assert "| plain   | As it stands.   | main    |                         1.41 |" in text
+    assert "| other   | Also plausible. | decides |                         12.7 |" in text
 
 
 def test_pages_show_readings(two_readings):
