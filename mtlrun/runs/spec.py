@@ -307,7 +307,7 @@ class Main(Base):
     whose published level decides."""
 
     rule: Literal["published level", "authors' code", "convention"]
-    of: Annotated[list[str], BeforeValidator(_as_list)] = []
+    of: list[str] = []
 
     @model_validator(mode="after")
     def _methods_of_level(self) -> Main:
