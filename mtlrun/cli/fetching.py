@@ -74,7 +74,7 @@ def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
     for name, variant in needed:
         card = load_card(name, folder)
         files = missing_files(card, variant, folder)
-        if files:
+        if files and not any(known.id == name and files == others for known, _, others in found):
             found.append((card, variant, files))
     return found
 
