@@ -13,13 +13,13 @@ from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict, over_readings, tests_section
 from mtlrun.report.figures import Figure, run_figures
 from mtlrun.report.grid import Section
-from mtlrun.report.printed import PrintedTable, printed_tables, results, table_notes
+from mtlrun.report.printed import PrintedTable, printed_tables, table_notes, table_sections
 from mtlrun.report.readings import Judged, judged, readings_section
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import Row, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, statistics_sections
-from mtlrun.report.tables import measurement_sections, reading_grid, result_notes
+from mtlrun.report.tables import measurement_sections, result_notes
 
 #: What may have become of cells that have no number.
 TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the time limit"}
@@ -61,11 +61,8 @@ class Report:
     @property
     def results(self) -> list[Section]:
         """The tables as the paper prints them, a titled section each; the list of the rows where there are none."""
-        notes = [*result_notes(self.run, self.rows), *table_notes(self.tables)]
-        if not self.tables:
-            return [Section("", notes, [reading_grid(self.run, self.rows)])]
-        sections = [Section(table.title, grids=[table.grid()]) for table in self.tables]
-        sections[-1].lines += notes
+        sections = table_sections(self.run, self.rows, self.tables)
+        sections[-1].lines += [*result_notes(self.run, self.rows), *table_notes(self.tables)]
         return sections
 
     @property
@@ -75,7 +72,7 @@ class Report:
             replace(part, title=f"Reading {one.name}" + f": {part.title}" * bool(part.title))
             for one in self.readings
             if self.run.own(one.run)
-            for part in results(one)
+            for part in table_sections(one.run, one.rows, printed_tables(one))
         ]
 
     @property

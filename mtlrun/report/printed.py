@@ -13,11 +13,11 @@ from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, a
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.readings import Judged
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import MISSING, PARTIAL, Row
-from mtlrun.report.tables import limit_text, number_text, reading_grid, sweep_quantities, sweep_settings
+from mtlrun.report.run import MISSING, PARTIAL, Row, Run, mark_simulated
+from mtlrun.report.tables import limit_text, mean_std, number_text, reading_grid, sweep_quantities, sweep_settings
 
 #: What rows and columns may stand for. What is left over makes a table of its own for each of its values.
-AXES = ("dataset", "method", "quantity", "value", "task")
+AXES = ("quantity", "value", "dataset", "method", "task")
 #: Marks a number behind which not all fits converged.
 UNCONVERGED = "*"
 #: The head of the row with the numbers that the paper prints, under ours.
@@ -96,11 +96,10 @@ def printed_tables(judged: Judged) -> list[PrintedTable]:
     return [] if layout is None else [table for block in layout.blocks() if (table := layout.table(block)).rows]
 
 
-def results(judged: Judged) -> list[Section]:
-    """Return the tables of a run under one reading, a titled section each; measurements without one as a list."""
-    tables = printed_tables(judged)
+def table_sections(run: Run, rows: Sequence[Row], tables: Sequence[PrintedTable]) -> list[Section]:
+    """Return the tables of a run, a titled section each; measurements without one as a list of the rows."""
     if not tables:
-        return [Section("", grids=[reading_grid(judged.run, list(judged.rows))])]
+        return [Section("", grids=[reading_grid(run, list(rows))])]
     return [Section(table.title, grids=[table.grid()]) for table in tables]
 
 
@@ -138,6 +137,8 @@ class _Layout:
         Whether the average ranks stand below.
     values : dict of str to list
         What the axes take, in order.
+    settings : dict
+        Data set -> its label at every value of the axis of a sweep, and the value.
     printed : dict
         (data set, method, quantity) -> what the paper prints.
     """
@@ -148,6 +149,7 @@ class _Layout:
     percent: bool
     foot: bool
     values: dict[str, list[Any]]
+    settings: dict[str, list[tuple[str, Any]]]
     printed: dict[tuple[str, str, str], ReferenceVerdict]
 
     @classmethod
@@ -173,13 +175,12 @@ class _Layout:
         if "task" not in (rows, columns):
             values["task"] = [None]
         printed = {(r.dataset, r.method, r.quantity): r for r in judged.references}
-        return cls(judged, rows, columns, bool(given.get("percent")), bool(given.get("foot")), values, printed)
+        percent, foot = bool(given.get("percent")), bool(given.get("foot"))
+        return cls(judged, rows, columns, percent, foot, values, sweep_settings(run), printed)
 
     def blocks(self) -> Iterator[dict[str, Any]]:
         """Yield a value for each axis that is neither rows nor columns."""
-        rest = [
-            axis for axis in ("quantity", "value", "dataset", "method", "task") if axis not in (self.rows, self.columns)
-        ]
+        rest = [axis for axis in AXES if axis not in (self.rows, self.columns)]
         for values in product(*(self.values[axis] for axis in rest)):
             yield dict(zip(rest, values, strict=True))
 
@@ -217,7 +218,7 @@ class _Layout:
 
     def _row(self, at: Mapping[str, Any]) -> Row | None:
         run, name = self.judged.run, at["dataset"]
-        settings = sweep_settings(run).get(name, ())
+        settings = self.settings.get(name, ())
         label = next((label for label, value in settings if value == at["value"]), None) if run.sweep else name
         row = self.judged.evidence.table.get((label, at["method"])) if label is not None else None
         return row.of_task(at["task"]) if row is not None and at["task"] is not None else row
@@ -235,10 +236,7 @@ class _Layout:
         elif quantity in QUANTITIES and quantity != "truth_error":
             text = show(value, "ratio" if quantity == "speedup" else "seconds")
         else:
-            text = show(value, "score")
-            text += (
-                f" ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}" if spread is not None else ""
-            )
+            text = mean_std(row, quantity)
         short = f" ({row.n}/{row.planned})" if row.n < row.planned and not late else ""
         return text + short + UNCONVERGED * (row.status == NOT_CONVERGED)
 
@@ -301,8 +299,7 @@ class _Layout:
         if axis == "dataset":
             run = self.judged.run
             label = next(label for label in run.datasets if run.axis_of(label) == value)
-            simulated = run.datasets[label].get("simulated") and "simulated" not in str(value).lower()
-            return f"{value} (simulated)" if simulated else str(value)
+            return mark_simulated(str(value), run.datasets[label])
         return show(value)
 
     def _axis_name(self, axis: str) -> str:

@@ -75,7 +75,8 @@ def readings_section(main: Judged, others: Sequence[Judged], claims: Sequence[Cl
     rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
     section.lines.append(f"The paper leaves its protocol open in {counted(len(names), 'way')} that were tried.")
     section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
-    section.lines += [str(about[name]) for name in ("because",) if about.get(name)]
+    if about.get("because"):
+        section.lines.append(str(about["because"]))
     shown = {judged.name: judged for judged in (main, *others)}
     waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
     if waiting:
