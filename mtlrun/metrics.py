@@ -14,6 +14,8 @@ not an undefined value. Binary labels are positive when > 0, so -1/+1 and 0/1 bo
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +23,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import MetadataRequest
 
+from mtlrun.data.columns import take_column
 from mtlrun.errors import UnknownNameError
 from mtlrun.metricfacts import METRIC_FACTS, MetricFacts
 
@@ -295,6 +300,130 @@ def get_metric(name: str) -> Metric:
     if name not in METRICS:
         raise UnknownNameError("metric", name, METRICS)
     return METRICS[name]
+
+
+# --- scorers ---
+
+
+#: Lines that asked for a score and were warned: scikit-learn's searches would repeat it for every fit.
+_WARNED: set[tuple[str, int]] = set()
+
+
+def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
+    """Return the rows whose task is among `tasks`, None if all are; warn of the others, once for every calling line.
+
+    A splitter that knows nothing of tasks leaves some of them without training rows, all of them where the rows are
+    sorted by task.
+    """
+    known = np.isin(np.asarray(task_id), np.asarray(tasks))
+    if known.all():
+        return None
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("mtlrun."):
+        frame, level = frame.f_back, level + 1
+    if (place := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
+        _WARNED.add(place)
+        warnings.warn(
+            "rows of tasks without training data are left out of the score: the splitter does not know the tasks "
+            "(KFold on rows sorted by task has no task on both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, "
+            "with task_column or with task_id as metadata.",
+            UserWarning,
+            stacklevel=level,
+        )
+    return np.flatnonzero(known)
+
+
+def task_scorer(
+    metric: str, *, task_column: int | str | None = None, how: Literal["task", "sample"] = "task"
+) -> Callable[..., float]:
+    """Return a scorer for scikit-learn's searches and cross-validation: a metric per task, averaged over the tasks.
+
+    It takes `task_id` as metadata (with ``enable_metadata_routing=True`` it needs no request), or the ids from a column
+    of X. Metrics that are better when small are negated. Targets of a 2-D `y` may be NaN.
+
+    Parameters
+    ----------
+    metric : str
+        A name in `METRICS`. For scores the estimator needs `decision_function` or `predict_proba`.
+    task_column : int or str, optional
+        Column of X with the task ids. Default: the `task_column` of the estimator, or of the last step of a pipeline
+        if it has one (then X must have that column before the first step too).
+    how : {"task", "sample"}, default "task"
+        See `average`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from mtlrun.data import TaskStratifiedKFold
+    >>> from mtlrun.estimators import TraceNormMTL
+    >>> from mtlrun.metrics import task_scorer
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(60, 2)), np.repeat([0, 1, 2], 20)])
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
+    >>> folds = TaskStratifiedKFold(3, task_column=2, random_state=0)
+    >>> search = GridSearchCV(TraceNormMTL(task_column=2), {"alpha": [0.1, 100]}, scoring=task_scorer("rmse"), cv=folds)
+    >>> search.fit(X, y).best_params_
+    {'alpha': 0.1}
+    """
+    return _TaskScorer(get_metric(metric), task_column, how)
+
+
+class _TaskScorer:
+    """The scorer of one metric."""
+
+    def __init__(self, metric: Metric, task_column: int | str | None, how: Literal["task", "sample"]) -> None:
+        self.metric, self.task_column, self.how = metric, task_column, how
+
+    def __call__(self, estimator: Any, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
+        model = estimator[-1] if hasattr(estimator, "steps") else estimator
+        routed, ids, y = {} if task_id is None else {"task_id": task_id}, task_id, np.asarray(y)
+        column = getattr(model, "task_column", None) if self.task_column is None else self.task_column
+        if ids is None and column is not None:
+            ids = take_column(X, column)[0]
+        seen = None
+        if ids is not None and hasattr(model, "tasks_") and getattr(model, "unseen", "error") != "mean":
+            seen = seen_rows(ids, model.tasks_)
+        if seen is not None:
+            if not len(seen):
+                return np.nan
+            X, ids, y = _safe_indexing(X, seen), np.asarray(ids)[seen], y[seen]
+            routed = routed and {"task_id": ids}
+            sample_weight = None if sample_weight is None else np.asarray(sample_weight)[seen]
+        predicted = self._predicted(estimator, X, routed)
+        if self.metric.needs != "value" and (classes := getattr(estimator, "classes_", None)) is not None:
+            if self.metric.needs == "label":
+                predicted = _signs(predicted, classes)
+            y = _signs(y, classes)
+        layout = {} if ids is None else {"task_id": ids}
+        values = self.metric(y, predicted, weights=sample_weight, **layout)
+        sizes = None if self.how == "task" else _per_task(lambda y, p, w: float(len(y)), y, predicted, **layout)
+        value = average(values, sizes, self.how)[0]
+        return value if self.metric.greater_is_better else -value
+
+    def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
+        if self.metric.needs != "score" or not hasattr(estimator, "classes_"):
+            return np.asarray(estimator.predict(X, **routed))
+        if hasattr(estimator, "decision_function"):
+            return np.asarray(estimator.decision_function(X, **routed))
+        positive = np.clip(np.asarray(estimator.predict_proba(X, **routed))[:, -1], 1e-12, 1 - 1e-12)
+        return np.log(positive / (1 - positive))
+
+    def __repr__(self) -> str:
+        return f"task_scorer({next(name for name, metric in METRICS.items() if metric is self.metric)!r})"
+
+    def get_metadata_routing(self) -> Any:
+        """Ask scikit-learn for `task_id`."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="task_id", alias=True)
+        return request
+
+
+def _signs(labels: Array, classes: Array) -> Array:
+    """Return -1 and +1 for the two classes; what is missing stays NaN."""
+    if len(classes) > 2:
+        return labels
+    return np.where(labels == labels, np.where(labels == classes[-1], 1.0, -1.0), np.nan)
 
 
 # --- layouts ---

@@ -86,8 +86,6 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     _remedy: ClassVar[str] = "Use fewer features (select some of them), fewer tasks or fewer rows."
     #: Attributes that hold the parts of `coef_`, in the order of the penalties.
     _part_names: ClassVar[tuple[str, ...]] = ()
-    # Task ids are data like X and y: scikit-learn routes them without a request.
-    __metadata_request__fit: ClassVar = {"task_id": True}
 
     _: KW_ONLY
     task_column: int | str | None = None
@@ -247,9 +245,6 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 class RegressorMTL(RegressorMixin, Declared):
     """Prediction and score of regressors; labels -1/+1 are accepted as numbers, the predictions are then scores."""
 
-    __metadata_request__predict: ClassVar = {"task_id": True}
-    __metadata_request__score: ClassVar = {"task_id": True}
-
     def _read_y(self, y: Any, n_rows: int) -> Array:
         return check_targets(y, n_rows, labels=False)
 
@@ -276,8 +271,13 @@ class RegressorMTL(RegressorMixin, Declared):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
         """Return the coefficient of determination: over all rows for a 1-D `y`, else the mean over the tasks.
 
-        Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left out.
+        Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left out. So are, with a warning,
+        rows of tasks that the model has not seen; the score is NaN where no row is left.
         """
+        check_is_fitted(self)
+        X, y, sample_weight, task_id = self._of_known_tasks(X, y, sample_weight, task_id)
+        if not len(y):
+            return np.nan
         predicted = self.predict(X, task_id=task_id)
         y = check_targets(y, len(predicted), labels=False)
         weights = check_weights(sample_weight, y.shape)
@@ -294,11 +294,6 @@ class ClassifierMTL(ClassifierMixin, Declared):
     classes_ : ndarray of shape (2,)
         The two labels, sorted; a positive score means the second.
     """
-
-    __metadata_request__predict: ClassVar = {"task_id": True}
-    __metadata_request__score: ClassVar = {"task_id": True}
-    __metadata_request__decision_function: ClassVar = {"task_id": True}
-    __metadata_request__predict_proba: ClassVar = {"task_id": True}
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         self.classes_, signed = encode_labels(check_targets(y, n_rows, labels=True))
@@ -341,8 +336,13 @@ class ClassifierMTL(ClassifierMixin, Declared):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
         """Return the accuracy: over all rows for a 1-D `y`, else the mean over the tasks.
 
-        Missing labels (NaN in a 2-D `y`) are left out.
+        Missing labels (NaN in a 2-D `y`) are left out. So are, with a warning, rows of tasks that the model has not
+        seen; the score is NaN where no row is left.
         """
+        check_is_fitted(self)
+        X, y, sample_weight, task_id = self._of_known_tasks(X, y, sample_weight, task_id)
+        if not len(y):
+            return np.nan
         predicted = self.predict(X, task_id=task_id)
         y = check_targets(y, len(predicted), labels=True)
         return average(accuracy_per_task(y, predicted, weights=check_weights(sample_weight, y.shape)))[0]

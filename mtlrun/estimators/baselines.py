@@ -218,8 +218,9 @@ class PerTask(_Wrapper, _Tasks):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
         """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
         metric = accuracy_per_task if is_classifier(self.estimator) else r2_per_task
-        targets = plain_values(np.asarray(y), "y")[0]
-        return average(metric(targets, self.predict(X, task_id=task_id), weights=sample_weight))[0]
+        X, y, sample_weight, task_id = self._of_known_tasks(X, y, sample_weight, task_id)
+        y = plain_values(np.asarray(y), "y")[0]
+        return average(metric(y, self.predict(X, task_id=task_id), weights=sample_weight))[0]
 
     @property
     def coef_(self) -> Array:
@@ -257,8 +258,8 @@ def _scores(model: Any, X: Any, classes: Array) -> Array:
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X))
     if hasattr(model, "predict_proba"):
-        probability = model.predict_proba(X)
-        return _log_odds(probability, 1e-12) if probability.shape[1] == 2 else probability
+        p = model.predict_proba(X)
+        return _log_odds(p, 1e-12) if p.shape[1] == 2 else p
     return np.where(model.predict(X) == classes[-1], 1.0, -1.0)
 
 
@@ -482,7 +483,7 @@ class ScaledTargets(_Wrapper, _Tasks):
         return np.asarray(self.estimator_.intercept_) * self.scale_ + self.center_
 
 
-class CalibratedTasks(BaseEstimator):
+class CalibratedTasks(TaskLayout, BaseEstimator):
     """Platt's calibration of any estimator of mtlrun whose scores separate labels -1/+1.
 
     The estimator is fitted on all rows; its scores on held-out rows of a cross-validation fit one sigmoid
@@ -521,8 +522,7 @@ class CalibratedTasks(BaseEstimator):
             If there is only one label.
         """
         y = np.asarray(y, dtype=np.float64)
-        known = y[~np.isnan(y)]
-        if not set(np.unique(known)) == {-1.0, 1.0}:
+        if not set(np.unique(y[~np.isnan(y)])) == {-1.0, 1.0}:
             raise ValueError("calibration needs labels -1 and +1, both of them")
         held = np.full(y.shape, np.nan)
         for train, test in KFold(self.folds, shuffle=True, random_state=0).split(y):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from mtlrun.data.columns import drop_column, plain_values, take_column
 from mtlrun.data.ranges import check_fitted
+from mtlrun.metrics import seen_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,6 +22,13 @@ class TaskLayout:
     Three layouts: *single*, a 1-D `y` without task ids; *ragged*, a 1-D `y` with a task id per row; *shared*, a 2-D `y`
     with one column per task on the same rows of X.
     """
+
+    # Task ids are data like X and y: scikit-learn routes them without a request.
+    __metadata_request__fit: ClassVar = {"task_id": True}
+    __metadata_request__predict: ClassVar = {"task_id": True}
+    __metadata_request__score: ClassVar = {"task_id": True}
+    __metadata_request__decision_function: ClassVar = {"task_id": True}
+    __metadata_request__predict_proba: ClassVar = {"task_id": True}
 
     tasks_: Array
     _layout: str
@@ -57,6 +65,19 @@ class TaskLayout:
         if self._layout == "single":
             raise ValueError("task_id was given, but the model was fitted on one task without ids")
         return task_codes(ids, self.tasks_, getattr(self, "unseen", "error"))
+
+    def _of_known_tasks(self, X: Any, y: Any, weights: Any, task_id: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the arguments of `score` without the rows of tasks that the model has not seen, which is warned of."""
+        if task_id is None and (column := getattr(self, "task_column", None)) is not None:
+            ids: Any = take_column(X, column)[0]
+        else:
+            ids = task_id
+        known = None if ids is None or getattr(self, "unseen", "error") == "mean" else seen_rows(ids, self.tasks_)
+        if known is None:
+            return X, y, weights, task_id
+        parts = (None if part is None else _safe_indexing(part, known) for part in (X, y, weights, task_id))
+        X, y, weights, task_id = parts
+        return X, y, weights, task_id
 
     def _of_all_tasks(self, scores: Array) -> Array:
         """Return scores (n_samples, n_tasks) of all tasks in the shape that `predict` promises."""

@@ -1,0 +1,136 @@
+"""Task ids through scikit-learn: metadata routing, columns of X, splitters and scorers."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from numpy.testing import assert_allclose
+from sklearn.compose import ColumnTransformer
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from mtlrun.data import TaskStratifiedKFold
+from mtlrun.estimators.__main__ import public_classes
+from mtlrun.estimators.penalized import TraceNormMTL, TraceNormMTLClassifier
+from mtlrun.metrics import task_scorer
+
+RNG = np.random.default_rng(0)
+TASKS = np.repeat(["north", "south", "west"], 30)
+X = RNG.normal(size=(90, 3))
+Y = X @ RNG.normal(size=(3, 3)) + RNG.normal(size=(90, 3))
+y = Y[np.arange(90), np.unique(TASKS, return_inverse=True)[1]]
+FOLDS = TaskStratifiedKFold(3, random_state=0)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.parametrize("cls", public_classes())
+def test_every_estimator_asks_for_task_ids(cls, routing):
+    asked = get_routing_for_object(cls.__new__(cls))
+    for method in ("fit", "predict", "score", "decision_function", "predict_proba"):
+        if hasattr(cls, method):
+            assert asked.consumes(method, ["task_id"]) == {"task_id"}, method
+
+
+@pytest.mark.parametrize("metric", ["rmse", "r2"])
+def test_a_search_passes_the_ids_to_model_splitter_and_scorer(routing, metric):
+    search = GridSearchCV(TraceNormMTL(), {"alpha": [0.1, 100.0]}, scoring=task_scorer(metric), cv=FOLDS)
+    search.fit(X, y, task_id=TASKS)
+    train, test = next(FOLDS.split(X, groups=TASKS))
+    model = TraceNormMTL(alpha=0.1).fit(X[train], y[train], task_id=TASKS[train])
+    predicted = model.predict(X[test], task_id=TASKS[test])
+    rmse = [
+        root_mean_squared_error(y[test][rows], predicted[rows]) for rows in (TASKS[test] == t for t in model.tasks_)
+    ]
+    if metric == "rmse":
+        assert_allclose(search.cv_results_["split0_test_score"][0], -np.mean(rmse))
+    assert search.best_params_ == {"alpha": 0.1}
+    assert GridSearchCV(TraceNormMTL(), {"alpha": [0.1]}, cv=FOLDS).fit(X, y, task_id=TASKS).best_score_ > 0
+
+
+def test_several_scorers_and_steps_at_once(routing):
+    labels = np.where(y > 0, "yes", "no")
+    scoring = {name: task_scorer(name) for name in ("auc", "accuracy", "log_loss")}
+    pipeline = make_pipeline(StandardScaler(), TraceNormMTLClassifier())
+    found = cross_validate(pipeline, X, labels, cv=FOLDS, scoring=scoring, params={"task_id": TASKS})
+    train, test = next(FOLDS.split(X, groups=TASKS))
+    pipeline.fit(X[train], labels[train], task_id=TASKS[train])
+    scores = pipeline.decision_function(X[test], task_id=TASKS[test])
+    auc = [roc_auc_score(labels[test][rows] == "yes", scores[rows]) for rows in (TASKS[test] == t for t in set(TASKS))]
+    assert_allclose(found["test_auc"][0], np.mean(auc))
+    assert (found["test_log_loss"] < 0).all()
+
+
+def test_missing_targets_do_not_count():
+    masked = np.where(RNG.random(Y.shape) < 0.3, np.nan, Y)
+    search = GridSearchCV(TraceNormMTL(), {"alpha": [1.0]}, scoring=task_scorer("mse"), cv=KFold(2)).fit(X, masked)
+    model = TraceNormMTL(alpha=1.0).fit(X[45:], masked[45:])
+    expected = np.nanmean((masked[:45] - model.predict(X[:45])) ** 2, axis=0).mean()
+    assert_allclose(search.cv_results_["split0_test_score"], -expected)
+
+
+def tables():
+    """The same rows with the ids as a column, by kind of table; and what that column is called there."""
+    codes = np.unique(TASKS, return_inverse=True)[1]
+    frame = pd.DataFrame({"a": X[:, 0], "town": TASKS, "b": X[:, 1], "c": X[:, 2]})
+    step = ColumnTransformer([("scale", StandardScaler(), ["a", "b", "c"])], remainder="passthrough")
+    named = ColumnTransformer(step.transformers, remainder="passthrough", verbose_feature_names_out=False)
+    return {
+        "array": (np.column_stack([X[:, 0], codes, X[:, 1:]]), 1),
+        "pandas": (frame, "town"),
+        "polars": (pl.from_pandas(frame), "town"),
+        "output of ColumnTransformer": (step.fit_transform(frame), -1),
+        "frame of ColumnTransformer": (named.set_output(transform="pandas").fit_transform(frame), "town"),
+        "polars of ColumnTransformer": (named.set_output(transform="polars").fit_transform(frame), "town"),
+    }
+
+
+@pytest.mark.parametrize("kind", tables())
+def test_ids_in_a_column_of_any_table(kind):
+    table, column = tables()[kind]
+    search = GridSearchCV(
+        TraceNormMTL(task_column=column),
+        {"alpha": [0.1, 100.0]},
+        scoring=task_scorer("rmse"),
+        cv=TaskStratifiedKFold(3, task_column=column, random_state=0),
+    ).fit(table, y)
+    assert search.best_params_ == {"alpha": 0.1}
+    plain = TraceNormMTL(alpha=0.1).fit(X, y, task_id=TASKS)
+    if "Transformer" not in kind:
+        assert_allclose(search.predict(table), plain.predict(X, task_id=TASKS))
+
+
+@pytest.mark.parametrize("scoring", [None, "rmse"])
+def test_folds_that_know_no_tasks_are_warned_of_once(scoring, monkeypatch):
+    monkeypatch.setattr("mtlrun.metrics._WARNED", set())
+    table = np.column_stack([X, np.unique(TASKS, return_inverse=True)[1]])
+    scorer = scoring and task_scorer(scoring)
+    search = GridSearchCV(TraceNormMTL(task_column=-1), {"alpha": [0.1, 1, 10]}, cv=KFold(3), scoring=scorer)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        search.fit(table, y)
+    texts = [str(warning.message) for warning in caught]
+    assert sum("TaskStratifiedKFold" in text for text in texts) == 1
+    assert len(texts) <= 2  # the other one is scikit-learn's, of scores that are not finite
+
+
+def test_some_unseen_tasks_leave_the_score_of_the_others():
+    model = TraceNormMTL(alpha=0.1).fit(X[:60], y[:60], task_id=TASKS[:60])
+    with pytest.warns(UserWarning, match="TaskStratifiedKFold"):
+        part = model.score(X, y, task_id=TASKS)
+    assert part == model.score(X[:60], y[:60], task_id=TASKS[:60])
+    with pytest.raises(ValueError, match="west"):
+        model.predict(X, task_id=TASKS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(unseen="mean").score(X, y, task_id=TASKS)
