@@ -46,6 +46,8 @@ class Report:
         The run under the readings other than the main one, as far as they were begun.
     tables : list of PrintedTable
         As the paper prints them.
+    other_tables : dict of str to list of PrintedTable
+        Those of the readings that have cells of their own.
     """
 
     run: Run
@@ -57,6 +59,7 @@ class Report:
     findings: list[Section] = field(default_factory=list)
     readings: list[Judged] = field(default_factory=list)
     tables: list[PrintedTable] = field(default_factory=list)
+    other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
 
     @property
     def results(self) -> list[Section]:
@@ -71,8 +74,8 @@ class Report:
         return [
             replace(part, title=f"Reading {one.name}" + f": {part.title}" * bool(part.title))
             for one in self.readings
-            if self.run.own(one.run)
-            for part in table_sections(one.run, one.rows, printed_tables(one))
+            if one.name in self.other_tables
+            for part in table_sections(one.run, one.rows, self.other_tables[one.name])
         ]
 
     @property
@@ -186,6 +189,6 @@ def build_report(folder: Path) -> Report:
     compared = [tests_section(run, claims), comparison_section(run, rows)]
     readings = readings_section(main, others, claims)
     sections = [s for s in (readings, *findings, *compared, *run_sections(run, rows)) if not s.empty]
-    return Report(
-        run, rows, claims, main.references, sections, run_figures(run, rows), findings, others, printed_tables(main)
-    )
+    other_tables = {one.name: printed_tables(one) for one in others if run.own(one.run)}
+    figures, tables = run_figures(run, rows), printed_tables(main)
+    return Report(run, rows, claims, main.references, sections, figures, findings, others, tables, other_tables)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, to_rgb
+from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
@@ -39,6 +41,8 @@ from mtlrun.utils.io import write_atomic
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 LINES = ("-", "--", ":", "-.")
+#: The same markers and lines in the legends of pages.
+MARKS, DASHES = "●■▲◆▼✚✖◀▶★⬢⬟", {"--": "5 3", ":": "1 3", "-.": "5 2 1 2"}
 #: Text stays text, and ids do not depend on the clock or on chance.
 STYLE: Any = {
     "svg.hashsalt": "mtlrun",
@@ -61,7 +65,7 @@ ONE_ROW, PER_ROW = 4, 3
 #: Logarithmic axes that span less than this have ticks between the powers of ten.
 SHORT_LOG = 30
 #: Published curves: their colour is mixed with this grey.
-PALE, PALE_SHARE = (0.62, 0.62, 0.62), 0.5
+PALE, PALE_SHARE = 0.62, 0.5
 #: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
 COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
 #: Names of many rows are set smaller: this over their number, in points.
@@ -76,38 +80,47 @@ KINDS = {
     "cd-diagram": "three methods with a number on each of at least two data sets or splits",
     "path": "a parameter search over at least two values of a parameter",
 }
+POINTS_PER_INCH = 72
 FORMATS = (".svg", ".png", ".pdf")
 
 
-def draw(figure: Figure) -> Canvas:
-    """Draw a figure: its panels side by side, one legend below them."""
+def draw(figure: Figure, *, bare: bool = False) -> Canvas:
+    """Draw a figure: its panels side by side, one legend below them; `bare` leaves out title and legend."""
     with mpl.rc_context(STYLE):
         count = len(figure.panels)
         columns = count if count <= ONE_ROW else PER_ROW
         lines = -(-count // columns)
-        labels = {c.label: None for p in figure.panels if isinstance(p, Panel) for c in p.curves}
+        labels = [] if bare else _labels(figure)
         width, height = PANEL_SIZE
         widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
         height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
-        canvas = Canvas(figsize=(width * columns, height * lines + 0.3 + legend_height), layout="constrained")
+        height = height * lines + (0.0 if bare else 0.3 + legend_height)
+        canvas = Canvas(figsize=(width * columns, height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
         for axes, panel in zip(grid[:count], figure.panels, strict=True):
             if isinstance(panel, HeatMap):
                 _draw_map(canvas, axes, panel)
             else:
-                _draw_panel(axes, figure, panel)
+                _draw_panel(axes, figure, panel, named=bare)
         for axes in grid[count:]:
             axes.remove()
-        canvas.suptitle(figure.title, fontsize=10)
+        if not bare:
+            canvas.suptitle(figure.title, fontsize=10)
         handles = {t: h for axes in grid[:count] for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
-        order = sorted(handles, key=lambda text: text.endswith("(published)"))
+        order = [text for text in labels if text in handles]
         if order:
             shown = [handles[text] for text in order]
             canvas.legend(shown, order, loc="outside lower center", ncols=legend_columns, frameon=False)
         _no_formulas(canvas)
     return canvas
+
+
+def _labels(figure: Figure) -> list[str]:
+    """Return the labels of the curves of a figure, published ones last."""
+    labels = dict.fromkeys(c.label for p in figure.panels if isinstance(p, Panel) for c in p.curves)
+    return sorted(labels, key=lambda text: text.endswith("(published)"))
 
 
 def _no_formulas(canvas: Canvas) -> None:
@@ -128,6 +141,77 @@ def canvas_svg(canvas: Canvas) -> str:
     """Return a figure of matplotlib as SVG, without a date."""
     text = _saved(canvas, "svg", {"Date": None, "Creator": None}).decode()
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def legend(figure: Figure) -> dict[str, dict[str, Any]]:
+    """Return colour, dashes (of SVG) and marker (a letter) by label of a curve, as a page shows them."""
+    curves = {c.label: (c, i) for p in figure.panels if isinstance(p, Panel) for i, c in enumerate(p.curves)}
+    found = {}
+    for label in _labels(figure):
+        curve, place = curves[label]
+        colour, line, marker = look(curve, place)
+        dashes = DASHES.get(line if isinstance(line, str) else "--", "")
+        found[label] = {
+            "colour": colour,
+            "dashes": dashes,
+            "mark": MARKS[MARKERS.index(marker)],
+            "line": not curve.points,
+        }
+    return found
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A panel drawn for a page.
+
+    Attributes
+    ----------
+    svg : str
+    width : float
+        In inches.
+    points : list of (number of the curve, x, y, text)
+        What is said where, in the units of the SVG; of matrices the number is -1.
+    """
+
+    svg: str
+    width: float
+    points: list[tuple[int, float, float, str]]
+
+
+def drawn_panel(figure: Figure, panel: Panel | HeatMap) -> Drawn:
+    """Draw a panel alone, without title and legend, its curves named ``curve-<number>-<part>``."""
+    canvas = draw(replace(figure, panels=[panel]), bare=True)
+    for ground in (canvas.patch, *(axes.patch for axes in canvas.axes)):
+        ground.set_visible(False)  # the page is the ground, light or dark
+    text = canvas_svg(canvas)
+    axes, points = canvas.axes[0], []
+    told = _map_points(panel) if isinstance(panel, HeatMap) else _curve_points(figure, panel)
+    for curve, x, y, words in told:
+        across, down = axes.transData.transform((x, y)) * POINTS_PER_INCH / canvas.dpi
+        points.append((curve, round(across, 1), round(canvas.get_figheight() * POINTS_PER_INCH - down, 1), words))
+    return Drawn(text, canvas.get_figwidth(), points)
+
+
+def _curve_points(figure: Figure, panel: Panel) -> Iterator[tuple[int, float, float, str]]:
+    axis = panel.axis or figure.axis
+    for place, curve in enumerate(panel.curves):
+        names = curve.names or [""] * len(curve.y)
+        spreads = curve.spread or [0.0] * len(curve.y)
+        entries = zip(_places(figure, curve), curve.x, curve.y, spreads, names, strict=True)
+        for x, shown, y, spread, name in entries:
+            about = ", ".join(filter(None, (curve.label, name)))
+            yield (
+                place,
+                x,
+                y,
+                f"{about}\n{axis} {show(shown)}\n{panel.quantity} {show(y)}" + f" ± {spread:.3g}" * bool(spread),
+            )
+
+
+def _map_points(panel: HeatMap) -> Iterator[tuple[int, float, float, str]]:
+    for i, row in enumerate(panel.values):
+        for j, value in enumerate(row):
+            yield -1, j + 0.5, i + 0.5, f"{panel.rows[i]}, {panel.columns[j]}\n{show(value)}"
 
 
 def write_drawing(figure: Figure | RankDiagram, path: Path) -> None:
@@ -281,10 +365,20 @@ def _nothing(folder: Path, kind: str, parameter: str | None, fitting: Sequence[s
     return UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind]}.{others}")
 
 
-def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
+def _places(figure: Figure, curve: Curve) -> list[Any]:
+    """Return where the points of a curve stand on the horizontal axis."""
+    return curve.x if are_numbers(figure.values) else [figure.values.index(x) for x in curve.x]
+
+
+def _draw_panel(axes: Axes, figure: Figure, panel: Panel, *, named: bool) -> None:
     numbers = are_numbers(figure.values)
     for place, curve in enumerate(panel.curves):
-        _draw_curve(axes, curve, place, curve.x if numbers else [figure.values.index(x) for x in curve.x])
+        drawn = _draw_curve(axes, curve, place, _places(figure, curve))
+        for part, artist in enumerate(drawn if named else ()):
+            artist.set_gid(f"curve-{place}-{part}")
+    if panel.diagonal:
+        ends = [bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)]
+        axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
     for name, log in (("x", figure.log if panel.x_log is None else panel.x_log), ("y", panel.log)):
         if log:
             _set_log(axes, name)
@@ -316,33 +410,43 @@ def _set_log(axes: Axes, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
-    """Draw one method; a method without a number here keeps its place in the legend."""
+def look(curve: Curve, place: int) -> tuple[str, Any, str]:
+    """Return colour, dashes and marker of a curve."""
     place = place if curve.place is None else curve.place
-    colour = COLOURS[place % len(COLOURS)]
-    line = LINES[place // len(COLOURS) % len(LINES)]
-    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
-    if len(x) > MAX_TICKS * 3:
+    line, marker = LINES[place // len(COLOURS) % len(LINES)], MARKERS[place % len(MARKERS)]
+    if not curve.published:
+        return COLOURS[place % len(COLOURS)], line, marker
+    red, green, blue = ((1 - PALE_SHARE) * c + PALE_SHARE * PALE for c in to_rgb(COLOURS[place % len(COLOURS)]))
+    return to_hex((red, green, blue)), (0, (4, 2)), marker
+
+
+def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> list[Artist]:
+    """Draw one method and return what was drawn; a method without a number here keeps its place in the legend."""
+    colour, line, mark = look(curve, place)
+    marker: dict[str, Any] = {"marker": mark, "markersize": 4}
+    if len(x) > MAX_TICKS * 3 and not curve.points:
         marker["markevery"] = max(1, len(x) // MAX_TICKS)
     if curve.published:
-        pale = tuple((1 - PALE_SHARE) * c + PALE_SHARE * p for c, p in zip(to_rgb(colour), PALE, strict=True))
-        style = {"color": pale, "linestyle": (0, (4, 2)), "linewidth": 0.8, "markerfacecolor": "none", "zorder": 1.5}
-        axes.plot(x, curve.y, label=curve.label, **(marker | {"markersize": 3} | style))
-        return
+        style = {"color": colour, "linestyle": line, "linewidth": 0.8, "markerfacecolor": "none", "zorder": 1.5}
+        return list(axes.plot(x, curve.y, label=curve.label, **(marker | {"markersize": 3} | style)))
+    drawn: list[Artist] = []
     if curve.low:
-        axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-    axes.errorbar(
+        drawn.append(axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0))
+    if curve.points == "hollow":
+        marker["markerfacecolor"] = "none"
+    bars = axes.errorbar(
         x,
         curve.y,
         yerr=curve.spread if any(curve.spread) else None,
-        label=curve.label,
+        label=curve.label if curve.points != "hollow" else None,
         color=colour,
-        linestyle=line,
+        linestyle="none" if curve.points else line,
         linewidth=1.2,
         elinewidth=0.7,
         capsize=2,
         **marker,
     )
+    return [*drawn, *bars.get_children()]
 
 
 def _name_points(names: Sequence[str]) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
-from mtlrun.report.checks import as_list
+from mtlrun.report.checks import Verdict, as_list
+from mtlrun.report.grid import show
+from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import Row, Run, mean, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
 from mtlrun.report.tables import sweep_quantities, sweep_settings, sweep_title
@@ -21,6 +23,10 @@ LONGEST_NAME = 200
 LOG_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup", "n_iter", "gap")
 #: Spans from which on an axis is logarithmic: of what measures return, of the values of a parameter.
 LOG_SPAN, LOG_SPAN_PARAMETER = 100, 50
+#: Span from which on a logarithmic axis is offered beside a linear one.
+RESCALED_SPAN = 5
+#: Name of the figure of printed numbers against ours, and the points that it needs.
+PRINTED, FEWEST_POINTS = "printed-against-ours", 3
 #: A mark of the axis of a sweep that depends on the data.
 ROOT = "1/sqrt(tasks)"
 
@@ -43,6 +49,10 @@ class Curve:
         Number of the colour and marker; None: the place of the curve in its panel.
     published : bool
         Read from the paper and not computed here: drawn thin, pale and dashed.
+    points : {"", "filled", "hollow"}
+        Draw points of this kind without a line.
+    names : list of str
+        Of the points, where they have any.
     """
 
     label: str
@@ -53,6 +63,8 @@ class Curve:
     high: list[float] = field(default_factory=list)
     place: int | None = None
     published: bool = False
+    points: Literal["", "filled", "hollow"] = ""
+    names: list[str] = field(default_factory=list)
 
     def drawable(self, x_log: bool, y_log: bool) -> Curve:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
@@ -62,7 +74,7 @@ class Curve:
             return value is not None and (not number or (value == value and (not log or value > 0)))
 
         keep = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if shown(x, x_log) and shown(y, y_log)]
-        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")}
+        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high", "names")}
         kept: dict[str, Any] = {name: [values[i] for i in keep] for name, values in lists.items() if values}
         return replace(self, **kept)
 
@@ -86,6 +98,8 @@ class Panel:
     marks : dict of str to float
         Vertical lines with their text.
     title : str
+    diagonal : bool
+        Whether both axes show the same quantity: the line of equal values is drawn.
     """
 
     quantity: str
@@ -95,6 +109,14 @@ class Panel:
     x_log: bool | None = None
     marks: dict[str, float] = field(default_factory=dict)
     title: str = ""
+    diagonal: bool = False
+
+    def rescaled(self) -> Panel | None:
+        """Return the panel with its axis linear instead of logarithmic or the reverse; None where it cannot be."""
+        values = [v for c in self.curves for v in (*c.y, *(c.x if self.diagonal else ())) if v is not None]
+        if not values or (not self.log and (min(values) <= 0 or max(values) < RESCALED_SPAN * min(values))):
+            return None
+        return replace(self, log=not self.log, x_log=not self.log if self.diagonal else self.x_log)
 
 
 @dataclass
@@ -152,7 +174,9 @@ class Figure:
         """What the figure shows, in one line."""
         shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
         axes = dict.fromkeys(p.axis or self.axis for p in self.panels if isinstance(p, Panel))
-        return f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
+        text = f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
+        equal = any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels)
+        return text + "; hollow: out of tolerance; dotted: equal numbers" * equal
 
 
 @dataclass
@@ -189,6 +213,39 @@ def are_numbers(values: Iterable[Any]) -> bool:
 def run_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
     """Return the figures that belong to the report of a run."""
     return sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
+
+
+# ---------------------------------------------------------------- printed against ours
+
+
+def printed_figures(run: Run, references: Sequence[ReferenceVerdict]) -> list[Figure]:
+    """Return our numbers over the printed ones: a panel per quantity and value of a sweep, a colour per method.
+
+    Numbers out of tolerance are hollow. A panel has at least `FEWEST_POINTS`.
+    """
+    groups: dict[tuple[str, str], list[ReferenceVerdict]] = {}
+    for reference in references:
+        if reference.ours is not None:
+            axis = run.datasets.get(reference.dataset, {}).get("axis")
+            block = f"{run.sweep.get('name', 'value')} {show(axis['value'])}" if axis else ""
+            groups.setdefault((reference.quantity, block), []).append(reference)
+    panels = [_printed_panel(run, *names, group) for names, group in groups.items() if len(group) >= FEWEST_POINTS]
+    return [Figure(PRINTED, "Printed against ours", panels, "printed")] if panels else []
+
+
+def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[ReferenceVerdict]) -> Panel:
+    curves = []
+    kinds: dict[Literal["filled", "hollow"], Verdict] = {"filled": Verdict.WITHIN, "hollow": Verdict.OUTSIDE}
+    for place, method in enumerate(run.methods):
+        for kind, verdict in kinds.items():
+            found = [r for r in references if (r.method, r.verdict) == (method, verdict)]
+            curve = Curve(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
+            curve.spread = [r.std or 0.0 for r in found]
+            curve.names = [r.dataset for r in found]
+            curves.append(curve)
+    values = [value for curve in curves for value in (*curve.x, *curve.y)]
+    log = min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
+    return Panel(f"{quantity}, ours", log, curves, x_log=log, title=block, diagonal=True)
 
 
 # ---------------------------------------------------------------- sweeps

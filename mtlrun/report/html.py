@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup, escape
@@ -14,13 +15,22 @@ from markupsafe import Markup, escape
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.figures import Figure, RankDiagram, path_figures, published_line, rank_diagrams
-from mtlrun.report.grid import Column, Grid, Link, Section, show
-from mtlrun.report.printed import PrintedTable, printed_tables
+from mtlrun.report.figures import (
+    Figure,
+    HeatMap,
+    Panel,
+    RankDiagram,
+    path_figures,
+    printed_figures,
+    published_line,
+    rank_diagrams,
+)
+from mtlrun.report.grid import Column, Grid, Link, Section, csv_grid, show, tex_grid
+from mtlrun.report.printed import PrintedTable
 from mtlrun.report.references import reference_section
 from mtlrun.report.run import PARTIAL
 from mtlrun.report.sections import cell_groups
-from mtlrun.report.tables import reading_grid
+from mtlrun.report.tables import measured_grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
@@ -33,22 +43,22 @@ TONES = {
 #: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
 LONG = 40
 WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
+#: Size of a panel in a page; what its vertical axis can be switched to.
+REM_PER_INCH, SCALES = 6.2, ("linear", "logarithmic")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 
 def html_report(report: Report) -> str:
     """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
-    from mtlrun.report.drawing import svg
-
     run = report.run
     paper = run.info.get("paper") or {}
     groups = cell_groups(run, report.rows)
     anchors = {(row.dataset, row.method): group.anchor for row, group in zip(report.rows, groups, strict=True)}
     tables = [_matrix(table, run.reading if report.readings else "", anchors) for table in report.tables]
-    for one in (one for one in report.readings if run.own(one.run)):
-        tables += [_matrix(table, one.name, {}) for table in printed_tables(one)]
-    results = None if tables else _table(reading_grid(run, report.rows))
-    shown = [_inline(place, svg(figure), figure.caption) for place, figure in enumerate(_figures(report))]
+    for name, others in report.other_tables.items():
+        tables += [_matrix(table, name, {}) for table in others]
+    results = None if tables else _table(measured_grid(run, report.rows))
+    shown = [_figure(place, figure) for place, figure in enumerate(_figures(report))]
     sections = [_section(section) for section in report.sections]
     contents = [("results", "Results")] + [("figures", "Figures")] * bool(shown)
     contents += [("claims", "Claims")] * bool(report.claims)
@@ -96,22 +106,54 @@ def html_page(
     for place, (canvas, caption) in enumerate(drawings):
         from mtlrun.report.drawing import canvas_svg  # matplotlib only where there is something to draw
 
-        shown.append(_inline(place, canvas_svg(canvas), caption))
+        shown.append(_inline(str(place), canvas_svg(canvas), caption))
     parts = [_section(section) for section in sections]
     return _render("page.html", title=title, summary=summary, figures=shown, sections=parts)
 
 
 def _figures(report: Report) -> list[Figure | RankDiagram]:
     paths = [] if report.run.config.get("sweep") else path_figures(report.run)  # there is one per value of an axis
-    return [*report.figures, *paths, *rank_diagrams(report.run, report.rows)]
+    printed = printed_figures(report.run, report.references)
+    return [*printed, *report.figures, *paths, *rank_diagrams(report.run, report.rows)]
 
 
-def _inline(place: int, text: str, caption: str) -> dict[str, Any]:
+def _figure(place: int, figure: Figure | RankDiagram) -> dict[str, Any]:
+    """Return a figure for the templates: its panels one by one, each also with the other scale where there is one.
+
+    Parameters
+    ----------
+    place : int
+        Number of the figure in the page.
+    figure : Figure or RankDiagram
+    """
+    from mtlrun.report.drawing import drawn_panel, legend, svg  # matplotlib only where there is something to draw
+
+    if isinstance(figure, RankDiagram):
+        return _inline(f"{place}", svg(figure), figure.caption)
+    panels: list[dict[str, Any]] = []
+    for number, panel in enumerate(figure.panels):
+        labels: list[str] = []
+        variants: list[Panel | HeatMap] = [panel]
+        if isinstance(panel, Panel):
+            labels = [curve.label for curve in panel.curves]
+            other = panel.rescaled()
+            variants = [panel] if other is None else [other, panel] if panel.log else [panel, other]
+        for variant in variants:
+            drawn = drawn_panel(figure, variant)
+            part = _inline(f"{place}-{number}-{len(panels)}", drawn.svg, "")
+            part |= {"title": panel.title, "width": f"{drawn.width * REM_PER_INCH:.1f}rem"}
+            part |= {"data": {"labels": labels, "points": drawn.points}, "hidden": variant is not panel}
+            panels.append(part | {"scale": SCALES[variants.index(variant)] if len(variants) > 1 else ""})
+    about = {"title": figure.title, "caption": figure.caption, "alone": len(figure.panels) == 1}
+    return {**about, "panels": panels, "legend": legend(figure)}
+
+
+def _inline(place: str, text: str, caption: str) -> dict[str, Any]:
     """Return an SVG as part of a page: without its prolog, its ids apart from those of other figures."""
     text = text[text.index("<svg") :]
     for before in ('id="', 'xlink:href="#', 'href="#', "url(#"):
         text = re.sub(rf"(?<![\w:]){re.escape(before)}(?!f{place}-)", f"{before}f{place}-", text)
-    return {"svg": Markup(text), "caption": caption}
+    return {"svg": Markup(text), "caption": caption, "panels": [], "title": "", "alone": False}
 
 
 def _section(section: Section) -> dict[str, Any]:
@@ -140,7 +182,11 @@ def _matrix(table: PrintedTable, reading: str, anchors: Mapping[tuple[str, str],
             exact = None if cell.value is None else f"{cell.value:.10g}"
             entries.append({**vars(cell), "exact": exact, "link": link and f"#{link}"})
         rows.append({"head": head, "cells": entries})
-    return {"title": table.title, "reading": reading, "corner": table.corner, "columns": table.columns, "rows": rows}
+    name = re.sub(r"[^a-z0-9]+", "-", f"{table.title} {reading}".lower()).strip("-")
+    files = {"csv": csv_grid(table.grid(exact=True)), "LaTeX": tex_grid(table.grid())}
+    shown = {"corner": table.corner, "across": table.across, "columns": table.columns, "rows": rows}
+    links = [(kind, f"{name}.{'tex' if kind == 'LaTeX' else kind}", quote(text)) for kind, text in files.items()]
+    return {"title": table.title, "reading": reading, "links": links, **shown}
 
 
 def _entry(column: Column, value: Any) -> dict[str, Any]:

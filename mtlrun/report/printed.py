@@ -14,7 +14,7 @@ from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.readings import Judged
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import MISSING, PARTIAL, Row, Run, mark_simulated
-from mtlrun.report.tables import limit_text, mean_std, number_text, reading_grid, sweep_quantities, sweep_settings
+from mtlrun.report.tables import limit_text, mean_std, measured_grid, number_text, sweep_quantities, sweep_settings
 
 #: What rows and columns may stand for. What is left over makes a table of its own for each of its values.
 AXES = ("quantity", "value", "dataset", "method", "task")
@@ -67,6 +67,8 @@ class PrintedTable:
     columns : list of str
     rows : list of (str, list of PrintedCell or None)
     notes : list of str
+    across : str
+        What the heads of the columns are.
     """
 
     title: str
@@ -74,12 +76,17 @@ class PrintedTable:
     columns: list[str]
     rows: list[tuple[str, list[PrintedCell | None]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    across: str = ""
 
-    def grid(self) -> Grid:
-        """Return the table as text; where there are printed numbers, a row of them under each row of ours."""
+    def grid(self, *, exact: bool = False) -> Grid:
+        """Return the table as text; where there are printed numbers, a row of them under each row of ours.
+
+        With `exact`, ours are the means alone, with all digits.
+        """
         grid = Grid([Column(self.corner), *(Column(name, "score") for name in self.columns)])
         for head, cells in self.rows:
-            grid.rows.append([head, *(cell and Styled(cell.text, cell.best) for cell in cells)])
+            ours = (cell and (cell.value if exact else Styled(cell.text, cell.best)) for cell in cells)
+            grid.rows.append([head, *ours])
             if any(cell and cell.printed for cell in cells):
                 grid.rows.append(
                     [PRINTED, *(cell and cell.printed and Styled(cell.printed, tone=cell.verdict) for cell in cells)]
@@ -99,7 +106,7 @@ def printed_tables(judged: Judged) -> list[PrintedTable]:
 def table_sections(run: Run, rows: Sequence[Row], tables: Sequence[PrintedTable]) -> list[Section]:
     """Return the tables of a run, a titled section each; measurements without one as a list of the rows."""
     if not tables:
-        return [Section("", grids=[reading_grid(run, list(rows))])]
+        return [Section("", grids=[measured_grid(run, list(rows))])]
     return [Section(table.title, grids=[table.grid()]) for table in tables]
 
 
@@ -191,6 +198,7 @@ class _Layout:
         kept = [j for j in range(len(columns)) if any(row[j] for row in matrix)]
         names = [self._name(self.columns, columns[j]) for j in kept]
         table = PrintedTable(self._title(block), self._axis_name(self.rows), names)
+        table.across = self._axis_name(self.columns)
         first = block.get("quantity") in (None, self.values["quantity"][0])
         for head, row in zip(heads, matrix, strict=True):
             if any(cell and (first or cell.printed or cell.value is not None) for cell in row):

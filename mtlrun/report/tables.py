@@ -40,8 +40,8 @@ def result_grid(run: Run, rows: list[Row]) -> Grid:
     return _joined(columns)
 
 
-def reading_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Grid:
-    """Return the table for people: mean and deviation in one cell, columns without any content left out.
+def measured_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Grid:
+    """Return measurements that make no matrix, for people: a column per quantity.
 
     Parameters
     ----------
@@ -51,38 +51,12 @@ def reading_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Gri
         Whether the name of the data set is a column.
     """
     columns: Columns = [(Column("dataset"), [run.title_of(row.dataset) for row in rows])] * with_dataset
-    if run.measures:
-        return _joined(columns + _measured_columns(run, rows))
     columns.append((Column("method"), [row.method for row in rows]))
-    columns += [(Column(m, "score"), [mean_std(row, m) for row in rows]) for m in run.metrics]
-    timed: Columns = [
-        (Column("seconds", "seconds"), [row.value("seconds") for row in rows]),
-        (Column("parallel", "seconds"), [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]),
-        (Column("speedup", "ratio"), [row.speedup for row in rows]),
-    ]
-    columns += [(column, values) for column, values in timed if _any(values)]
-    columns.append((Column("n", "count"), [row.n for row in rows]))
-    columns.append((Column("status"), [row.status_text for row in rows]))
-    return _joined(columns)
-
-
-def _measured_columns(run: Run, rows: list[Row]) -> Columns:
-    """Return the columns of measurements: one per quantity, the published number beside those that have one."""
-    inspect = run.info.get("kind") == "inspect"
-    printed = _published_numbers(run) if inspect else {}
-    columns: Columns = []
-    if not (inspect and len(run.methods) == 1):
-        columns.append((Column("method"), [row.method for row in rows]))
     for name in run.metrics:
         columns.append((Column(name, "number"), [number_text(row, name) or limit_text(run, row) for row in rows]))
-        if any(key[2] == name for key in printed):
-            values = [printed.get((row.dataset, row.method, name)) for row in rows]
-            columns.append((Column(f"{name} (published)", "number"), values))
-    if any(row.planned > 1 for row in rows):
-        columns.append((Column("n", "count"), [row.n for row in rows]))
-    if not inspect or any(row.status != "ok" for row in rows):
-        columns.append((Column("status"), [row.status_text for row in rows]))
-    return columns
+    columns += [(Column("n", "count"), [row.n for row in rows])] * any(row.planned > 1 for row in rows)
+    columns.append((Column("status"), [row.status_text for row in rows]))
+    return _joined(columns)
 
 
 def _joined(columns: Columns) -> Grid:
@@ -91,16 +65,6 @@ def _joined(columns: Columns) -> Grid:
 
 def _any(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values)
-
-
-def _published_numbers(run: Run) -> dict[tuple[str, str, str], float]:
-    """Return the paper's numbers by data set, method and quantity."""
-    found = {}
-    for entry in as_list(run.config.get("reference")):
-        if entry.get("task") is None and (entry.get("source") or "paper") == "paper":
-            name = str(entry["dataset"])
-            found[run.label_of(name) or name, str(entry["method"]), str(entry["quantity"])] = entry["value"]
-    return found
 
 
 def number_text(row: Row, quantity: str) -> str | None:

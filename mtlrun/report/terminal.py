@@ -18,7 +18,7 @@ from mtlrun.report.grid import Column, Grid, Styled, show
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import PlannedCell, Row
 from mtlrun.report.sections import edge_hits
-from mtlrun.report.tables import reading_grid
+from mtlrun.report.tables import measured_grid
 
 MAX_FAILURES = 10
 MAX_EDGES = 5
@@ -84,7 +84,7 @@ def print_tables(console: Console, report: Report) -> None:
         rows = [row for row in report.rows if row.dataset == dataset]
         if rows:
             title = run.title_of(dataset) if run.has_data(dataset) else ""
-            _print_measured(console, title, reading_grid(run, rows, with_dataset=False), rows)
+            _print_measured(console, title, measured_grid(run, rows, with_dataset=False), rows)
 
 
 def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -> None:

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.report.build import build_report
-from mtlrun.report.drawing import alike, plot
-from mtlrun.report.figures import path_figures
+from mtlrun.report.drawing import alike, drawn_panel, plot
+from mtlrun.report.figures import Curve, Panel, path_figures, printed_figures
 from mtlrun.report.run import read_run
 from mtlrun.report.writers import markdown
 
@@ -117,3 +117,36 @@ def test_the_protocol_tells_where_parameters_were_chosen_and_what_a_data_set_has
         in text
     )
     assert "Different for alpha: split (kfold, folds 10), metrics [auc]." in text
+
+
+def test_printed_numbers_lie_over_ours_and_hollow_points_are_out_of_tolerance(maker):
+    maker.fill()
+    printed = {"One Norm": 0.7005, "APG-RMTL": 0.9, "LADM-DC-RMTL-10%": 0.7205}
+    maker.config["reference"] = [
+        {"dataset": "alpha", "method": method, "quantity": "auc", "value": value} for method, value in printed.items()
+    ]
+    report = build_report(maker.write())
+    (figure,) = printed_figures(report.run, report.references)
+    (panel,) = figure.panels
+    assert panel.diagonal
+    points = {(curve.label, curve.points): (curve.x, curve.y) for curve in panel.curves if curve.y}
+    assert points["APG-RMTL", "hollow"] == ([0.9], [pytest.approx(0.7105)])
+    assert points["One Norm", "filled"][0] == [0.7005]
+    assert len(points) == 3
+    drawn = drawn_panel(figure, panel)
+    assert drawn.points[0][3] == "One Norm, alpha\nprinted 0.7005\nauc, ours 0.7005 ± 0.000707"
+    place = {text.split(",")[0]: x for _, x, _, text in drawn.points}
+    assert place["One Norm"] < place["LADM-DC-RMTL-10%"] < place["APG-RMTL"], "larger numbers lie further right"
+    maker.config["reference"].pop()
+    report = build_report(maker.write())
+    assert printed_figures(report.run, report.references) == [], "two points make no figure"
+
+
+def test_an_axis_is_rescaled_only_where_it_can_be():
+    curve = Curve("a", [1, 2], [0.5, 50.0])
+    panel = Panel("y", False, [curve]).rescaled()
+    assert panel is not None
+    assert panel.log
+    assert Panel("y", True, [curve]).rescaled().log is False
+    assert Panel("y", False, [Curve("a", [1, 2], [0.0, 50.0])]).rescaled() is None, "zero has no logarithm"
+    assert Panel("y", False, [Curve("a", [1, 2], [0.8, 0.9])]).rescaled() is None, "a short axis gains nothing"

@@ -6,7 +6,7 @@ import pytest
 
 from mtlrun.errors import DataError
 from mtlrun.report.run import Row, build_rows, read_run, std
-from mtlrun.report.tables import mean_std, range_text, reading_grid, result_grid, task_note
+from mtlrun.report.tables import mean_std, range_text, result_grid, task_note
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -110,7 +110,6 @@ def test_blocks_give_parallel_seconds(maker):
     run = read_run(maker.write())
     rows = build_rows(run)
     assert rows[0].value("seconds_parallel") == 3.0
-    assert "parallel" in [c.name for c in reading_grid(run, rows).columns]
     assert result_grid(run, rows).columns[-1].name == "seconds_parallel_median"
 
 
@@ -120,7 +119,7 @@ def test_without_blocks_a_worker_per_block_makes_no_difference(maker):
     rows = [row for row in build_rows(run) if row.n]
     assert [row.value("seconds_parallel") for row in rows] == [8.0]
     assert rows[0].by_trial("seconds_parallel") == {0: 8.0}
-    assert "parallel" not in [c.name for c in reading_grid(run, rows).columns]
+    assert "seconds_parallel_median" not in [c.name for c in result_grid(run, rows).columns]
 
 
 def test_columns_of_the_csv(maker):
