@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
+from mtlrun.cli.defaults import default_map
 from mtlrun.cli.options import debugging, reset_debugging
 from mtlrun.errors import MtlrunError, UserError
 
@@ -125,12 +126,14 @@ def _print_version(wanted: bool) -> None:
 
 
 def _root(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Accept the options that precede the command."""
+    """Accept the options that precede the command, and read the defaults of those that follow it."""
+    ctx.default_map = default_map(ctx.command)
 
 
 def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:

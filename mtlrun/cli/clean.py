@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtlrun.cli import options
+from mtlrun.cli import complete, options
 from mtlrun.cli.console import confirm, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted
@@ -15,7 +15,12 @@ from mtlrun.errors import UserError, counted
 
 def clean(
     target: Annotated[
-        str | None, typer.Argument(metavar="[TARGET]", help="Experiment. Default: all runs in the output folder.")
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="Experiment. Default: all runs in the output folder.",
+            autocompletion=complete.targets,
+        ),
     ] = None,
     profile: options.Profile = None,
     output_dir: options.Output = OUTPUT_DEFAULT,

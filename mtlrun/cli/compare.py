@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlrun.cli import options
+from mtlrun.cli import complete, options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT, option
 
@@ -58,6 +58,7 @@ def compare(
             "--task-type",
             metavar="TYPE",
             help="binary, regression or multiclass (one task per class). Default: inferred from the targets.",
+            autocompletion=complete.words("binary", "regression", "multiclass"),
         ),
     ] = None,
     positive: Annotated[
@@ -98,6 +99,7 @@ def compare(
             "--unseen",
             metavar="error|mean",
             help="Tasks without training rows: raise an error, or predict with the mean of all task models.",
+            autocompletion=complete.words("error", "mean"),
         ),
     ] = "error",
     methods: Annotated[
@@ -108,6 +110,7 @@ def compare(
             metavar="A,B,C",
             help="Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Two "
             "baselines are always included.",
+            autocompletion=complete.methods,
         ),
     ] = None,
     metric: Annotated[
@@ -117,6 +120,7 @@ def compare(
             "--metric",
             metavar="NAME",
             help="Score to compare by. Default: auc for labels, rmse or nmse for numbers.",
+            autocompletion=complete.metrics,
         ),
     ] = None,
     budget: Annotated[
@@ -143,6 +147,7 @@ def compare(
     ] = False,
     seed: Annotated[int, option(PROTOCOL, "--seed", metavar="N", min=0, help="Seed of the random splits.")] = 0,
     jobs: options.Jobs = 1,
+    retries: options.Retries = 0,
     output_dir: options.Output = OUTPUT_DEFAULT,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -196,6 +201,7 @@ def compare(
             calibrate=calibrate,
             seed=seed,
             jobs=jobs,
+            retries=retries,
         )
         _save(result, folder)
     except BaseException:  # a Ctrl-C, too

@@ -38,6 +38,17 @@ def say(text: str, *, error: bool = False) -> None:
     console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
 
 
+def say_json(value: object) -> None:
+    """Print a value as JSON, NaN as null; characters that could rewrite the screen are escaped."""
+    import json
+
+    import typer
+
+    from mtlrun.utils.io import jsonable
+
+    typer.echo(json.dumps(jsonable(value), indent=1))
+
+
 def say_columns(rows: Sequence[Sequence[object]]) -> None:
     """Print rows in aligned columns; those that hold numbers are aligned to the right."""
     columns = []

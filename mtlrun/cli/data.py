@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlrun.cli.console import confirm, say, say_columns
-from mtlrun.cli.options import DataDir, Yes, data_dir_option
+from mtlrun.cli import complete
+from mtlrun.cli.console import confirm, say, say_columns, say_json
+from mtlrun.cli.options import DataDir, Json, Yes, data_dir_option
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -17,20 +18,24 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, download, add and verify data sets.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.")]
+Id = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.", autocompletion=complete.datasets),
+]
 VariantName = Annotated[
     str | None, typer.Option("--variant", metavar="NAME", help="Variant of the data set, see `mtlrun data info`.")
 ]
 
 
 @app.command("list")
-def list_(data_dir: DataDir = None) -> None:
+def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     """List all data sets: numbers of rows, features and tasks, and whether their files are available."""
     from mtlrun.data.cards import card_paths, read_card
     from mtlrun.data.files import data_directory
 
     folder = data_directory(data_dir)
-    rows: list[tuple[object, ...]] = [("ID", "ROWS", "FEATURES", "TASKS", "AVAILABLE", "TITLE")]
+    heads = ("id", "rows", "features", "tasks", "available", "title")
+    rows: list[tuple[object, ...]] = []
     broken = []
     for path in card_paths(folder).values():
         try:
@@ -40,8 +45,11 @@ def list_(data_dir: DataDir = None) -> None:
             continue
         sizes = [card.statistics.get(key, "?") for key in ("n", "d", "tasks")]
         rows.append((card.id, *sizes, _availability(card, folder), _title(card)))
-    say_columns(rows)
-    say(f"\nData directory: {folder}")
+    if as_json:
+        say_json({"folder": str(folder), "datasets": [dict(zip(heads, row, strict=True)) for row in rows]})
+    else:
+        say_columns([tuple(map(str.upper, heads)), *rows])
+        say(f"\nData directory: {folder}")
     for wrong in broken:
         say(f"error: {wrong}", error=True)
     if broken:
@@ -74,7 +82,12 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
 @app.command()
 def verify(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Data sets to check. Default: all that are available.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...",
+            help="Data sets to check. Default: all that are available.",
+            autocompletion=complete.datasets,
+        ),
     ] = None,
     data_dir: DataDir = None,
     files_only: Annotated[
@@ -100,7 +113,10 @@ def verify(
 
 @app.command()
 def fetch(
-    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Data sets to download.")],
+    ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID", help="Data sets to download.", autocompletion=complete.datasets),
+    ],
     data_dir: DataDir = None,
     variant: VariantName = None,
     url: Annotated[

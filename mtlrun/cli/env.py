@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import importlib
 import os
+from dataclasses import asdict
+
+import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import say_columns
+from mtlrun.cli.console import say_columns, say_json
+from mtlrun.cli.defaults import Default, defaults
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def env(data_dir: options.DataDir = None, debug: options.Debug = False) -> None:
-    """Show versions, BLAS, processor, threads and folders, for example for a bug report."""
+def env(
+    ctx: typer.Context, data_dir: options.DataDir = None, as_json: options.Json = False, debug: options.Debug = False
+) -> None:
+    """Show versions, BLAS, processor, threads, folders and defaults with their origin, for example for a bug report."""
     from mtlrun.data.files import data_directory
     from mtlrun.provenance import host_facts, source_facts
     from mtlrun.utils.paths import configs_dir, datasets_dir
+    from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)  # a BLAS can be asked for its kind only once it is loaded
     source, host = source_facts(), host_facts()
+    found = [plugin for group in (METHODS_GROUP, DATASETS_GROUP) for plugin in plugins(group)]
     commit = f"{source['commit'][:12]}{' (changed)' * bool(source['dirty'])}" if source["commit"] else None
     rows = {
         "mtlrun": source["mtlrun"],
@@ -34,6 +42,16 @@ def env(data_dir: options.DataDir = None, debug: options.Debug = False) -> None:
         **{name: os.environ.get(name) for name in THREAD_VARIABLES},
         "experiments": configs_dir(),
         "data cards": datasets_dir(),
-        "data directory": data_directory(data_dir),
+        "plug-ins": ", ".join(f"{plugin.name} ({plugin.source})" for plugin in found) or None,
     }
+    built_in = {"jobs": 1, "output": options.OUTPUT_DEFAULT, "profile": "quick", "data-dir": data_directory(data_dir)}
+    chosen = {key: Default(value, "built in") for key, value in built_in.items()} | defaults()
+    asked = ctx.get_parameter_source("data_dir")
+    if asked is not None and asked.name == "COMMANDLINE":
+        chosen["data-dir"] = Default(data_directory(data_dir), "--data-dir")
+    if as_json:
+        say_json({**rows, "defaults": {key: asdict(default) for key, default in chosen.items()}})
+        return
+    rows["data directory"] = chosen["data-dir"].value
+    rows |= {f"--{key}": f"{default.value} ({default.origin})" for key, default in chosen.items()}
     say_columns([(name, "-" if value is None else str(value)) for name, value in rows.items()])

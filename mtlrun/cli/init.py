@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import options
+from mtlrun.cli import complete, options
 from mtlrun.cli.console import say
 from mtlrun.errors import ConfigError, UserError
 
@@ -29,7 +29,12 @@ DEFAULT_METHODS = {"regression": "JointFeatureMTL", "binary": "JointFeatureMTLCl
 
 def init(
     dataset: Annotated[
-        str | None, typer.Argument(metavar="[DATASET]", help="Name of a data set, see `mtlrun data list`.")
+        str | None,
+        typer.Argument(
+            metavar="[DATASET]",
+            help="Name of a data set, see `mtlrun data list`.",
+            autocompletion=complete.datasets,
+        ),
     ] = None,
     method: Annotated[
         str | None,
@@ -38,6 +43,7 @@ def init(
             "-m",
             metavar="NAME",
             help="Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
+            autocompletion=complete.methods,
         ),
     ] = None,
     schema: Annotated[
@@ -51,7 +57,11 @@ def init(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="File to write, - for the terminal. Default: <DATASET>.yaml."
+            "--out",
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write, - for the terminal. Default: <DATASET>.yaml.",
         ),
     ] = None,
     debug: options.Debug = False,
@@ -158,11 +168,11 @@ def _dataset_lines(card: Card) -> list[str]:
 
 def _method_lines(name: str, card: Card) -> list[str]:
     lines = ["# For others see mtlrun list methods; any scikit-learn estimator works as package.module:Class."]
-    if ":" in name:
-        return [*lines, "method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
     from mtlrun.estimators.registry import get_method
 
-    info = get_method(name)
+    info = None if ":" in name else get_method(name)
+    if info is None or info.foreign:
+        return [*lines, "method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
     if info.kind == "classifier" and card.task_type == "regression":
         raise ConfigError(
             f"{name} is a classifier, but the targets of {card.id} are numbers", "Choose another: mtlrun list methods"

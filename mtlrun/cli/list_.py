@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mtlrun.cli import options
-from mtlrun.cli.console import interactive, output, say_columns
+from mtlrun.cli import complete, options
+from mtlrun.cli.console import interactive, output, say_columns, say_json
 from mtlrun.errors import UserError
-
-if TYPE_CHECKING:
-    from mtlrun.estimators.registry import MethodInfo
 
 
 class Kind(enum.StrEnum):
@@ -39,23 +35,33 @@ def list_(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.EXPERIMENTS,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Methods to describe in full: objective, losses, cost, reference."),
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Methods to describe in full: objective, losses, cost, reference.",
+            autocompletion=complete.names,
+        ),
     ] = None,
     form: Annotated[
         Format, typer.Option("--format", help="For methods: all facts as json, or their references as bibtex.")
     ] = (Format.TEXT),
+    as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
     """List experiments, methods, data sets or measures, or describe methods in full."""
     if kind is not Kind.METHODS and (names or form is not Format.TEXT):
         remedy = "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others."
         raise UserError("only methods take names and --format: mtlrun list methods [NAME]... --format json", remedy)
+    if as_json and kind is Kind.METHODS:
+        form = Format.JSON
     if names or form is not Format.TEXT:
         _details(names or [], form)
         return
     rows = {Kind.EXPERIMENTS: _experiments, Kind.METHODS: _methods, Kind.DATASETS: _datasets, Kind.MEASURES: _measures}[
         kind
     ]()
+    if as_json:
+        say_json([{"name": name, "title": text} for name, text in rows if name])
+        return
     _print(rows)
     hints = {
         Kind.EXPERIMENTS: "Details: mtlrun show NAME. Run: mtlrun reproduce NAME (mtlrun train NAME for train/...). "
@@ -73,7 +79,7 @@ def _details(names: list[str], form: Format) -> None:
 
     methods = [get_method(name) for name in names] or list(METHODS.values())
     if form is Format.JSON:
-        typer.echo(json.dumps([_record(info) for info in methods], indent=1, ensure_ascii=False))
+        say_json([{**dataclasses.asdict(info), "bibtex": info.bibtex} for info in methods])
     elif form is Format.BIBTEX:
         keys = sorted({key for info in methods for key in info.cite})
         typer.echo("\n".join(references()[key] for key in keys))
@@ -83,10 +89,6 @@ def _details(names: list[str], form: Format) -> None:
             lines = [f"{key.lower():13}  {text}" for key, text in info.described(METHODS.get(f"{info.name}Classifier"))]
             blocks.append("\n".join([f"{info.name}: {info.summary}", *lines, info.bibtex]))
         typer.echo("\n\n".join(blocks))
-
-
-def _record(info: MethodInfo) -> dict[str, Any]:
-    return {**dataclasses.asdict(info), "bibtex": info.bibtex}
 
 
 def _experiments() -> list[tuple[str, str]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from mtlrun.cli import complete
+from mtlrun.cli.defaults import defaults
 
 WHAT = "What to run"
 HOW = "How to run it"
@@ -44,6 +48,14 @@ def option(panel: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, **settings)
 
 
+def file_or_folder(output: Path, out: Path | None, endings: Iterable[str]) -> tuple[Path, Path | None]:
+    """Return folder of the results and file to write: ``-o FILE.svg`` means the file, ``-o DIR`` the folder."""
+    if out is None and output.suffix.lower() in endings:
+        known = defaults().get("output")
+        return Path(known.value) if known else OUTPUT_DEFAULT, output
+    return _refuse_file(output), out
+
+
 def _refuse_file(folder: Path) -> Path:
     from mtlrun.runs.store import refuse_file
 
@@ -53,7 +65,9 @@ def _refuse_file(folder: Path) -> Path:
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="TARGET", help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file."
+        metavar="TARGET",
+        help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file.",
+        autocompletion=complete.targets,
     ),
 ]
 Profile = Annotated[
@@ -63,7 +77,8 @@ Profile = Annotated[
         "--profile",
         metavar="NAME",
         help="Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's "
-        "protocol). Default: quick.",
+        "protocol). Default: $MTLRUN_PROFILE, otherwise quick.",
+        autocompletion=complete.profiles,
     ),
 ]
 Overrides = Annotated[
@@ -83,6 +98,7 @@ Reading = Annotated[
         "--reading",
         metavar="NAME|all",
         help="Reading of what the paper leaves open, or all of them. Default: the main one.",
+        autocompletion=complete.readings,
     ),
 ]
 Seed = Annotated[
@@ -119,7 +135,13 @@ Jobs = Annotated[int, _JOBS]
 AnyJobs = Annotated[int | None, _JOBS]
 Backend = Annotated[
     str | None,
-    option(HOW, "--backend", metavar="NAME", help="How to run in parallel: loky (processes), threading or dask."),
+    option(
+        HOW,
+        "--backend",
+        metavar="NAME",
+        help="How to run in parallel: loky (processes), threading or dask.",
+        autocompletion=complete.words("loky", "threading", "dask"),
+    ),
 ]
 Scheduler = Annotated[
     str | None,
@@ -130,7 +152,11 @@ Scheduler = Annotated[
 Force = Annotated[bool, option(HOW, "--force", "-f", help="Recompute everything, including finished cells.")]
 DryRun = Annotated[bool, option(HOW, "--dry-run", "-n", help="Show what would be computed and why, then stop.")]
 FailFast = Annotated[bool, option(HOW, "--fail-fast", help="Stop at the first cell that fails.")]
+Retries = Annotated[
+    int, option(HOW, "--retries", metavar="N", min=0, help="Compute a cell that fails so many times again.")
+]
 Yes = Annotated[bool, option(HOW, "--yes", "-y", help="Answer yes to all questions (downloads, deletions).")]
+_ROOT = "Root folder of the results; every run has a subfolder of its own. Default: $MTLRUN_OUTPUT, otherwise "
 Output = Annotated[
     Path,
     option(
@@ -139,9 +165,23 @@ Output = Annotated[
         "-o",
         metavar="DIR",
         callback=_refuse_file,
-        help="Root folder of the results; every run has a subfolder of its own.",
+        help=f"{_ROOT}results/runs.",
+        show_default=False,
     ),
 ]
+#: Of commands that read a run and may write one file: see `file_or_folder`.
+OutputOrFile = Annotated[
+    Path,
+    option(
+        OUT,
+        "--output",
+        "-o",
+        metavar="DIR|FILE",
+        help=f"{_ROOT}results/runs. With the ending of a format: the file to write, as --out.",
+        show_default=False,
+    ),
+]
+Out = Annotated[Path | None, option(OUT, "--out", metavar="FILE", help="File to write, and nothing else.")]
 Check = Annotated[
     bool,
     option(OUT, "--check", help="Exit with code 1 if a number is out of tolerance or a claim is contradicted."),
@@ -153,8 +193,10 @@ Format = Annotated[
         "--format",
         metavar="FORMAT",
         help="Print the full report as md, json, csv or tex instead of the table; html writes report.html.",
+        autocompletion=complete.words("md", "json", "csv", "tex", "html", "parquet"),
     ),
 ]
+Json = Annotated[bool, option(OUT, "--json", help="Print JSON, for other programs.")]
 Quiet = Annotated[bool, option(OUT, "--quiet", "-q", help="Print only results and errors, no plan and no progress.")]
 Debug = Annotated[
     bool,

@@ -60,6 +60,7 @@ def predict(
     output: Annotated[
         Path | None,
         typer.Option(
+            "--out",
             "--output",
             "-o",
             metavar="FILE",

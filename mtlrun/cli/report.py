@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import options
+from mtlrun.cli import complete, options
 from mtlrun.cli.console import open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UnknownNameError, UserError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: In place of an experiment: all of them.
 ALL = "all"
 HTML = "html"
+#: Format that a file has by its ending.
+ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", "parquet")}
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
 ALSO = "also report.md, report.tex, report.json, table.csv"
@@ -34,15 +36,13 @@ def report(
         typer.Argument(
             metavar="TARGET|FOLDER",
             help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
+            autocompletion=complete.targets_and_all,
         ),
     ],
     profile: options.Profile = None,
-    output_dir: options.Output = OUTPUT_DEFAULT,
+    output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
     form: options.Format = None,
-    out: Annotated[
-        Path | None,
-        options.option(options.OUT, "--out", metavar="FILE", help="Write the --format to this file, and nothing else."),
-    ] = None,
+    out: options.Out = None,
     merge: Annotated[
         list[Path] | None,
         options.option(
@@ -66,7 +66,9 @@ def report(
     from mtlrun.report.writers import write_report
 
     if out is not None and form is None:
-        raise UserError("--out needs --format", "Add --format html, md, json, csv or tex.")
+        raise UserError("--out needs --format", f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.")
+    output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
+    form = form or (ENDINGS[out.suffix.lower()] if out is not None else None)
     root = output_dir if target == ALL else Path(target)
     if target == ALL or _holds_runs(root):
         raise typer.Exit(_report_many(root, profile, form, out, merge, check))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import options
+from mtlrun.cli import complete, options
 from mtlrun.cli.console import open_page, output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, REPORT
@@ -45,6 +45,7 @@ class Request:
     force: bool
     dry_run: bool
     fail_fast: bool
+    retries: int
     yes: bool
     output_dir: Path
     form: str | None
@@ -65,6 +66,7 @@ class Request:
                 scheduler=self.scheduler,
                 force=self.force,
                 fail_fast=self.fail_fast,
+                retries=self.retries,
                 progress=make_progress(quiet=self.quiet),
             )
 
@@ -76,6 +78,7 @@ def reproduce(
             metavar="TARGET",
             help="Experiment: <paper>/<artefact>, a short name such as table2, or a YAML file; `all` runs every "
             "artefact of every paper.",
+            autocompletion=complete.targets_and_all,
         ),
     ],
     profile: options.Profile = None,
@@ -90,6 +93,7 @@ def reproduce(
     force: options.Force = False,
     dry_run: options.DryRun = False,
     fail_fast: options.FailFast = False,
+    retries: options.Retries = 0,
     yes: options.Yes = False,
     output_dir: options.Output = OUTPUT_DEFAULT,
     form: options.Format = None,
@@ -104,8 +108,8 @@ def reproduce(
     The table is printed; table, report and figures are written to DIR/<paper>/<artefact>/<profile>.
     """
     # fmt: off
-    request = Request(profile, reading, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast, yes,
-                      output_dir, form, check, show, quiet)
+    request = Request(profile, reading, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast,
+                      retries, yes, output_dir, form, check, show, quiet)
     # fmt: on
     if target == ALL:
         from mtlrun.cli.reproduce_all import reproduce_all

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import say, say_json
 from mtlrun.cli.options import OUTPUT_DEFAULT
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def show(
     seed: options.Seed = None,
     data_dir: options.DataDir = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
+    as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
     """Show an experiment in full: every setting and its origin, the paper's numbers and claims."""
@@ -28,6 +29,10 @@ def show(
     from mtlrun.runs.load import load_experiment
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
+    if as_json:
+        facts = {name: getattr(experiment, name) for name in ("id", "profile", "profiles", "config")}
+        say_json({**facts, "title": experiment.spec.title, "folder": experiment.folder(output_dir)})
+        return
     for line in _head(experiment):
         say(line)
     say(f"run folder: {experiment.folder(output_dir)}")

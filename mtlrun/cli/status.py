@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mtlrun.cli import options
-from mtlrun.cli.console import say, say_columns
+from mtlrun.cli.console import say, say_columns, say_json
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import counted
 
@@ -27,6 +27,7 @@ def status(
     only: options.Only = None,
     data_dir: options.DataDir = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
+    as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
@@ -37,6 +38,22 @@ def status(
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
     states = survey(made)
+    if as_json:
+        cells = [
+            {
+                "reading": row.reading,
+                "dataset": row.dataset,
+                "method": row.method,
+                "trial": row.trial,
+                "key": row.cell.key,
+            }
+            | {"state": state.name, "reason": state.reason}
+            for row, state in zip(made.rows, states, strict=True)
+            if row.wanted
+        ]
+        facts = {"id": experiment.id, "profile": experiment.profile, "folder": str(made.folder)}
+        say_json({**facts, "counts": Counter(cell["state"] for cell in cells), "cells": cells})
+        return
     say(f"{experiment.id}, profile {experiment.profile}: {made.folder}")
     _table(made, states)
     for line in rerun_reasons(made, states):

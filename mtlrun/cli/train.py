@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mtlrun.cli import options
+from mtlrun.cli import complete, options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import counted
@@ -17,7 +17,9 @@ def train(
     config: Annotated[
         str,
         typer.Argument(
-            metavar="CONFIG", help="Training file, or the name of one that comes with mtlrun, for example train/school."
+            metavar="CONFIG",
+            help="Training file, or the name of one that comes with mtlrun, for example train/school.",
+            autocompletion=complete.trainings,
         ),
     ],
     overrides: options.Overrides = None,
@@ -33,6 +35,7 @@ def train(
             rich_help_panel=options.HOW,
         ),
     ] = False,
+    retries: options.Retries = 0,
     yes: options.Yes = False,
     output_dir: options.Output = OUTPUT_DEFAULT,
     quiet: options.Quiet = False,
@@ -52,7 +55,9 @@ def train(
     from mtlrun.runs.train import train as fit
 
     progress = make_progress(quiet=quiet)
-    trained = fit(training, output=output_dir, data_dir=data_dir, jobs=jobs, force=force, progress=progress)
+    trained = fit(
+        training, output=output_dir, data_dir=data_dir, jobs=jobs, force=force, retries=retries, progress=progress
+    )
     if trained.up_to_date:
         say("up to date: this model has been trained before")
     for line in summary(trained.result):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mtlrun.cli import complete
 from mtlrun.cli.console import complain, say
 from mtlrun.cli.options import DataDir, Debug
 
@@ -14,7 +15,9 @@ def validate(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TARGET]...", help="Files or names of experiments. Default: all that come with mtlrun."
+            metavar="[TARGET]...",
+            help="Files or names of experiments. Default: all that come with mtlrun.",
+            autocompletion=complete.targets,
         ),
     ] = None,
     data_dir: DataDir = None,

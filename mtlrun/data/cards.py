@@ -48,6 +48,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.utils import plugins
 from mtlrun.utils.paths import datasets_dir
 from mtlrun.utils.schema import Finding, schema_findings
 from mtlrun.utils.yaml import Document, Problem, load_file, render
@@ -203,8 +204,8 @@ class Card(Base):
 
 
 def card_folders(data_dir: Path | None = None) -> list[Path]:
-    """Return the folders that hold cards: the shipped ones (wheel or checkout), then ``<data-dir>/cards``."""
-    shipped = [datasets_dir()]
+    """Return the folders that hold cards: the shipped one, those of other packages, then ``<data-dir>/cards``."""
+    shipped = [datasets_dir(), *plugins.card_folders()]
     return shipped if data_dir is None else [*shipped, Path(data_dir) / "cards"]
 
 

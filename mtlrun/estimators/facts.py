@@ -153,6 +153,11 @@ class MethodInfo:
     cite: list[str]
 
     @property
+    def foreign(self) -> bool:
+        """Whether another package brings the method, so that only its name, class and package are known here."""
+        return not self.class_path.startswith("mtlrun.")
+
+    @property
     def bibtex(self) -> str:
         """BibTeX entries of the sources."""
         return "\n".join(references()[key] for key in self.cite)
@@ -170,7 +175,7 @@ class MethodInfo:
             ("Default grid", grid or "none"),
             ("Class", self.class_path.replace(":", ".")),
             ("Needs", f"pip install 'mtlrun[{self.extra}]'" if self.extra else ""),
-            ("Source", f"{self.source} ({', '.join(self.cite)})"),
+            ("Source", f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source),
         ]
         return [(key, text) for key, text in found if text]
 

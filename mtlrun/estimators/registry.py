@@ -14,14 +14,39 @@ from typing import Any, TypeGuard
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.facts import MethodInfo
 from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import METHODS_GROUP, Plugin, plugins
 
 __all__ = ["METHODS", "MethodInfo", "build", "get_method", "load_class"]
 
-#: All methods by name.
-METHODS: dict[str, MethodInfo] = {
-    record["name"]: MethodInfo(**record)
-    for record in json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
-}
+
+def _described(plugin: Plugin) -> MethodInfo:
+    """Return the facts about a method of another package, as far as they are known without importing it."""
+    kind = "classifier" if plugin.name.endswith("Classifier") else "regressor"
+    unknown: dict[str, Any] = {
+        name: {} for name in ("parameters", "default_grid", "default_params", "fast", "elsewhere")
+    }
+    return MethodInfo(
+        name=plugin.name,
+        class_path=plugin.value,
+        summary=f"Method of the package {plugin.source}.",
+        objective="",
+        kind=kind,
+        losses=[],
+        designs=[],
+        multitask=True,
+        complexity="",
+        zero_from="",
+        extra="",
+        source=plugin.source,
+        cite=[],
+        **unknown,
+    )
+
+
+_OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))
+#: All methods by name: those of mtlrun, then those of other packages.
+METHODS: dict[str, MethodInfo] = {record["name"]: MethodInfo(**record) for record in _OWN}
+METHODS |= {plugin.name: _described(plugin) for plugin in plugins(METHODS_GROUP) if plugin.name not in METHODS}
 
 
 def get_method(name: str) -> MethodInfo:

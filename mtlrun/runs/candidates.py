@@ -9,7 +9,7 @@ from typing import Any
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.baselines import PerTask, for_tasks
-from mtlrun.estimators.facts import Scale
+from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import class_path, parameter_names
@@ -132,8 +132,11 @@ def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> li
         elif twin in standard or name in standard:
             candidate = standard.get(name) or standard[twin]
             found[candidate.label] = candidate
-        elif twin in METHODS:
+        elif twin in METHODS and not METHODS[twin].foreign:
             found[twin] = _registered(twin, dataset, train)
+        elif twin in METHODS:
+            grid = _grid(twin, _scale(dataset, train))
+            found[twin] = _wrapped(Candidate(twin, _family(twin, dataset), twin, grid=grid), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
             label = name if short in found.keys() | standard.keys() | METHODS.keys() else short
@@ -243,8 +246,10 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
 
 def _grid(name: str, scale: Scale) -> dict[str, list[Any]]:
     """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
-    search = load_class(name).facts.search  # type: ignore[attr-defined]
-    return search(scale) if search else dict(METHODS[name].default_grid)
+    facts = getattr(load_class(name), "facts", None)
+    if not isinstance(facts, Facts):
+        return {}
+    return facts.search(scale) if facts.search else {name: list(values) for name, values in facts.grid.items()}
 
 
 def _wrapped(candidate: Candidate, dataset: Dataset) -> Candidate:

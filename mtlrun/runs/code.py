@@ -45,6 +45,7 @@ EXEMPT = frozenset(
         "mtlrun.utils.ownmodules",
         "mtlrun.utils.io",
         "mtlrun.utils.paths",
+        "mtlrun.utils.plugins",
         "mtlrun.utils.text",
         "mtlrun.utils.yaml",
         "mtlrun.estimators.facts",

@@ -81,7 +81,7 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
-        unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, calibrate``).
+        unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, retries, calibrate``).
 
     Returns
     -------
@@ -177,14 +177,14 @@ class _Bench:
         protocol = replace(self.protocol, n_splits=schedule.n_splits)
         made = self._plan(protocol.experiment(schedule.candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
-        runner = Runner(made, Pool(self.jobs), _Told(self.say))
+        runner = Runner(made, Pool(self.jobs), _Told(self.say), retries=self.settings.retries)
         entries = Waves(schedule, cells, runner, self.protocol, deadline, self.say, so_far).run()
         board = self._board(entries, facts, schedule.left_out)
         keys = [
             {"method": label, "trial": trial, "key": cell.key, "searched": schedule.shrunk.get(label, "all")}
             for (label, trial), cell in cells.items()
         ]
-        asked = {name: value for name, value in asdict(self.settings).items() if name != "jobs"}
+        asked = {name: value for name, value in asdict(self.settings).items() if name not in ("jobs", "retries")}
         planned = {"options": asked, "metric": self.protocol.metric, "split": self.protocol.split, "cells": keys}
         trained, linear, label = self._final(board, {c.label: c for c in schedule.candidates})
         return Comparison(board, self.dataset, trained, self.source, _coefficients(linear), label, planned)

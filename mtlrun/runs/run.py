@@ -84,6 +84,7 @@ def run(
     scheduler: str | None = None,
     force: bool = False,
     fail_fast: bool = False,
+    retries: int = 0,
     progress: Progress | None = None,
 ) -> RunSummary:
     """Compute the wanted cells of a plan that are not done.
@@ -100,6 +101,8 @@ def run(
         Recompute cells that are done.
     fail_fast : bool
         Stop at the first failed cell.
+    retries : int, default 0
+        Compute a cell that fails, for instance because its process was killed, so many times again.
     progress : Progress, optional
         Default: silent.
 
@@ -116,7 +119,7 @@ def run(
         If the folders cannot be written.
     """
     pool = Pool(jobs, backend, scheduler, plan.limit)
-    return Runner(plan, pool, progress, force=force, fail_fast=fail_fast).run()
+    return Runner(plan, pool, progress, force=force, fail_fast=fail_fast, retries=retries).run()
 
 
 def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
@@ -156,17 +159,20 @@ class Runner:
         *,
         force: bool = False,
         fail_fast: bool = False,
+        retries: int = 0,
     ) -> None:
         self.plan = plan
         self.pool = pool or Pool(seconds=plan.limit)
         self.progress = progress or Progress()
         self.force = force
         self.fail_fast = fail_fast
+        self.retries = retries
         self.store = plan.store()
         self.told: Callable[[Record], None] = lambda _: None
-        #: Status of the cells computed here, the keys of those that failed in another process, and the parameters that
-        #: searches chose.
+        #: Status of the cells computed here, how often each was begun, the keys of those that failed in another
+        #: process, and the parameters that searches chose.
         self.computed: dict[str, str] = {}
+        self.tries: Counter[str] = Counter()
         self.failed_elsewhere: set[str] = set()
         self.choices: dict[str, dict[str, Any]] = {}
         # What another process writes from now on is recognised by its file, not by clocks, which may be set.
@@ -283,7 +289,7 @@ class Runner:
         return record
 
     def _compute(self, cells: list[Cell], pool: Pool) -> None:
-        """Compute cells; wait for those that other processes hold."""
+        """Compute cells, those that fail `retries` times again; wait for those that other processes hold."""
         waiting = list(cells)
         told: set[str] = set()
         while waiting:
@@ -295,7 +301,15 @@ class Runner:
                     self.progress.message(f"waiting for {self._name(cell)}, which {owner} is computing")
             if len(busy) == len(waiting):
                 time.sleep(POLL)
-            waiting = busy
+            again = [cell for cell in waiting if self._may_retry(cell)]
+            for cell in again:
+                self.before[cell.key] = self.store.stamp(cell.key)  # its record is ours, not that of another process
+                self.progress.message(f"trying {self._name(cell)} again: {self.tries[cell.key]} of {self.retries}")
+            waiting = busy + again
+
+    def _may_retry(self, cell: Cell) -> bool:
+        """Whether a cell was computed here, failed, and has a try left."""
+        return self.computed.get(cell.key) == FAILED and 0 < self.tries[cell.key] <= self.retries
 
     def _batch(self, cells: list[Cell], pool: Pool) -> list[Cell]:
         """Compute the cells that are free, each claimed when a process has time for it; return the others."""
@@ -316,6 +330,7 @@ class Runner:
                     broken.append(error)
                     return
                 if mine:
+                    self.tries[cell.key] += 1
                     self.begun[cell.key] = self.store.stamps() if cell.timed else {}
                     self.progress.begin(self._name(cell))
                     yield cell.key, (cell, self.choices.get(cell.key, {}).get("chosen"), data_dir)
@@ -385,6 +400,8 @@ class Runner:
         self.timing.release()
         self.computed[cell.key] = record.status
         self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), _note(record))
+        if self._may_retry(cell):
+            return
         self.told(record)
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop

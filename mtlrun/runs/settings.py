@@ -42,6 +42,8 @@ class Settings:
     train : float
         Fraction of the rows of every task to train on.
     seed, jobs : int
+    retries : int
+        How often a fit that fails is tried again.
     calibrate : bool
         Whether the saved classifier predicts probabilities.
     """
@@ -54,10 +56,11 @@ class Settings:
     train: float = 0.7
     seed: int = 0
     jobs: int = 1
+    retries: int = 0
     calibrate: bool = False
 
     def __post_init__(self) -> None:
-        for name, low in (("splits", 1), ("folds", 2), ("seed", 0)):
+        for name, low in (("splits", 1), ("folds", 2), ("seed", 0), ("retries", 0)):
             value = getattr(self, name)
             if value is not None and not value >= low:
                 raise ConfigError(f"{name} must be at least {low}, not {value:g}")

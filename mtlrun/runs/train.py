@@ -71,6 +71,7 @@ def train(
     data_dir: Path | None = None,
     jobs: int = 1,
     force: bool = False,
+    retries: int = 0,
     progress: Progress | None = None,
 ) -> TrainingSummary:
     """Train, evaluate and save a model.
@@ -89,6 +90,8 @@ def train(
         Processes for the search.
     force : bool
         Recompute everything, and replace a model with other settings in that folder.
+    retries : int, default 0
+        Compute a part that fails so many times again.
     progress : Progress, optional
         Default: silent.
 
@@ -110,7 +113,8 @@ def train(
         return TrainingSummary(folder, result, up_to_date=True)
     dataset = load_dataset(training.spec.dataset.id, data_dir=data_dir, **training.spec.dataset.options)
     check_training(training, dataset)
-    trained = fit_training(training, cell, dataset, Runner(made, Pool(jobs, seconds=made.limit), progress, force=force))
+    runner = Runner(made, Pool(jobs, seconds=made.limit), progress, force=force, retries=retries)
+    trained = fit_training(training, cell, dataset, runner)
     with writing(folder, "Free some space, or choose another folder with --output."):
         save_training(trained, folder)
     return TrainingSummary(folder, trained.result)

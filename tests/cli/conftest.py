@@ -41,6 +41,18 @@ class Slow(IndependentRidge):
         Path("begun").write_text("")
         time.sleep(60)
         return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
+
+
+class Flaky(IndependentRidge):
+    """Raises in its first two fits."""
+
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        """Count, and raise twice."""
+        begun = Path("fits").read_text() if Path("fits").exists() else ""
+        Path("fits").write_text(begun + "x")
+        if len(begun) < 2:
+            raise ValueError("not yet")
+        return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
 '''
 
 EXPERIMENT = """\

@@ -131,3 +131,17 @@ def test_status_counts_and_explains(mtlrun, write_experiment):
     assert lines[0] == "made/table1, profile full: results/runs/made/table1/full"
     assert any(line.startswith("rerun simulated-rmtl/Ridge/2 trials: scoring.timing.repeats 1 -> 2") for line in lines)
     assert lines[-1] == "4 cells: 4 stale"
+
+
+def test_the_option_o_names_the_file_where_a_command_writes_one(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    assert mtlrun("reproduce", "table.yaml", "-o", "runs").exit_code == 0
+    folder = "runs/made/table1/full"
+    for name in ("page.html", "table.csv", "report.json"):
+        result = mtlrun("report", folder, "-o", name)
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / name).stat().st_size > 0
+    assert mtlrun("report", "table.yaml", "-o", "runs").exit_code == 0  # a folder stays the root of the results
+    assert mtlrun("plot", folder, "--kind", "path").exit_code == 2
+    for command in ("predict", "init"):
+        assert "--out" in mtlrun(command, "--help").output

@@ -1,0 +1,93 @@
+"""Methods and data sets of other packages, declared as entry points, stand beside those of mtlrun."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+METHOD = '''
+"""A method of another package."""
+
+from sklearn.base import BaseEstimator, RegressorMixin
+
+
+class GrandMean(RegressorMixin, BaseEstimator):
+    """Predicts the mean of all targets."""
+
+    def fit(self, X, y):
+        self.mean_ = float(y.mean())
+        return self
+
+    def predict(self, X):
+        return [self.mean_] * len(X)
+'''
+CARD = """\
+schema: 1
+id: plugged
+title: Two tasks, simulated
+task_type: regression
+design: ragged
+simulated: true
+generator: {name: rmtl, options: {n: 30, d: 4, m: 2}}
+licence: none
+citation: none
+"""
+POINTS = """\
+[mtlrun.methods]
+GrandMean = plugged_package.methods:GrandMean
+
+[mtlrun.datasets]
+plugged = plugged_package.cards
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Install a package into a folder of its own; returns a function that runs mtlrun with it on the path."""
+    package, info = tmp_path / "site" / "plugged_package", tmp_path / "site" / "plugged_package-1.5.dist-info"
+    (package / "cards").mkdir(parents=True)
+    info.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported without need')" * 0)
+    (package / "methods.py").write_text(METHOD)
+    (package / "cards" / "__init__.py").write_text("")
+    (package / "cards" / "plugged.yaml").write_text(CARD)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged-package\nVersion: 1.5\n")
+    (info / "entry_points.txt").write_text(POINTS)
+
+    def run(*args, **more):
+        environment = {**os.environ, "PYTHONPATH": str(package.parent), **more}
+        command = [sys.executable, "-m", "mtlrun", *args]
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+def test_they_are_listed_and_completed(other):
+    methods = {record["name"]: record for record in json.loads(other("list", "methods", "--json"))}
+    assert methods["GrandMean"]["class_path"] == "plugged_package.methods:GrandMean"
+    assert "plugged-package 1.5" in methods["GrandMean"]["summary"]
+    assert "plugged-package 1.5" in other("list", "methods", "GrandMean")
+    assert "plugged" in [entry["name"] for entry in json.loads(other("list", "datasets", "--json"))]
+    words = "mtlrun compare x.csv --methods Gra"
+    asked = {"_MTLRUN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "4"}
+    assert "GrandMean" in other(**asked).split()
+    assert "plugged-package 1.5" in json.loads(other("env", "--json"))["plug-ins"]
+
+
+def test_they_are_compared_and_trained(other, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    shown = other(
+        "compare", "rows.csv", "--target", "y", "--task-column", "task", "--methods", "GrandMean", "--splits", "1"
+    )
+    assert "GrandMean" in shown
+    other("init", "plugged", "--method", "GrandMean", "-o", "mine.yaml")
+    assert "model:" in other("train", "mine.yaml")

@@ -1,0 +1,35 @@
+"""``--retries``: a cell that fails is computed again, and no more often than that."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ONE = "split: {kind: random, train: 0.5, trials: 1}"
+
+
+@pytest.mark.parametrize("more", [[], ["--fail-fast"]])
+@pytest.mark.parametrize(
+    ("retries", "status", "fits"), [(0, "failed", 1), (1, "failed", 2), (2, "done", 3), (9, "done", 3)]
+)
+def test_a_failed_cell_is_tried_again(mtlrun, write_experiment, tmp_path, retries, status, fits, more):
+    write_experiment("Flaky", split=ONE)
+    result = mtlrun("reproduce", "table.yaml", "--retries", str(retries), *more)
+    assert result.exit_code == (0 if status == "done" else 1), result.output
+    assert result.stderr.count("again: ") == fits - 1
+    assert len((tmp_path / "fits").read_text()) == fits
+    states = json.loads(mtlrun("status", "table.yaml", "--json").stdout)
+    assert {cell["method"]: cell["state"] for cell in states["cells"]}["Flaky"] == status
+
+
+def test_a_comparison_takes_it_too(mtlrun, write_experiment, tmp_path):
+    write_experiment()
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    methods = ["--methods", "made_methods:Flaky", "--splits", "1"]
+    result = mtlrun("compare", "rows.csv", "--target", "y", "--task-column", "task", *methods, "--retries", "2")
+    assert result.exit_code == 0, result.output
+    assert "failed" not in result.stdout
