@@ -1,11 +1,12 @@
 """Hooks of the documentation site: pages that lie outside docs/ take part in it, and stay where they are.
 
-They are CHANGELOG.md, SECURITY.md, and the pages of results/ with every report, its table and its figures. Links are
-written as they hold in the repository; here they are turned into those of the site.
+They are CHANGELOG.md, SECURITY.md, the pages of results/ with every report, its table and its figures, and a gallery of
+these figures. Links are written as they hold in the repository; here they are turned into those of the site.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -18,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md")
 #: Below results/; reached from its page, in the menu they would be too many.
 REPORTS = ("summary.md", "*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
+#: Figures of a run in the gallery; its report has all.
+MOST_FIGURES = 2
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 
@@ -29,7 +32,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path in reports:
             file.inclusion = InclusionLevel.NOT_IN_NAV
         files.append(file)
+    files.append(File.generated(config, "gallery.md", content=gallery()))
     return files
+
+
+def gallery() -> str:
+    """Return a page with figures of every run that has some, by paper, each with a link to its report."""
+    lines = [
+        "# Gallery",
+        "",
+        "Figures of the committed runs, drawn by `mtlrun report`. Each title leads to its report.",
+    ]
+    paper = ""
+    for path in sorted(ROOT.glob("results/*/*/*/run.json")):
+        figures = sorted(path.parent.glob("figures/*.svg"))
+        info = json.loads(path.read_text(encoding="utf-8"))
+        if figures and str(info["paper"]["cite"]).partition(":")[0] != paper:
+            paper = str(info["paper"]["cite"]).partition(":")[0]
+            lines += ["", f"## {info['paper']['cite']}"]
+        place = path.parent.relative_to(ROOT).as_posix()
+        if figures:
+            lines += ["", f"### [{info['title']}]({place}/report.md)", "", f"`{info['command']}`"]
+        for figure in figures[:MOST_FIGURES]:
+            lines += ["", f"![{figure.stem}]({place}/figures/{figure.name}){{ loading=lazy }}"]
+    return "\n".join(lines) + "\n"
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:

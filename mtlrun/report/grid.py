@@ -55,9 +55,19 @@ class Styled:
         return self.text
 
 
+@dataclass(frozen=True)
+class Marks:
+    """Verdicts as symbols, side by side: a symbol, its verdict, and what is told of it, for each."""
+
+    marks: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        return "".join(symbol for symbol, _, _ in self.marks)
+
+
 @dataclass
 class Grid:
-    """Columns and rows of raw values (str, int, float, Link, Styled or None)."""
+    """Columns and rows of raw values (str, int, float, Link, Styled, Marks or None)."""
 
     columns: list[Column]
     rows: list[list[Any]] = field(default_factory=list)
@@ -69,7 +79,7 @@ class Grid:
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as raw values by the names of the columns; what has a style is text."""
         names = [c.name for c in self.columns]
-        rows = ([str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows)
+        rows = ([str(v) if isinstance(v, Styled | Marks) else v for v in row] for row in self.rows)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def without(self, *names: str) -> Grid:

@@ -25,7 +25,7 @@ from mtlrun.report.figures import (
     published_line,
     rank_diagrams,
 )
-from mtlrun.report.grid import Column, Grid, Link, Section, csv_grid, show, tex_grid
+from mtlrun.report.grid import Column, Grid, Link, Marks, Section, csv_grid, show, tex_grid
 from mtlrun.report.printed import PrintedTable
 from mtlrun.report.references import reference_section
 from mtlrun.report.run import PARTIAL
@@ -197,7 +197,8 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
     css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE) + ["long"] * (len(text) > LONG)
     css += [tone(text), "badge"] * (column.name in JUDGED)
     link = value.address if isinstance(value, Link) else None
-    return {"name": column.name, "text": text, "value": number, "css": " ".join(css), "link": link}
+    marks = value.marks if isinstance(value, Marks) else ()
+    return {"name": column.name, "marks": marks, "text": text, "value": number, "css": " ".join(css), "link": link}
 
 
 def tone(word: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mtlrun.errors import DataError, UnknownNameError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdicts_text
-from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
+from mtlrun.report.checks import NUMBERS, STYLES, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.grid import Column, Grid, Link, Section, duration, harmless, json_text, markdown_section
+from mtlrun.report.grid import Column, Grid, Link, Marks, Section, duration, harmless, json_text, markdown_section
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import RUN_FILE, read_json
 from mtlrun.report.sections import computing_seconds
@@ -39,7 +39,10 @@ COUNTS = (
     "* Columns: cells; claims by verdict; reference numbers within tolerance, out of tolerance, not run; "
     "computing time."
 )
-LEGEND = f"claims: {', '.join(VERDICTS)}; numbers: within tolerance of those run"
+#: Verdicts on claims as symbols, and what they mean.
+SYMBOLS: dict[str, str] = dict(zip(VERDICTS, "✓◕◐✗◇?·", strict=True))
+LEGEND = "  ".join(f"{symbol} {verdict}" for verdict, symbol in SYMBOLS.items())
+MATRIX = "A symbol per claim, in the order of the report: over all readings, then under each, the main one first."
 _T = TypeVar("_T")
 
 
@@ -235,7 +238,16 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
     ]
     compared = [[link(c.place, "leaderboard"), c.title, c.verdict] for c in overview.comparisons]
     left_out = [[name, why] for name, why in overview.left_out.items()]
+    matrix = [
+        [link(e.place, anchor="#claims"), *claim_marks(e)] for es in groups.values() for e in es if e.report.claims
+    ]
+    widest = max(map(len, matrix), default=0)
+    glance = _text_grid(
+        ("run", "claims", *["main reading"] * (widest > 2), *(f"reading {n}" for n in range(2, widest - 1))),
+        [[*row, *[None] * (widest - len(row))] for row in matrix],
+    )
     tables = [
+        Section("Claims at a glance", [f"{MATRIX} {LEGEND}"], [glance]),
         Section("Papers", [*cites, *[COUNTS] * bool(groups)], [_count_grid(["paper", "artefacts"], papers)]),
         Section("Runs", [], [_count_grid(["run", "title"], titles)]),
         Section("Claims", [], [_text_grid(("claim", "run", "verdict", "readings", "text", "why"), claims)]),
@@ -323,6 +335,18 @@ def results_root(report: Report, folder: Path) -> Path | None:
     return place.parents[DEPTH - 1] if place.parts[-DEPTH:] == expected else None
 
 
+def claim_marks(entry: RunReport) -> list[Marks]:
+    """Return the verdicts on the claims of a run as symbols: over all readings, then under each, the main one first."""
+    claims = entry.report.claims
+    names = list(dict.fromkeys(name for claim in claims for name in claim.readings))
+    found = [[(claim.verdict, claim.text) for claim in claims]]
+    found += [[(claim.readings.get(n, Verdict.NOT_TESTABLE), f"reading {n}") for claim in claims] for n in names]
+    return [
+        Marks(tuple((SYMBOLS[v], v, f"{c.id}, {v}: {text}") for c, (v, text) in zip(claims, group, strict=True)))
+        for group in found
+    ]
+
+
 def _text_grid(columns: Sequence[str], rows: list[list[Any]]) -> Grid:
     return Grid([Column(name) for name in columns], rows)
 
@@ -342,19 +366,15 @@ def _count_grid(columns: Sequence[str], rows: Sequence[tuple[list[Any], dict[str
 
 
 def print_overview(console: Console, overview: Overview) -> None:
-    """Print a table per paper, a line per claim, failures and what is left out; the counts come last."""
+    """Print failures and what is left out, then a table per paper with a symbol per claim; the counts come last."""
     from rich.text import Text
 
     from mtlrun.report.terminal import print_verdict
 
-    for paper, entries in overview.papers.items():
-        console.print(Text(paper, style="bold"))
-        console.print(_table(overview, entries))
-    if overview.entries:
-        console.print(Text(LEGEND), soft_wrap=not console.is_terminal)
-    for entry, claim in overview.claims():
-        why = claim.why if claim.verdict == Verdict.NOT_TESTABLE else ""
-        print_verdict(console, claim.verdict, f"{entry.place}: {claim.id}: {claim.text.rstrip('.')}.", why)
+    if not console.is_terminal:  # a file can be searched; on a screen the symbols do, and the index tells the rest
+        for entry, claim in overview.claims():
+            why = claim.why if claim.verdict == Verdict.NOT_TESTABLE else ""
+            print_verdict(console, claim.verdict, f"{entry.place}: {claim.id}: {claim.text.rstrip('.')}.", why)
     for entry in overview.entries:
         if failed := len(entry.report.run.failed):
             text = f"{entry.place}: {counted(failed, 'cell')}, see its report.md"
@@ -363,7 +383,10 @@ def print_overview(console: Console, overview: Overview) -> None:
         print_verdict(console, "comparison", f"{comparison.place}: {comparison.verdict}", style="bold")
     for name, why in overview.left_out.items():
         print_verdict(console, "left out", f"{name}: {why}", style="yellow")
-    for line in overview.summary:
+    for paper, entries in overview.papers.items():
+        console.print(Text(paper, style="bold"))
+        console.print(_table(overview, entries))
+    for line in [f"claims: {LEGEND}"] * bool(overview.entries) + overview.summary:
         console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
@@ -379,19 +402,24 @@ def _table(overview: Overview, entries: Sequence[RunReport]) -> Table:
         names = [f"{name} ({e.report.run.profile})" for name, e in zip(names, entries, strict=True)]
     table.add_column("artefact", no_wrap=True, min_width=max(map(len, names)))
     for column in ("cells", "claims", "numbers", "computing"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="left" if column == "claims" else "right", no_wrap=column != "claims")
     for name, entry in zip(names, entries, strict=True):
         cells = entry.report.cells
-        verdicts = [claim.verdict for claim in entry.report.claims]
         numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
         table.add_row(
             name,
             Text(f"{cells['done']}/{cells['planned']}", style="" if cells["done"] == cells["planned"] else "red"),
-            " ".join(str(verdicts.count(verdict)) for verdict in VERDICTS) if verdicts else "",
+            Text.assemble(*_styled_marks(entry)),
             f"{numbers.count(Verdict.WITHIN)}/{len(numbers)}" if numbers else "",
             duration(entry.report.seconds),
         )
     return table
+
+
+def _styled_marks(entry: RunReport) -> Iterator[tuple[str, str]]:
+    for place, group in enumerate(claim_marks(entry)):
+        yield " " * (place > 0), ""
+        yield from ((symbol, STYLES[word.tone]) for symbol, word, _ in group.marks if isinstance(word, Verdict))
 
 
 # ---------------------------------------------------------------- counts

@@ -139,7 +139,9 @@ def test_the_index_of_runs(swept):
     assert done.exit_code == 1, "a cell failed"
     assert done.stdout.splitlines() == [f"report: {folder / 'report.html'}", f"index: {tmp_path / 'index.html'}"]
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert Checker(index).links == ["made/table1/quick/report.html", "made/table1/quick/report.html#claims"]
+    page = "made/table1/quick/report.html"
+    assert Checker(index).links == [f"{page}#claims", page, f"{page}#claims"]
+    assert '<span class="mark bad" title="c1, not confirmed: DC &lt;b&gt;fast' in index
     words = [
         "1 artefact, 11 of 12 cells done, 1 failed.",
         "1 claim of the papers: 1 not confirmed.",
