@@ -47,7 +47,8 @@ class ConvexMTL(BaseMTL):
     ----------
     solver : {"auto", "admm", "fista"}, default "auto"
         ADMM in eigenbases of the designs, or accelerated proximal gradient. "auto" is ADMM unless the bases would take
-        more than 2 GB; for classification with at most 2000 labels it is FISTA.
+        more than 2 GB; for classification with at most 2000 labels it is FISTA, and for the trace norm on a very wide
+        design subspace descent (`mtlrun.solvers.convex.auto`).
     fit_intercept : bool, default True
         Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-4
@@ -110,11 +111,12 @@ class ConvexMTL(BaseMTL):
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
         """Run the solver on checked data."""
+        solver = "admm" if self.solver == "auto" and rotation is not None else self._solver_for(data)
         return solve_convex(
             data,
             self._loss(),
             self._penalties(),
-            self._solver_for(data),
+            solver,
             rotation=rotation,
             start=start,
             fit_intercept=self.fit_intercept,

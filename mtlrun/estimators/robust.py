@@ -47,11 +47,12 @@ class _Robust(ConvexMTL):
         Price of an outlier task relative to the trace norm.
     beta : float, default 1.0
         Weight of the loss; larger values mean less regularization.
-    solver : {"auto", "admm", "fista", "apg", "ladm"}, default "auto"
-        "admm": two-block ADMM in eigenbases of the designs, the fastest, which is "auto" unless the bases would take
-        more than 2 GB, or for classification (but by the squared loss) with at most 2000 labels; then "auto" is
-        "fista". "apg": the accelerated gradient method of Chen et al. "ladm": the linearized alternating direction
-        method of Pan et al.
+    solver : {"auto", "admm", "subspace", "fista", "apg", "ladm"}, default "auto"
+        "admm": two-block ADMM in eigenbases of the designs, which is "auto" unless the bases would take more than 2 GB,
+        or for classification (but by the squared loss) with at most 2000 labels; then "auto" is "fista". "subspace":
+        descent over small subspaces without an eigenbasis, which is "auto" for the squared loss on a shared design of
+        thousands of rows and features without missing targets. "apg": the accelerated gradient method of Chen et al.
+        "ladm": the linearized alternating direction method of Pan et al.
     variant : {"corrected", "sequential", "paper"}, default "corrected"
         For "apg" and "ladm": as printed, or what must have been meant. APG as printed takes a full SVD in every
         iteration; corrected it restarts and uses the smaller Gram matrix. LADM as printed for least squares solves
@@ -104,7 +105,7 @@ class _Robust(ConvexMTL):
     lam: Positive = 0.5
     beta: Positive = 1.0
     _: KW_ONLY
-    solver: Annotated[str, choice("auto", "admm", "fista", "apg", "ladm")] = "auto"
+    solver: Annotated[str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")] = "auto"
     variant: Literal["corrected", "sequential", "paper"] = "corrected"
     stop: Literal["auto", "gap", "paper"] = "auto"
     form: Literal["eigenbasis", "paper"] = "eigenbasis"

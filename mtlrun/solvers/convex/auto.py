@@ -2,20 +2,22 @@
 
 ``solver="auto"`` is the first line that applies:
 
-==========================================================================  =========  ===============================
-problem                                                                     solver     method
-==========================================================================  =========  ===============================
-squared loss, one L1 or L21 penalty, one design, at most weights by row     "lasso"    coordinate descent, then ADMM
-                                                                                       once that would have been faster
-logistic or squared hinge loss with at most 2000 labels                     "fista"    accelerated proximal gradient:
-                                                                                       takes a weight of k exactly as k
-                                                                                       repetitions
-eigenbases of the designs take at most 2 GB (`mtlrun.problem.memory.KEPT`)  "admm"     ADMM; with labels it also splits
-                                                                                       off the predictions
-all others                                                                  "fista"    through Gram matrices for the
-                                                                                       squared loss where these are
-                                                                                       cheaper than the rows
-==========================================================================  =========  ===============================
+========================================================================  ==========  ================================
+problem                                                                   solver      method
+========================================================================  ==========  ================================
+squared loss, one L1 or L21 penalty, one design, at most weights by row   "lasso"     coordinate descent, then ADMM
+                                                                                      once that would be faster
+logistic or squared hinge loss with at most 2000 labels                   "fista"     accelerated proximal gradient:
+                                                                                      takes a weight of k exactly as
+                                                                                      k repetitions
+squared loss, trace norm and perhaps L12, one design without missing      "subspace"  locally optimal subspace
+targets, its eigenbasis more expensive than 30 products X'XW                          descent, without an eigenbasis
+eigenbases of the designs take at most 2 GB                               "admm"      ADMM; with labels it also
+(`mtlrun.problem.memory.KEPT`)                                                        splits off the predictions
+all others                                                                "fista"     through Gram matrices for the
+                                                                                      squared loss where these are
+                                                                                      cheaper than the rows
+========================================================================  ==========  ================================
 
 "cd" is coordinate descent alone, for the problems of the first line.
 """
@@ -35,11 +37,12 @@ from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista
 from mtlrun.solvers.convex.lasso import cd_applies, solve_block_cd, solve_lasso
+from mtlrun.solvers.convex.subspace import solve_subspace, subspace_applies, subspace_bytes, subspace_pays
 
 #: Up to so many labels a classification is a matter of milliseconds by any solver.
 SMALL_LABELS = 2000
 
-_WITHOUT_BASES = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso}
+_WITHOUT_BASES = {"fista": solve_fista, "cd": solve_block_cd, "lasso": solve_lasso, "subspace": solve_subspace}
 
 
 def choose_solver(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> str:
@@ -48,6 +51,8 @@ def choose_solver(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> s
         return "lasso"
     if loss.labels and data.targets.size <= SMALL_LABELS:
         return "fista"
+    if subspace_applies(data, loss, penalties) and subspace_pays(data):
+        return "subspace"
     bases = rotation_bytes(decomposed(data, loss), invariant=_invariant(penalties))
     return "admm" if memory.fits(bases) else "fista"
 
@@ -67,7 +72,7 @@ def solve_convex(
     ----------
     data, loss, penalties
         The problem.
-    solver : {"auto", "lasso", "cd", "admm", "fista"}, default "auto"
+    solver : {"auto", "lasso", "cd", "subspace", "admm", "fista"}, default "auto"
     rotation : Rotation, optional
         From `prepare` with `decomposed(data, loss)` and the same `fit_intercept`; only "admm" uses it.
     **options
@@ -91,9 +96,11 @@ def decomposed(data: TaskData, loss: Loss) -> TaskData:
 
 
 def solver_bytes(data: TaskData, loss: Loss, penalties: Sequence[Penalty], solver: str) -> float:
-    """Return what a solver takes beside coefficients and fields: making eigenbases, or Gram matrices."""
+    """Return what a solver takes beside coefficients and fields: making eigenbases, copies of X, or Gram matrices."""
     if solver == "admm":
         return preparation_bytes(decomposed(data, loss), invariant=_invariant(penalties))
+    if solver == "subspace":
+        return subspace_bytes(data)
     return GRAM_COPIES * gram_bytes(data) if gram_pays(data) and not loss.labels else 0.0
 
 

@@ -1,0 +1,538 @@
+"""Locally optimal subspace descent for a low-rank part plus outlier tasks on a wide shared design.
+
+No eigendecomposition of the design is needed: every step minimises the objective exactly over a small subspace for the
+low-rank part L, and over that subspace and three directions of its own for every outlier task (column of E), as
+locally optimal conjugate gradient methods do for eigenvectors. New directions are gradients and a few conjugate
+gradient steps on the Hessian, from which its largest eigenvalues are deflated. The large matrices are in single
+precision where the tolerance allows; sums and the certificate at the end are in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from mtlrun.penalties.norms import L12, TraceNorm
+from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.wide import Certificate, WideProblem, column_products
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Below this tolerance the large matrices are in double precision, whose products take twice as long.
+SINGLE = 1e-5
+# Conjugate gradient steps for directions of L, and for those of E where at least this part of the tasks are in it.
+_STEPS_L, _STEPS_E, _MANY = (3, 9), 4, 0.25
+# Largest number of steps of the small problem, and of new singular vectors that enter L in one step.
+_SMALL_STEPS, _NEW = 300, 3
+# New directions with less than this part outside of the others are dropped: for bases and for columns of E.
+_FRESH, _PARALLEL = 2e-3, 1e-2
+# Seconds of an eigendecomposition per cube of the size, products X'XW of a run, operations per second in such products
+# and seconds of the rest: one core, measured on documents of the size of EUR-Lex.
+_EIGEN, _PRODUCTS, _SPARSE_RATE, _DENSE_RATE, _SETUP = 1.6e-10, 30, 3e10, 1.5e11, 2.0
+# Rounding of the single-precision objective, and steps without progress after which the precision is doubled.
+_NOISE, _PATIENCE = 1e-6, 3
+
+
+def subspace_applies(data: TaskData, loss: Loss, penalties: Sequence[Penalty]) -> bool:
+    """Whether `solve_subspace` takes a problem: squared loss, one design, weights by row at most, these penalties."""
+    kinds = sorted(type(p).__name__ for p in penalties)
+    one_design = data.shared and data.observed is None and (data.weights is None or data.weights.ndim == 1)
+    known = kinds in (["TraceNorm"], ["L12", "TraceNorm"]) and all(p.alpha > 0 for p in penalties)
+    return isinstance(loss, SquaredLoss) and one_design and known
+
+
+def subspace_pays(data: TaskData) -> bool:
+    """Whether `solve_subspace` is faster than the eigendecomposition that it does without, by a model of both."""
+    entries = data.X.nnz if data.sparse else data.n_rows * data.n_features
+    rate = _SPARSE_RATE if data.sparse else _DENSE_RATE
+    seconds = 4.0 * _PRODUCTS * entries * data.n_tasks / rate + _SETUP
+    return _EIGEN * min(data.n_rows, data.n_features) ** 3 > seconds
+
+
+def subspace_bytes(data: TaskData) -> float:
+    """Return the bytes that `solve_subspace` takes for the design in both orders and both precisions."""
+    return 36.0 * data.X.nnz if data.sparse else 12.0 * data.n_rows * data.n_features
+
+
+def solve_subspace(
+    data: TaskData,
+    loss: Loss,
+    penalties: Sequence[Penalty],
+    *,
+    start: SolverResult | np.ndarray | None = None,
+    fit_intercept: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 500,
+    callback: Callback | None = None,
+) -> SolverResult:
+    """Minimise squared loss + trace norm of L + norms of the columns of E, on one design for all tasks.
+
+    ::
+
+        scale/2 sum_t ||y_t - X (l_t + e_t) - b_t||^2 + alpha ||L||_* + lam sum_t ||e_t||_2      (rows weighted)
+
+    Best where the design is wide in both directions (thousands of rows and of features) and L has a low rank. A step
+    that would raise the objective is taken back and made again with more care, in the end in double precision.
+
+    Parameters
+    ----------
+    data : TaskData
+        Shared, without missing targets.
+    loss : SquaredLoss
+    penalties : sequence of Penalty
+        `TraceNorm`, or `TraceNorm` and `L12` in any order.
+    start : SolverResult or ndarray of shape (n_parts, d, T), optional
+        Warm start.
+    fit_intercept : bool, default False
+        Unpenalised intercepts.
+    tol : float, default 1e-4
+        Relative duality gap to stop at, in double precision.
+    max_iter : int, default 500
+    callback : callable, optional
+        Called with (iteration, best primal, best dual) at every certificate in double precision.
+
+    Returns
+    -------
+    SolverResult
+        `info` has ``rank``, ``outliers`` (the number of columns of E that are not zero) and ``state``, which a warm
+        start takes in place of the parts.
+
+    Raises
+    ------
+    ValueError
+        If the solver does not apply to the problem.
+    """
+    if not subspace_applies(data, loss, penalties):
+        raise ValueError("solve_subspace needs SquaredLoss, one design without missing targets, TraceNorm and L12")
+    low = next(k for k, p in enumerate(penalties) if isinstance(p, TraceNorm))
+    out = next((k for k, p in enumerate(penalties) if isinstance(p, L12)), None)
+    unit = penalties[low].alpha  # the objective is divided by it
+    scale, lam = loss.scale / unit, penalties[out].alpha / unit if out is not None else np.inf
+    exact = WideProblem.of(data, scale, lam, fit_intercept)
+    work = exact if tol < SINGLE else exact.astype(np.float32)
+    parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
+    state = start.info.get("state") if isinstance(start, SolverResult) else None
+    if isinstance(state, _Point):
+        point = state.seen_by(work)
+    else:
+        point = _Point.of(parts, low, out, work)
+    tracker = Tracker(tol, max_iter, callback)
+    point = _descend(work, exact, point, unit, tracker)
+    parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
+    parts[low] = point.low_rank()
+    if out is not None:
+        parts[out][:, point.active] = point.E
+    intercept = exact.intercept(parts.sum(axis=0))
+    return tracker.result(parts, intercept, rank=point.U.shape[1], outliers=len(point.active), state=point)
+
+
+def _descend(work: WideProblem, exact: WideProblem, point: _Point, unit: float, tracker: Tracker) -> _Point:
+    """Step until the gap in double precision is small enough; return the point of the best objective."""
+    guess, careful, stalled, goal = _Bounds(), 0, 0, tracker.tol
+    at = point.certify(work)
+    for iteration in range(1, tracker.max_iter + 1):
+        guess.note(at)
+        if work is not exact and (guess.gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter):
+            double = point.seen_by(exact)
+            sure = double.certify(exact)
+            if tracker.check(iteration, unit * sure.primal, unit * sure.dual, None):
+                break
+            goal /= 2
+            if stalled == _PATIENCE or goal < _NOISE:
+                work, point, at, guess = exact, double, sure, _Bounds(sure.primal, sure.dual)
+        elif work is exact and tracker.check(iteration, unit * at.primal, unit * at.dual, None):
+            break
+        new = _step(work, point, at, guess.gap, careful)
+        after = new.certify(work)
+        noise = 0.0 if work is exact else _NOISE * max(1.0, at.primal)
+        stalled = stalled + 1 if after.primal > at.primal - noise else 0
+        if after.primal <= at.primal + noise:
+            point, at, careful = new, after, 0
+        elif careful < _PATIENCE - 1:
+            careful += 1
+            point = point.without_history()
+        elif work is exact:
+            tracker.exhausted = True
+    return point
+
+
+@dataclass
+class _Bounds:
+    """The best primal and dual value so far, in the precision of the work."""
+
+    primal: float = np.inf
+    dual: float = -np.inf
+
+    def note(self, at: Certificate) -> None:
+        """Note the values at a point."""
+        self.primal, self.dual = min(self.primal, at.primal), max(self.dual, at.dual)
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap."""
+        return (self.primal - self.dual) / max(1.0, self.primal)
+
+
+@dataclass
+class _Point:
+    """``L = U B`` with orthonormal U, the columns of E that are not zero, and what is known of their images.
+
+    `H` is the Hessian X'X; `P` are the last changes of the columns of E, `before` the U of the last step.
+    """
+
+    U: Array
+    HU: Array
+    B: Array
+    active: Array
+    E: Array
+    HE: Array
+    P: Array
+    HP: Array
+    before: Array
+    rho: float | None = None
+
+    @classmethod
+    def of(cls, parts: Array | None, low: int, out: int | None, problem: WideProblem) -> _Point:
+        """Return the point of a warm start, or zero."""
+        d, T = problem.shape
+        none = np.zeros((d, 0), problem.dtype)
+        U, B, active, E = none, np.zeros((0, T)), np.zeros(0, dtype=int), none
+        if parts is not None:
+            left, sigma, right = np.linalg.svd(parts[low], full_matrices=False)
+            kept = sigma > 1e-10 * max(float(sigma.max(initial=0.0)), 1e-300)
+            U, B = left[:, kept].astype(problem.dtype), sigma[kept][:, None] * right[kept]
+            if out is not None:
+                active = np.flatnonzero(np.any(parts[out], axis=0))
+                E = parts[out][:, active].astype(problem.dtype)
+        U, E = np.ascontiguousarray(U), np.ascontiguousarray(E)
+        return cls(U, problem.hessian(U), B, active, E, problem.hessian(E), 0 * E, 0 * E, none)
+
+    def low_rank(self) -> Array:
+        """Return L (d, T) in double precision."""
+        return self.U.astype(np.float64) @ self.B
+
+    def total(self) -> Array:
+        """Return L + E in the precision of the work."""
+        W = self.U @ self.B.astype(self.U.dtype)
+        W[:, self.active] += self.E
+        return W
+
+    def certify(self, problem: WideProblem) -> Certificate:
+        """Return the certificate of the point for a problem in its precision."""
+        penalty = float(np.linalg.svd(self.B, compute_uv=False).sum()) if len(self.B) else 0.0
+        if len(self.active):
+            penalty += problem.lam * float(np.sqrt(column_products(self.E, self.E)).sum())
+        return problem.certify(self.total(), penalty)
+
+    def seen_by(self, problem: WideProblem) -> _Point:
+        """Return the point in the precision of a problem, with images and an orthonormal U of that precision."""
+        U, R = np.linalg.qr(self.U.astype(problem.dtype))
+        E, P, before = (A.astype(problem.dtype) for A in (self.E, self.P, self.before))
+        B = R.astype(np.float64) @ self.B
+        HU, HE, HP = (problem.hessian(A) for A in (U, E, P))
+        return replace(self, U=U, HU=HU, B=B, E=E, HE=HE, P=P, HP=HP, before=before)
+
+    def without_history(self) -> _Point:
+        """Return the point without the directions of earlier steps."""
+        return replace(self, P=0 * self.P, HP=0 * self.HP, before=self.before[:, :0], rho=None)
+
+
+# ---------------------------------------------------------------- one step
+
+
+def _step(problem: WideProblem, point: _Point, at: Certificate, gap: float, careful: int) -> _Point:
+    """Minimise the objective over new directions; `careful` is how often this step was taken back."""
+    U, HU = _basis(problem, point, at, careful)
+    own = _directions(problem, point, at, U, HU, careful)
+    small = _Small.of(problem, point, at, U, HU, own)
+    steps = _SMALL_STEPS * 3**careful
+    B, b, g, rho = small.minimise(point.rho, steps, min(1e-5, 0.05 * gap) * 0.1**careful)
+    left, sigma, right = np.linalg.svd(B, full_matrices=False)
+    kept = sigma > 1e-10 * max(float(sigma.max(initial=0.0)), 1e-300)
+    turn = left[:, kept].astype(problem.dtype)
+    new = replace(
+        point,
+        U=np.ascontiguousarray(U @ turn),
+        HU=np.ascontiguousarray(HU @ turn),
+        B=sigma[kept][:, None] * right[kept],
+        before=point.U,
+        rho=rho,
+    )
+    return own.moved(new, U, HU, b, g)
+
+
+def _basis(problem: WideProblem, point: _Point, at: Certificate, careful: int) -> tuple[Array, Array]:
+    """Return an orthonormal basis for L that contains that of the point, and its image."""
+    sigma, right = at.sigma[::-1], at.right[:, ::-1]
+    new = right[:, :_NEW][:, sigma[:_NEW] > 0.9].astype(problem.dtype)
+    found = [point.before]
+    if point.U.shape[1]:
+        left, s, Vt = np.linalg.svd(point.B, full_matrices=False)
+        residual = at.gradient @ Vt.T.astype(problem.dtype) - point.U @ left.astype(problem.dtype)
+        mu = 1.0 / np.maximum(s, 1e-12) / problem.scale
+        found += [residual, problem.precondition(residual, mu)]
+        found += [problem.solve(residual, mu, steps * (1 + careful))[0] for steps in _STEPS_L]
+    if new.shape[1]:
+        g = at.gradient @ new
+        found += [g, problem.precondition(g, np.ones(new.shape[1]))]
+    if problem.vectors is not None:
+        found.append(problem.vectors)
+    N = np.concatenate(found, axis=1)
+    N /= np.maximum(np.linalg.norm(N, axis=0), 1e-30)
+    for _ in range(2):
+        N -= point.U @ (point.U.T @ N)
+        N = N[:, np.linalg.norm(N, axis=0) > _FRESH]
+    Q, R, _ = scipy.linalg.qr(N, mode="economic", pivoting=True, check_finite=False)
+    size = np.abs(np.diag(R))
+    N = Q[:, : len(size)][:, size > _FRESH * size.max(initial=1e-30)]
+    N -= point.U @ (point.U.T @ N)
+    r = point.U.shape[1]
+    U, R = np.linalg.qr(np.concatenate([point.U, N], axis=1))
+    U[:, :r] *= np.sign(np.diag(R)[:r])  # the first columns are those of the point
+    U = np.ascontiguousarray(U)
+    return U, problem.hessian(U)
+
+
+@dataclass
+class _Own:
+    """Orthonormal directions of the columns of E outside of U: combinations of the column, a new one, the last change.
+
+    Attributes
+    ----------
+    active : ndarray of shape (a,)
+        Tasks.
+    along, images : lists of 3 ndarrays of shape (d, a)
+        What is combined, with zeros where something is not needed, and its images.
+    mix : ndarray of shape (a, 3, 3)
+        Combinations: direction k of task j is ``sum_i along[i][:, j] mix[j, i, k]``.
+    M, gradient, K : ndarrays of shape (a, 3, 3), (a, 3), (a, p, 3)
+        Hessian of the directions, minus the slopes of the loss along them, and their products with the images of U.
+    b, g : ndarrays of shape (p, a), (a, 3)
+        The columns of E in terms of U and of the directions.
+    """
+
+    active: Array
+    along: list[Array]
+    images: list[Array]
+    mix: Array
+    M: Array
+    gradient: Array
+    K: Array
+    b: Array
+    g: Array
+
+    def moved(self, point: _Point, U: Array, HU: Array, b: Array, g: Array) -> _Point:
+        """Return a point whose columns of E are ``U b + directions g``."""
+        dtype = U.dtype
+        weights = np.einsum("mia,ma->mi", self.mix, g).astype(dtype)
+        change = (b - self.b * weights[:, 0]).astype(dtype)
+        P = self.along[1] * weights[:, 1] + self.along[2] * weights[:, 2] + U @ change
+        HP = self.images[1] * weights[:, 1] + self.images[2] * weights[:, 2] + HU @ change
+        whole = self.b.astype(dtype) * weights[:, 0]
+        E = self.along[0] * weights[:, 0] + U @ whole + P
+        HE = self.images[0] * weights[:, 0] + HU @ whole + HP
+        kept = np.any(g != 0, axis=1) | np.any(b != 0, axis=0)
+        E, HE, P, HP = (np.ascontiguousarray(A[:, kept]) for A in (E, HE, P, HP))
+        return replace(point, active=self.active[kept], E=E, HE=HE, P=P, HP=HP)
+
+
+def _directions(problem: WideProblem, point: _Point, at: Certificate, U: Array, HU: Array, careful: int) -> _Own:
+    """Return the directions of the columns of E that are not zero, or will not be."""
+    fresh = np.setdiff1d(np.flatnonzero(at.columns > problem.lam * (1 - 1e-3)), point.active)
+    active = np.concatenate([point.active, fresh]).astype(int)
+    nothing = np.zeros((problem.shape[0], len(fresh)), problem.dtype)
+    E, HE, P, HP = (
+        np.ascontiguousarray(np.concatenate([A, nothing], axis=1)) for A in (point.E, point.HE, point.P, point.HP)
+    )
+    if not len(active):
+        p = U.shape[1]
+        none = np.zeros((0, 3, 3))
+        return _Own(
+            active,
+            [E] * 3,
+            [HE] * 3,
+            none,
+            none,
+            np.zeros((0, 3)),
+            np.zeros((0, p, 3)),
+            np.zeros((p, 0)),
+            np.zeros((0, 3)),
+        )
+    norms = np.sqrt(column_products(E, E))
+    pull = np.divide(problem.lam, norms, out=np.zeros_like(norms), where=norms > 0)
+    mu = np.where(norms > 0, np.minimum(pull / problem.scale, 1e4 * problem.level), 1e4 * problem.level)
+    gradient = np.ascontiguousarray(at.gradient[:, active])
+    residual = gradient - E * pull.astype(problem.dtype)
+    steps = (_STEPS_E if len(active) > _MANY * problem.shape[1] else 1) * (1 + careful)
+    D, HD = problem.solve(residual, mu, steps)
+    unit = (1.0 / np.maximum(np.sqrt(column_products(D, D)), 1e-300)).astype(problem.dtype)
+    along, images = [E, D * unit, P], [HE, HD * unit, HP]
+    b = np.zeros((U.shape[1], len(active)))
+    for i, A in enumerate(along):
+        raw = np.sqrt(column_products(A, A))
+        h = U.T @ A
+        along[i], images[i] = A - U @ h, images[i] - HU @ h
+        if i == 0:
+            b = h.astype(np.float64)
+        gone = np.sqrt(column_products(along[i], along[i])) <= _FRESH * np.maximum(raw, 1e-30)
+        along[i][:, gone] = 0
+        images[i][:, gone] = 0
+    N, M = np.zeros((len(active), 3, 3)), np.zeros((len(active), 3, 3))
+    for i in range(3):
+        for j in range(i + 1):
+            N[:, i, j] = N[:, j, i] = column_products(along[i], along[j])
+            M[:, i, j] = M[:, j, i] = 0.5 * (
+                column_products(along[i], images[j]) + column_products(along[j], images[i])
+            )
+    slopes = np.stack([column_products(A, gradient) for A in along], axis=1)
+    K = np.stack([0.5 * (HU.T @ A + U.T @ H).T.astype(np.float64) for A, H in zip(along, images, strict=True)], axis=2)
+    mix, g = _orthonormal(N)
+    M = mix.transpose(0, 2, 1) @ M @ mix
+    return _Own(active, along, images, mix, M, np.einsum("mia,mi->ma", mix, slopes), K @ mix, b, g)
+
+
+def _orthonormal(N: Array) -> tuple[Array, Array]:
+    """Return combinations (a, 3, 3) that make three vectors with Gram matrices N orthonormal, in their order.
+
+    What is zero, or nearly parallel to those before it, is left out. Also returns the first vector in the new ones.
+    """
+    size = np.sqrt(np.maximum(np.einsum("mii->mi", N), 0.0))
+    inverse = np.divide(
+        1.0, size, out=np.zeros_like(size), where=size > 1e-12 * max(float(size.max(initial=0.0)), 1e-30)
+    )
+    mix = np.zeros_like(N)
+    for k in range(3):
+        v = np.zeros(size.shape)
+        v[:, k] = inverse[:, k]
+        for _ in range(2):
+            for i in range(k):
+                v -= mix[:, :, i] * np.einsum("mi,mij,mj->m", mix[:, :, i], N, v)[:, None]
+        left = np.sqrt(np.maximum(np.einsum("mi,mij,mj->m", v, N, v), 0.0))
+        mix[:, :, k] = v * np.divide(1.0, left, out=np.zeros_like(left), where=left > _PARALLEL)[:, None]
+    first = np.zeros(size.shape)
+    first[:, 0] = np.where(inverse[:, 0] > 0, size[:, 0], 0.0)
+    return mix, first
+
+
+# ---------------------------------------------------------------- the small problem
+
+
+@dataclass
+class _Small:
+    """``||B||_* + lam sum_j |(b_j, g_j)| + scale/2 (quadratic)`` in coordinates in which the Hessian of U is diagonal.
+
+    Column t of the coefficients is B_t, for active tasks B_j + b_j in terms of U and g_j in terms of its directions.
+    The linear terms R and C follow from the gradient at the point of departure, whose products with U and with the
+    directions are `gradient` and `slopes`: products with the data alone would lose it in their rounding.
+    """
+
+    scale: float
+    lam: float
+    active: Array
+    turn: Array
+    w: Array
+    K: Array
+    M: Array
+    R: Array
+    C: Array
+    B: Array
+    b: Array
+    g: Array
+    gradient: Array
+    slopes: Array
+
+    @classmethod
+    def of(cls, problem: WideProblem, point: _Point, at: Certificate, U: Array, HU: Array, own: _Own) -> _Small:
+        H = (U.T @ HU).astype(np.float64)
+        w, turn = np.linalg.eigh(0.5 * (H + H.T))
+        w = np.maximum(w, 1e-9 * max(float(w.max(initial=0.0)), 1e-300))
+        B = np.zeros((len(w), problem.shape[1]))
+        B[: len(point.B)] = point.B
+        K, M = turn.T @ own.K, own.M
+        if len(own.active):  # rounding must not make a Hessian indefinite
+            inside = np.einsum("mpa,p,mpb->mab", K, 1.0 / w, K)
+            e, F = np.linalg.eigh(M - inside)
+            M = inside + (F * np.maximum(e, 0.0)[:, None, :]) @ F.transpose(0, 2, 1)
+        B, b, g = turn.T @ B, turn.T @ own.b, own.g
+        gradient = turn.T @ (U.T @ at.gradient).astype(np.float64)
+        R = gradient / problem.scale + w[:, None] * B
+        R[:, own.active] += w[:, None] * b + (K @ g[:, :, None])[:, :, 0].T
+        C = own.gradient / problem.scale + _times(K, (B[:, own.active] + b).T) + np.einsum("mab,mb->ma", M, g)
+        return cls(problem.scale, problem.lam, own.active, turn, w, K, M, R, C, B, b, g, gradient, own.gradient)
+
+    def minimise(self, rho: float | None, steps: int, tol: float) -> tuple[Array, Array, Array, float]:
+        """Return B, b, g by relaxed ADMM, and its rho; it begins with the multipliers of the large problem."""
+        act, scale, many = self.active, self.scale, len(self.active) > 0
+        usual = 1.0 / max(_size(self.B, self.b, self.g), 1e-2)
+        rho = usual if rho is None else min(max(rho, 1e-3 * usual), 1e3 * usual)
+        free = np.ones(self.B.shape[1])
+        free[act] = 0.5
+        ZB, Zb, Zg = self.B, self.b, self.g
+        UB, Ub = self.gradient / rho, self.gradient[:, act] / rho
+        Ug = self.slopes / rho
+        A, S = self._factors(rho, free)
+        for it in range(1, steps + 1):
+            aB, ab, ag = ZB - UB, Zb - Ub, Zg - Ug
+            right = scale * self.R + rho * aB
+            both = aB[:, act] + ab
+            right[:, act] = scale * self.R[:, act] + 0.5 * rho * both
+            x = A * right
+            g = ag
+            if many:
+                g = (S @ (scale * (self.C - _times(self.K, x[:, act].T)) + rho * ag)[:, :, None])[:, :, 0]
+                x[:, act] -= A[:, act] * (scale * (self.K @ g[:, :, None])[:, :, 0].T)
+            shift = 0.5 * (x[:, act] - both)
+            xb = ab + shift
+            x[:, act] = aB[:, act] + shift
+            oB, ob, og = ZB, Zb, Zg
+            TB, tb, tg = (1.6 * new - 0.6 * Z + u for new, Z, u in ((x, ZB, UB), (xb, Zb, Ub), (g, Zg, Ug)))
+            ZB = _shrink_rows(TB, 1.0 / rho)
+            norms = np.sqrt(np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1))
+            factor = np.maximum(0.0, 1.0 - self.lam / rho / np.maximum(norms, 1e-300)) if many else norms
+            Zb, Zg = tb * factor, tg * factor[:, None]
+            UB, Ub, Ug = TB - ZB, tb - Zb, tg - Zg
+            if it % 5 == 0:
+                primal = _size(x - ZB, xb - Zb, g - Zg) / max(_size(x, xb, g), 1e-300)
+                dual = _size(ZB - oB, Zb - ob, Zg - og) / max(_size(UB, Ub, Ug), 1e-300)
+                if max(primal, dual) < tol:
+                    break
+                if it in (5, 10, 20, 30, 50, 80, 120, 180):
+                    change = min(max(np.sqrt(max(primal, 1e-12) / max(dual, 1e-12)), 0.2), 5.0)
+                    change = min(max(rho * change, 1e-4 * usual), 1e4 * usual) / rho
+                    if not 1 / 1.5 < change < 1.5:
+                        rho *= change
+                        UB, Ub, Ug = UB / change, Ub / change, Ug / change
+                        A, S = self._factors(rho, free)
+        return self.turn @ ZB, self.turn @ Zb, Zg, rho
+
+    def _factors(self, rho: float, free: Array) -> tuple[Array, Array]:
+        """Return what inverts the Hessian plus rho: of U by task, and the Schur complements of the directions."""
+        A = 1.0 / (self.scale * self.w[:, None] + rho * free)
+        if not len(self.active):
+            return A, self.M
+        inside = np.einsum("mpa,pm,mpb->mab", self.K, A[:, self.active], self.K)
+        return A, np.linalg.inv(self.scale * self.M + rho * np.eye(3) - self.scale**2 * inside)
+
+
+def _times(K: Array, x: Array) -> Array:
+    """Return K_j'x_j (a, 3) for K (a, p, 3) and x (a, p)."""
+    return np.asarray((x[:, None, :] @ K)[:, 0])
+
+
+def _shrink_rows(T: Array, threshold: float) -> Array:
+    """Return T (p, T) with its singular values soft-thresholded, through the Gram matrix of its few rows."""
+    e, F = np.linalg.eigh(T @ T.T)
+    s = np.sqrt(np.maximum(e, 0.0))
+    factors = np.where(s > threshold, 1.0 - threshold / np.maximum(s, 1e-300), 0.0)
+    return np.asarray((F * factors) @ (F.T @ T))
+
+
+def _size(*arrays: Array) -> float:
+    return float(np.sqrt(sum(float(np.vdot(A, A)) for A in arrays)))
