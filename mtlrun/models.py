@@ -331,9 +331,7 @@ def _coefficients(model: Model) -> bytes | None:
     coef = getattr(model.estimator, "coef_", None)
     if coef is None:
         return None
-    names: Sequence[str] = model.facts["input"]["names"]
-    if hasattr(model.step, "get_feature_names_out"):
-        names = model.step.get_feature_names_out(np.asarray(names, dtype=object) if names else None).tolist()
+    names = transformed_names(model)
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
@@ -343,6 +341,14 @@ def _coefficients(model: Model) -> bytes | None:
         features=np.asarray(names, dtype=str),
     )
     return buffer.getvalue()
+
+
+def transformed_names(model: Model) -> Sequence[str]:
+    """Return the names of the features as the estimator gets them; none where they have no names."""
+    names: Sequence[str] = model.facts["input"]["names"]
+    if hasattr(model.step, "get_feature_names_out"):
+        return list(model.step.get_feature_names_out(np.asarray(names, dtype=object) if names else None))
+    return names or ()
 
 
 def _refuse_large(archive: bytes, name: str) -> None:

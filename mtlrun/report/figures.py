@@ -176,7 +176,8 @@ class Figure:
         axes = dict.fromkeys(p.axis or self.axis for p in self.panels if isinstance(p, Panel))
         text = f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
         equal = any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels)
-        return text + "; hollow: out of tolerance; dotted: equal numbers" * equal
+        hollow = any(c.points == "hollow" for p in self.panels if isinstance(p, Panel) for c in p.curves)
+        return text + "; hollow: out of tolerance" * hollow + "; dotted: equal numbers" * equal
 
 
 @dataclass

@@ -90,7 +90,7 @@ def html_report(report: Report) -> str:
 
 
 def html_page(
-    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[tuple[Any, str]] = ()
+    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[Figure | tuple[Any, str]] = ()
 ) -> str:
     """Return sections as an HTML page of the same look, the summary first.
 
@@ -99,14 +99,17 @@ def html_page(
     title : str
     summary : sequence of str
     sections : sequence of Section
-    drawings : sequence of (matplotlib figure, caption)
+    drawings : sequence of Figure or (matplotlib figure, caption)
         Set before the sections.
     """
     shown = []
-    for place, (canvas, caption) in enumerate(drawings):
+    for place, drawing in enumerate(drawings):
+        if isinstance(drawing, Figure):
+            shown.append(_figure(place, drawing))
+            continue
         from mtlrun.report.drawing import canvas_svg  # matplotlib only where there is something to draw
 
-        shown.append(_inline(str(place), canvas_svg(canvas), caption))
+        shown.append(_inline(str(place), canvas_svg(drawing[0]), drawing[1]))
     parts = [_section(section) for section in sections]
     return _render("page.html", title=title, summary=summary, figures=shown, sections=parts)
 

@@ -17,9 +17,20 @@ from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.models import COEFFICIENTS, FACTS, Model, finished, load_model, predict_labels, read_facts, save_model
+from mtlrun.models import (
+    COEFFICIENTS,
+    FACTS,
+    Model,
+    finished,
+    load_model,
+    predict_labels,
+    read_facts,
+    save_model,
+    transformed_names,
+)
 from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
+from mtlrun.report.training import Tested, training_page
 from mtlrun.runs.cell import Cell, with_params
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.fit import Fitted, fit_cell, with_features
@@ -31,7 +42,7 @@ from mtlrun.runs.store import check_folder
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
 
-METRICS, PREDICTIONS, CONFIG = "metrics.json", "predictions.csv", "config.json"
+METRICS, PREDICTIONS, CONFIG, PAGE = "metrics.json", "predictions.csv", "config.json", "report.html"
 SCHEMA = 1
 
 
@@ -43,7 +54,7 @@ class TrainingSummary:
     ----------
     folder : Path
         With ``model.skops``, ``model.json``, ``coefficients.npz`` (linear models), ``metrics.json``,
-        ``predictions.csv`` (of the test rows) and ``config.json``.
+        ``predictions.csv`` (of the test rows), ``config.json`` and ``report.html``.
     result : dict
         Content of ``metrics.json``: ``params, metrics, per_task, counts, seconds, solver, selection`` ...
     up_to_date : bool
@@ -57,11 +68,23 @@ class TrainingSummary:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model, what `metrics.json` says of it, and the predictions of the test rows as CSV."""
+    """A trained model, what `metrics.json` says of it, predictions of the test rows as CSV, and these rows by task.
+
+    The rows are not at hand where the model was read from a folder.
+    """
 
     model: Model
     result: dict[str, Any]
     predictions: str
+    tested: Tested = ()
+
+    def page(self) -> str:
+        """Return ``report.html``."""
+        facts, model = self.model.facts, self.model.estimator
+        names = transformed_names(self.model)
+        coefficients = (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
+        regression = facts["task_type"] == "regression"
+        return training_page(self.result, facts["config"], self.tested, coefficients, regression=regression)
 
 
 def train(
@@ -117,6 +140,7 @@ def train(
     trained = fit_training(training, cell, dataset, runner)
     with writing(folder, "Free some space, or choose another folder with --output."):
         save_training(trained, folder)
+        write_atomic(folder / PAGE, trained.page())
     return TrainingSummary(folder, trained.result)
 
 
@@ -156,7 +180,22 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
     result = _result(training, record)
-    return Trained(Model(model, step, _facts(training, cell, dataset, model, result)), result, predictions)
+    return Trained(
+        Model(model, step, _facts(training, cell, dataset, model, result)), result, predictions, tested(fitted)
+    )
+
+
+def tested(fitted: Fitted) -> Tested:
+    """Return the test rows by task: name, truth and scores; of classes a task per class."""
+    test, scores = fitted.part.test, fitted.scores
+    if test.task_id is not None:
+        groups = [(t, test.task_id == t) for t in range(test.n_tasks)]
+        return [(test.tasks[t], test.y[rows], scores[rows]) for t, rows in groups]
+    if test.y.ndim == 1 and scores.ndim == 1:
+        return [(test.tasks[0], test.y, scores)]
+    truth = test.y if test.y.ndim == 2 else test.y[:, None] == np.arange(scores.shape[1])
+    known = [~np.isnan(column) for column in np.asarray(truth, dtype=float).T]
+    return [(test.tasks[t], truth[rows, t], scores[rows, t]) for t, rows in enumerate(known)]
 
 
 def check_training(training: Experiment, dataset: Dataset) -> None:

@@ -70,6 +70,7 @@ def test_numbers_and_files_of_a_plain_fit(run):
         "metrics.json",
         "predictions.csv",
         "config.json",
+        "report.html",
     }
 
 
