@@ -4,14 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mtlrun.report.frames import load_results
     from mtlrun.runs.compare import compare
+    from mtlrun.runs.results import load_run, reproduce
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare"]
+__all__ = ["__version__", "compare", "load_results", "load_run", "reproduce"]
+
+_HOMES = {
+    "compare": "mtlrun.runs.compare",
+    "load_results": "mtlrun.report.frames",
+    "load_run": "mtlrun.runs.results",
+    "reproduce": "mtlrun.runs.results",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Imported on demand: the command line starts without numpy.
-    if name == "compare":
-        return import_module("mtlrun.runs.compare").compare
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

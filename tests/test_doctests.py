@@ -17,6 +17,8 @@ MODULES = [
 #: Entry points beside the methods.
 PUBLIC = {
     "compare",
+    "load_results",
+    "reproduce",
     "load_dataset",
     "TaskData",
     "auc_per_task",

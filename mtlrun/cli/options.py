@@ -192,7 +192,8 @@ Format = Annotated[
         OUT,
         "--format",
         metavar="FORMAT",
-        help="Print the full report as md, json, csv or tex instead of the table; html writes report.html.",
+        help="Print the full report as md, json, csv or tex instead of the table; html writes report.html, "
+        "parquet every cell to results.parquet.",
         autocompletion=complete.words("md", "json", "csv", "tex", "html", "parquet"),
     ),
 ]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: In place of an experiment: all of them.
 ALL = "all"
-HTML = "html"
+HTML, PARQUET = "html", "parquet"
 #: Format that a file has by its ending.
-ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", "parquet")}
+ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
 ALSO = "also report.md, report.tex, report.json, table.csv"
@@ -70,6 +70,9 @@ def report(
     output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
     form = form or (ENDINGS[out.suffix.lower()] if out is not None else None)
     root = output_dir if target == ALL else Path(target)
+    if form == PARQUET and root.is_dir() and not merge:  # of comparisons and models, too
+        _write_parquet(root, out)
+        return
     if target == ALL or _holds_runs(root):
         raise typer.Exit(_report_many(root, profile, form, out, merge, check))
     folder = run_folder(target, profile, output_dir)
@@ -123,7 +126,9 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
             )
         typer.echo(captured.get(), nl=False)
         return captured.get()
-    if out is not None:
+    if form == PARQUET:
+        _write_parquet(folder, out)
+    elif out is not None:
         _write_to(out, "report", lambda: render(made, form))
     elif form == HTML:
         _write_page(made, folder)
@@ -145,8 +150,8 @@ def check_summary_format(form: str | None) -> None:
     """Refuse a --format that a summary does not have."""
     from mtlrun.report.summary import FORMATS
 
-    if form is not None and form not in FORMATS:
-        raise UnknownNameError("format of a summary", form, FORMATS)
+    if form is not None and form not in (*FORMATS, PARQUET):
+        raise UnknownNameError("format of a summary", form, [*FORMATS, PARQUET])
 
 
 def write_run(entry: RunReport, root: Path) -> Path:
@@ -168,6 +173,8 @@ def print_summary(overview: Overview, root: Path, form: str | None, out: Path | 
         print_overview(output(), overview)
         with writing(root):
             say(f"summary: {', '.join(map(str, write_overview(overview, root)))}")
+    elif form == PARQUET:
+        _write_parquet(root, out)
     elif out is not None:
         _write_to(out, "summary", lambda: render_overview(overview, form, root))
     elif form == HTML:
@@ -223,6 +230,15 @@ def _write_to(file: Path, what: str, render: Callable[[], str]) -> None:
     with writing(file):
         write_atomic(file, render())
     say(f"{what}: {file}")
+
+
+def _write_parquet(folder: Path, out: Path | None) -> None:
+    """Write every cell of a run, or of all runs below a folder, as one table."""
+    from mtlrun.report import frames
+
+    path = out or folder / frames.PARQUET
+    with writing(path):
+        say(f"results: {frames.write_parquet(frames.load_results(folder), path)}")
 
 
 def _write_page(made: Report, folder: Path) -> None:

@@ -14,7 +14,7 @@ import typer
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import open_page, output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.cli.report import ALL, REPORT
+from mtlrun.cli.report import ALL, PARQUET, REPORT
 from mtlrun.errors import UnknownNameError, UserError, counted
 from mtlrun.utils.io import writing
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from mtlrun.runs.plan import Plan, Row
     from mtlrun.runs.run import RunSummary
 
-#: What to do when the run folder cannot be written.
-NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
 #: Printed reports that are kept, the newest ones, and the modules that make them.
 MOST_REPORTS = 100
 REPORT_MODULES = ("mtlrun.report.build", "mtlrun.report.terminal", "mtlrun.report.writers")
@@ -56,7 +54,7 @@ class Request:
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
         from mtlrun.runs.progress import make_progress
-        from mtlrun.runs.run import run
+        from mtlrun.runs.run import NO_ROOM, run
 
         with writing(made.folder, NO_ROOM):
             return run(
@@ -147,8 +145,8 @@ def _check_format(form: str | None) -> None:
     if form is not None:
         from mtlrun.report.writers import FORMATS
 
-        if form not in FORMATS:
-            raise UnknownNameError("format", form, FORMATS)
+        if form not in (*FORMATS, PARQUET):
+            raise UnknownNameError("format", form, [*FORMATS, PARQUET])
 
 
 def _say_experiment(experiment: Experiment) -> None:
@@ -198,22 +196,16 @@ def _conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) ->
 
     A run in which nothing changed prints the text that the last one printed, and builds no report.
     """
-    store, folder = plan.store(), plan.folder
+    folder = plan.folder
     stored = _stored_report(plan) if form is None and not check else None
     if stored is not None and summary.unchanged and (folder / REPORT).is_file():
         with contextlib.suppress(OSError, UnicodeDecodeError):
             typer.echo(stored.read_text(encoding="utf-8"), nl=False)
             return 0
     from mtlrun.cli.report import print_report, say_problems
-    from mtlrun.report.build import build_report
-    from mtlrun.report.summary import write_page
-    from mtlrun.report.writers import write_report
+    from mtlrun.runs.results import write_results
 
-    made = build_report(folder)
-    with writing(folder, NO_ROOM):
-        write_report(made, folder)
-        write_page(made, folder)
-        store.pack(row.cell.key for row in plan.rows)
+    made = write_results(plan)
     text = print_report(made, form, folder)
     if summary.interrupted:
         left = counted(summary.n_left, "cell")

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict, over_readings, tests_section
 from mtlrun.report.figures import Figure, run_figures
-from mtlrun.report.grid import Section
+from mtlrun.report.grid import Section, html_block
 from mtlrun.report.printed import PrintedTable, printed_tables, table_notes, table_sections
 from mtlrun.report.readings import Judged, judged, readings_section
 from mtlrun.report.references import ReferenceVerdict
@@ -21,13 +22,16 @@ from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, statistics_sections
 from mtlrun.report.tables import measurement_sections, result_notes
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: What may have become of cells that have no number.
 TROUBLE = {"failed": "failed", "missing": "not computed yet", "stopped": "stopped at the time limit"}
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
-    """Everything that is said about a run.
+    """Everything that is said about a run. In a notebook it shows outcome and tables.
 
     Attributes
     ----------
@@ -60,6 +64,18 @@ class Report:
     readings: list[Judged] = field(default_factory=list)
     tables: list[PrintedTable] = field(default_factory=list)
     other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Report {self.run.info.get('id')}, profile {self.run.profile}: {cells_text(self.cells)}>"
+
+    def _repr_html_(self) -> str:
+        return html_block(str(self.run.info.get("title", "")), self.summary, self.results)
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per cell, see `mtlrun.load_results`."""
+        from mtlrun.report.frames import frame_of_run
+
+        return frame_of_run(self.run)
 
     @property
     def results(self) -> list[Section]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from mtlrun.utils.text import table_text
@@ -194,6 +195,18 @@ def _markdown_cell(value: Any, kind: str) -> str:
     if isinstance(value, Styled) and value.bold:
         return f"**{text}**"
     return f"[{text}]({value.address})" if isinstance(value, Link) else text
+
+
+def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) -> str:
+    """Return title, sentences and tables as plain HTML, to be shown in a notebook."""
+    parts = [f"<p><b>{escape(title)}</b></p>", *(f"<p>{escape(line)}</p>" for line in lines)]
+    for section in sections:
+        parts.append(f"<p>{escape(section.title)}</p>" if section.title else "")
+        for grid in section.grids:
+            head = "".join(f"<th>{escape(column.name)}</th>" for column in grid.columns)
+            rows = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in grid.texts())
+            parts.append(f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")
+    return "\n".join(filter(None, parts))
 
 
 def markdown_section(section: Section) -> str:

@@ -497,7 +497,7 @@ def checked(record: Record) -> Record:
     ValueError
         If its fields are not of the types that a record has, or a number is beyond `LARGEST`.
     """
-    values = dataclasses.asdict(record)
+    values = dict(vars(record))
     for name in _MAPPINGS:
         if not isinstance(values[name], dict):
             raise ValueError(f"{name} is not a mapping")

@@ -22,7 +22,7 @@ from mtlrun.errors import DataError, counted, shorten
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.models import Model
 from mtlrun.predictions import to_csv
-from mtlrun.report.grid import Grid, csv_grid
+from mtlrun.report.grid import Grid, Section, csv_grid, html_block
 from mtlrun.report.leaderboard import (
     MULTITASK,
     Board,
@@ -49,9 +49,9 @@ _NAMED_TASKS = 60
 _LONGEST_NAME = 40
 
 
-@dataclass
+@dataclass(repr=False)
 class Comparison:
-    """Result of `mtlrun.compare`.
+    """Result of `mtlrun.compare`. In a notebook it shows verdict and leaderboard.
 
     Attributes
     ----------
@@ -78,6 +78,13 @@ class Comparison:
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Comparison on {self.dataset.title}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        grid = leaderboard_grid(self.board)
+        return html_block(self.board.title, [self.verdict], [Section("", self.board.left_out, [grid])])
 
     @property
     def verdict(self) -> str:

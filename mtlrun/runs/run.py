@@ -24,6 +24,8 @@ from mtlrun.runs.selection import choice_of
 from mtlrun.runs.store import Stamp, Store, settled
 from mtlrun.runs.survey import described, rerun_reasons, survey
 
+#: What to do when the run folder cannot be written.
+NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
 #: Numbers of a finished cell that are shown; measures may return many.

@@ -187,7 +187,7 @@ def test_wrong_format_is_refused_before_anything_runs(mtlrun, write_experiment, 
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--format", "markdown")
     assert result.exit_code == 2
-    assert not lacking(result.stderr, "'markdown'", "csv, html, json, md, tex")
+    assert not lacking(result.stderr, "'markdown'", "csv, html, json, md, parquet, tex")
     assert not (tmp_path / "results").exists()
 
 
