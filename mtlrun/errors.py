@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: Characters of a message.
 LONGEST = 8000
@@ -75,6 +75,12 @@ def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: ``1 task``, ``2 tasks``; a plural other than with an ``s`` is given."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Return names in one line: the first of them, and how many there are more."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def shorten(text: str, limit: int = LONGEST) -> str:

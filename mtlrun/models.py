@@ -43,6 +43,7 @@ TRUSTED = frozenset(
     | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
     | {f"mtlrun.estimators.baselines.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
     | {"mtlrun.estimators.baselines.CalibratedTasks"}
+    | {f"mtlrun.estimators.tuned.{name}" for name in ("TunedRidge", "TunedLogistic")}
 )
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.

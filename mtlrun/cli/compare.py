@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Panels of the help.
 COLUMNS, PROTOCOL = "Roles of the columns", "How to compare"
 #: Columns of the leaderboard that are left out on a narrow terminal, in this order.
-DROP_FIRST = ("p", "avg rank", "std", "kind")
+DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
 #: Writing the unfinished leaderboard may take 1/WAIT of the time.
 WAIT = 20
 
@@ -78,7 +78,7 @@ def compare(
         int | None, option(COLUMNS, "--min-rows", metavar="N", min=4, help="Leave out tasks with fewer rows than this.")
     ] = None,
     test: Annotated[
-        Path | None, option(PROTOCOL, "--test", metavar="FILE", help="Table of test rows, instead of random splits.")
+        Path | None, option(PROTOCOL, "--test", metavar="FILE", help="Table of test rows, instead of cross-validation.")
     ] = None,
     group: Annotated[
         str | None,
@@ -108,9 +108,18 @@ def compare(
             PROTOCOL,
             "--methods",
             metavar="A,B,C",
-            help="Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Two "
+            help="Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Four "
             "baselines are always included.",
             autocompletion=complete.methods,
+        ),
+    ] = None,
+    family: Annotated[
+        list[str] | None,
+        option(
+            PROTOCOL,
+            "--family",
+            metavar="FAMILY=CLASS",
+            help="Let a class of your own compete in the verdict, for instance as multi-task=package.module:Class.",
         ),
     ] = None,
     metric: Annotated[
@@ -129,23 +138,33 @@ def compare(
             PROTOCOL,
             "--budget",
             metavar="MINUTES",
-            help="Time limit: parameter grids are reduced, and methods that do not fit in are left out.",
+            help="Time limit: cheap methods come first, and what is finished by then is compared.",
         ),
     ] = None,
-    splits: Annotated[
-        int | None,
+    splits: Annotated[int, option(PROTOCOL, "--splits", metavar="K", min=2, help="Folds of the cross-validation.")] = 5,
+    repeats: Annotated[
+        int,
         option(
             PROTOCOL,
-            "--splits",
-            metavar="N",
+            "--repeats",
+            metavar="R",
             min=1,
-            help="Number of random splits. Default: 2 to 5, depending on size.",
+            help="How often the folds are drawn. One repeat gives a provisional verdict.",
+        ),
+    ] = 2,
+    smallest_gain: Annotated[
+        float | None,
+        option(
+            PROTOCOL,
+            "--smallest-gain",
+            metavar="GAIN",
+            help="Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
         ),
     ] = None,
     calibrate: Annotated[
         bool, option(PROTOCOL, "--calibrate", help="Make the saved classifier predict probabilities.")
     ] = False,
-    seed: Annotated[int, option(PROTOCOL, "--seed", metavar="N", min=0, help="Seed of the random splits.")] = 0,
+    seed: Annotated[int, option(PROTOCOL, "--seed", metavar="N", min=0, help="Seed of the folds.")] = 0,
     jobs: options.Jobs = 1,
     retries: options.Retries = 0,
     output_dir: options.Output = OUTPUT_DEFAULT,
@@ -155,7 +174,7 @@ def compare(
     """Compare multi-task methods and baselines on your own table.
 
     Name either a column to predict and a column of tasks (--target, --task-column), or several columns to predict
-    (--targets). Every method is tuned and tested on the same random splits. The leaderboard and a verdict are printed;
+    (--targets). Every method is tuned and tested on the same folds. The leaderboard and a verdict are printed;
     the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
     from mtlrun.data.files import data_file
@@ -198,6 +217,9 @@ def compare(
             metric=metric,
             budget=budget,
             splits=splits,
+            repeats=repeats,
+            smallest_gain=smallest_gain,
+            family=tuple(family or ()),
             calibrate=calibrate,
             seed=seed,
             jobs=jobs,
@@ -254,14 +276,18 @@ def _save(result: Any, folder: Path) -> None:
 
 def _show_board(result: Any) -> None:
     from mtlrun.cli.console import output
-    from mtlrun.report.leaderboard import leaderboard_grid
+    from mtlrun.report.leaderboard import caption, leaderboard_grid
 
     for line in _fitting(leaderboard_grid(result.board), output().width):
         say(line)
+    say("")
+    say(caption(result.board))
     for line in result.board.left_out:
         say(f"left out: {line}")
     say("")
     say(result.verdict)
+    for line in result.board.answer.details:
+        say(f"  {line}")
     say("")
 
 

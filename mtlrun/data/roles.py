@@ -16,7 +16,7 @@ from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.ranges import check_read
-from mtlrun.data.splits import GROUP, TIME, WEIGHT, group_split, time_split
+from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, coded, names_of, read_table_file
 from mtlrun.errors import DataError, UnknownNameError, counted
 
@@ -27,7 +27,7 @@ MIN_ROWS = 4
 #: What to do with tasks that occur only in the test rows.
 UNSEEN = ("error", "mean")
 #: Published split of the data set made from --test, --split-group or --time.
-TEST_SPLIT, GROUP_SPLIT, TIME_SPLIT = "test", "groups", "time"
+TEST_SPLIT = "test"
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,6 @@ class Roles:
         Leave out tasks with fewer rows instead of refusing them.
     unseen : {"error", "mean"}
         What to do with tasks that occur only in the test rows.
-    splits, train, seed : int, float, int
-        Number, training part and seed of the splits by group or time.
     """
 
     targets: tuple[str, ...] = ()
@@ -67,9 +65,6 @@ class Roles:
     categorical: tuple[str, ...] = ()
     min_rows: int | None = None
     unseen: str = "error"
-    splits: int = 3
-    train: float = 0.7
-    seed: int = 0
 
 
 def read(
@@ -89,9 +84,6 @@ def read(
     categorical: Sequence[str] = (),
     min_rows: int | None = None,
     unseen: str = "error",
-    splits: int = 3,
-    train: float = 0.7,
-    seed: int = 0,
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -99,7 +91,7 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, splits, train, seed
+    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen
         As of `Roles`.
 
     Raises
@@ -119,9 +111,6 @@ def read(
         tuple(categorical),
         min_rows,
         unseen,
-        splits,
-        train,
-        seed,
     )
     rows = read_table_file(file_called(files, data, card), PurePosixPath(data).suffix.lower())
     more = None
@@ -134,8 +123,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     """Make a data set of a table.
 
     Words become categories: X holds their number in ``Dataset.categories`` and NaN where a cell is missing, to be
-    handled by a feature step learned on training rows. Row weights, groups and times are in ``Dataset.source``, splits
-    by test file, group or time in ``Dataset.splits``; the decisions taken are in ``Dataset.notes``.
+    handled by a feature step learned on training rows. Row weights, groups and times are in ``Dataset.source``, the
+    split by test file in ``Dataset.splits``; the decisions taken are in ``Dataset.notes``.
 
     Parameters
     ----------
@@ -414,10 +403,6 @@ def _splits(make: _Building, data: Dataset, keep: np.ndarray, n_train: int | Non
                     "Say --unseen mean to predict them with the mean of all tasks' models.",
                 )
         return {TEST_SPLIT: [(train, test)]}
-    if roles.group:
-        return {GROUP_SPLIT: group_split(data.source[GROUP], roles.train, roles.splits, roles.seed)}
-    if roles.time:
-        return {TIME_SPLIT: [time_split(data.source[TIME], roles.train)]}
     return {}
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator, GroupKFold, GroupShuffleSplit
+from sklearn.model_selection import BaseCrossValidator, GroupKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
@@ -56,48 +56,6 @@ def random_split(n: int, train: float, seed: int) -> tuple[np.ndarray, np.ndarra
         raise ValueError(f"train={train} of n={n} rows leaves a part empty ({count} rows to train on)")
     order = np.random.default_rng(seed).permutation(n)
     return order[:count], order[count:]
-
-
-def group_split(groups: np.ndarray, train: float, n_splits: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Split rows at random so that no group is on both sides.
-
-    Parameters
-    ----------
-    groups : ndarray of shape (n,)
-    train : float
-        Part of the groups to train on.
-    n_splits, seed : int
-
-    Returns
-    -------
-    list of (train, test) row indices
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two groups.
-    """
-    if len(np.unique(groups)) < 2:
-        raise DataError("a split by groups needs at least two groups", "Choose another column with --split-group.")
-    splitter = GroupShuffleSplit(n_splits, train_size=train, random_state=seed)
-    return [(np.sort(a), np.sort(b)) for a, b in splitter.split(groups, groups=groups)]
-
-
-def time_split(time: np.ndarray, train: float) -> tuple[np.ndarray, np.ndarray]:
-    """Train on the earlier rows and test on the later ones; rows of one time stay together.
-
-    Raises
-    ------
-    DataError
-        If all rows have the same time.
-    """
-    border = np.sort(time)[min(int(train * len(time)), len(time) - 1)]
-    if border == time.min():
-        later = time[time > border]
-        if not later.size:
-            raise DataError("a split by time needs at least two times", "Choose another column with --time.")
-        border = later.min()
-    return np.flatnonzero(time < border), np.flatnonzero(time >= border)
 
 
 def time_folds(time: np.ndarray, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -326,9 +284,9 @@ def split_rows(
         See `mtlrun.runs.spec.Split`. The training rows of a random split do not depend on `validation`, which is taken
         out of its test rows; that of a published split is taken out of its training rows.
     trial : int
-        From 0: number of the fold, or of the published split.
+        From 0: number of the fold, those of further partitions after the first, or of the published split.
     seed : int
-        Of this trial; of all folds, for ``kfold``.
+        Of this trial; of all folds of a partition, for ``kfold``.
     train, folds, name, validation
         As the kind needs them.
 
@@ -344,7 +302,7 @@ def split_rows(
     if kind == "published":
         fit, test = _published(dataset, name or "", trial)
     elif kind == "kfold":
-        fit, test = list(fold_rows(dataset, folds or 0, seed))[trial]
+        fit, test = list(fold_rows(dataset, folds or 0, seed))[trial % (folds or 1)]
     elif dataset.task_id is None:
         fit, test = random_split(dataset.n_samples, train or 0.0, seed)
     else:
@@ -367,7 +325,7 @@ def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, R
     """
     if GROUP in dataset.source:
         groups = dataset.source[GROUP]
-        splitter = GroupKFold(min(folds, len(np.unique(groups))))
+        splitter = GroupKFold(min(folds, len(np.unique(groups))), shuffle=True, random_state=seed)
         yield from splitter.split(groups, groups=groups)
         return
     if TIME in dataset.source:

@@ -38,12 +38,6 @@ def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
     An estimator is wrapped if its ``fit`` takes no `task_id`, there are several tasks, and it cannot take them at once:
     with task ids, with missing targets, or if its tags declare a classifier or a regressor of one output. A 2-D `y`
     without gaps is handed as it is to a regressor of several outputs, and to a class that declares nothing.
-
-    Parameters
-    ----------
-    estimator : estimator with scikit-learn's interface
-    y : array of shape (n_samples,) or (n_samples, n_tasks)
-    task_id : array of shape (n_samples,), optional
     """
     y = np.asarray(y)
     if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
@@ -124,6 +118,8 @@ class PerTask(_Wrapper, _Tasks):
     Parameters
     ----------
     estimator : scikit-learn regressor or classifier
+    unseen : {"error", "mean"}, default "error"
+        Rows of an unknown task: refuse them, or predict the mean of the models of all tasks.
 
     Attributes
     ----------
@@ -147,8 +143,9 @@ class PerTask(_Wrapper, _Tasks):
     [1.0, -1.0]
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: Any, *, unseen: str = "error") -> None:
         self.estimator = estimator
+        self.unseen = unseen
 
     def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
         """Fit all tasks.
@@ -162,10 +159,6 @@ class PerTask(_Wrapper, _Tasks):
             The task of every row, for a 1-D `y`.
         sample_weight : array-like of shape (n_samples,) or (n_samples, n_tasks), optional
             Only for estimators that take it.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -205,7 +198,12 @@ class PerTask(_Wrapper, _Tasks):
         ValueError
             If task ids are missing or unknown.
         """
-        return self._collect(X, task_id, lambda model, part: model.predict(part))
+        found = self._collect(X, task_id, lambda model, part: model.predict(part))
+        if self.unseen == "mean" and is_classifier(self.estimator):  # a mean of labels is none
+            return np.where(
+                np.isin(found, self.classes_), found, self.classes_[(found > self.classes_.mean()).astype(int)]
+            )
+        return found
 
     @available_if(lambda self: is_classifier(self.estimator))
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
@@ -240,6 +238,10 @@ class PerTask(_Wrapper, _Tasks):
             return np.column_stack(columns) if self._layout == "shared" else columns[0]
         parts = [(rows, model) for t, model in enumerate(self.estimators_) if (rows := np.flatnonzero(codes == t)).size]
         values = [np.asarray(call(model, _safe_indexing(X, rows))) for rows, model in parts]
+        new = np.flatnonzero(codes < 0)
+        if new.size:
+            parts.append((new, None))
+            values.append(np.mean([call(model, _safe_indexing(X, new)) for model in self.estimators_], axis=0))
         order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
         return np.concatenate(values)[order]
 
@@ -273,16 +275,8 @@ def _linear(model: Any, name: str) -> Array:
 class TaskMean(_Tasks):
     """Predicts the mean target of the task: what a model must beat.
 
-    Labels -1/+1 are numbers here; the mean of an unknown task (``unseen="mean"``) is that of all tasks.
-
-    Parameters
-    ----------
-    unseen : {"error", "mean"}, default "error"
-
-    Attributes
-    ----------
-    tasks_ : ndarray of shape (n_tasks,)
-    means_ : ndarray of shape (n_tasks,)
+    Labels -1/+1 are numbers here; the mean of an unknown task (``unseen="mean"``) is that of all tasks. The fitted
+    means are `means_`, those of the tasks `tasks_`.
     """
 
     def __init__(self, unseen: str = "error") -> None:

@@ -27,6 +27,8 @@ from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
+#: A hinge loss without intercept needs weaker penalties than the others.
+_MARGINS = (0.00001, *_WIDE[:4], 100.0)
 _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 
 
@@ -452,7 +454,7 @@ class IndependentSVC(_SVC, _Independent):
         sum_t 1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t))
     """
 
-    facts: ClassVar = replace(_SVC.facts, search=lambda scale: {"C": scale.inverse(_WIDE)[::-1]})
+    facts: ClassVar = replace(_SVC.facts, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]})
 
 
 class PooledSVC(_SVC, _Pooled):

@@ -1,95 +1,29 @@
-"""The report of `mtlrun compare`: how methods stand against independent learning, the verdict, tasks that are hurt."""
+"""The report of `mtlrun compare`: the verdict, every method against a fixed one, tasks that are hurt."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section, show
-from mtlrun.report.run import mean, std
-from mtlrun.report.statistics import holm_adjusted, task_means
-from mtlrun.stats import PairedTest, average_ranks, paired_test
+from mtlrun.report.gain import Gain
+from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
+from mtlrun.report.run import mean
+from mtlrun.report.verdict import INDEPENDENT, MULTITASK, OWN, POOLED, TRIVIAL, Answer, Entry, Evaluation, answer
 from mtlrun.utils.text import cleaned
 
-SCHEMA = 1
+SCHEMA = 2
 LEVEL = 0.05
-#: Tasks named in the verdict, methods shown in tables per task.
-MAX_NAMED, MAX_COLUMNS = 8, 8
-#: Fewer tasks carry too little evidence for a test over tasks; splits are then tested.
-MIN_TASKS = 10
-MULTITASK, INDEPENDENT, TRIVIAL = "multi-task", "independent", "trivial"
-
-
-@dataclass
-class Entry:
-    """One method of a comparison.
-
-    Attributes
-    ----------
-    label, family : str
-    scores : dict of int to float
-        Mean over the tasks, by split.
-    tasks : dict of int to list of float or None
-        Value of every task, by split.
-    seconds : list of float
-        Search and fit, of every split.
-    fit_seconds : list of float
-        The last fit alone.
-    errors : list of str
-    chosen : dict of int to dict
-        Parameters found, by split.
-    notes : list of str
-        Not converged, grid made smaller, an end of the grid chosen ...
-    searched : str
-        Part of the grid that was searched, such as ``2 of 5 combinations``; empty for all of it.
-    """
-
-    label: str
-    family: str
-    scores: dict[int, float] = field(default_factory=dict)
-    tasks: dict[int, list[float | None]] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
-    fit_seconds: list[float] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    chosen: dict[int, dict[str, Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    searched: str = ""
-
-    @property
-    def score(self) -> float | None:
-        """Mean over the splits, None without a number."""
-        known = [value for value in self.scores.values() if not math.isnan(value)]
-        return mean(known) if known else None
-
-    def task_means(self, splits: Sequence[int]) -> list[float | None]:
-        """Return the mean of every task over the splits where it is defined."""
-        return task_means([self.tasks[s] for s in splits if s in self.tasks])
-
-    @property
-    def deviation(self) -> float | None:
-        """Standard deviation over the splits, None below two of them."""
-        return std(value for value in self.scores.values() if not math.isnan(value))
-
-
-@dataclass(frozen=True)
-class Versus:
-    """A method against independent learning: wins, ties and losses are tasks."""
-
-    wins: int
-    ties: int
-    losses: int
-    gain: float
-    pvalue: float | None
-    adjusted: float | None
-    unit: str
+#: Methods shown in tables per task.
+MAX_COLUMNS = 8
+__all__ = ["INDEPENDENT", "MULTITASK", "OWN", "POOLED", "TRIVIAL", "Answer", "Board", "Entry", "Evaluation", "verdict"]
 
 
 @dataclass
 class Board:
-    """A finished comparison.
+    """A comparison, finished or not.
 
     Attributes
     ----------
@@ -100,9 +34,10 @@ class Board:
     sizes : list of int
         Rows of every task.
     entries : list of Entry
-    n_splits : int
-    test_over_train : float
-        Of a split, for the corrected t test.
+    tested : Evaluation
+        The rows that were tested in every split.
+    against : str
+        Label of the method that every other one is compared with in the leaderboard.
     facts : list of str
         Data, split, search and preprocessing in sentences.
     left_out : list of str
@@ -115,8 +50,8 @@ class Board:
     tasks: list[str]
     sizes: list[int]
     entries: list[Entry]
-    n_splits: int
-    test_over_train: float
+    tested: Evaluation
+    against: str
     facts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -125,86 +60,49 @@ class Board:
         self.title, self.tasks = cleaned(self.title), cleaned(self.tasks)
         self.facts, self.left_out = cleaned(self.facts), cleaned(self.left_out)
         for entry in self.entries:
-            entry.errors, entry.notes = cleaned(entry.errors), cleaned(entry.notes)
+            entry.failures = {split: cleaned(text) for split, text in entry.failures.items()}
+            entry.notes = cleaned(entry.notes)
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits that any method was tested on."""
+        return max((len(entry.scores) for entry in self.entries), default=0)
 
     def ranked(self) -> list[Entry]:
-        """Return the methods that have a score, the best first; of equal ones the earlier in the list of methods."""
+        """Return the methods that have a score, the best first; those with fewer splits than others come later."""
         sign = -1.0 if self.greater else 1.0
-        return sorted((e for e in self.entries if e.score is not None), key=lambda e: sign * (e.score or 0.0))
-
-    def judged(self) -> list[Entry]:
-        """Return the ranked methods without those of which only a part of the grid was searched."""
-        return [e for e in self.ranked() if not e.searched]
-
-    def reduced(self) -> list[Entry]:
-        """Return the ranked methods of which only a part of the grid was searched."""
-        return [e for e in self.ranked() if e.searched]
+        found = [e for e in self.entries if e.score is not None]
+        return sorted(found, key=lambda e: (-len(e.scores), sign * (e.score or 0.0)))
 
     def best(self, *families: str) -> Entry | None:
-        """Return the best judged method of some families (of all without any)."""
-        return next((e for e in self.judged() if not families or e.family in families), None)
+        """Return the method of some families (of all without any) with the best score."""
+        return next((e for e in self.ranked() if not families or e.family in families), None)
 
     @property
     def reference(self) -> Entry | None:
-        """Independent learning: the best of the methods that learn every task alone.
+        """The method that the others are compared with, if it has a score."""
+        return next((e for e in self.entries if e.label == self.against and e.score is not None), None)
 
-        The trivial method takes their place where they failed, but not where only a part of their grids was searched.
-        """
-        trivial = None if any(e.family == INDEPENDENT for e in self.reduced()) else self.best(TRIVIAL)
-        return self.best(INDEPENDENT) or trivial
+    def gain(self, entry: Entry, other: Entry) -> Gain | None:
+        """Return how much better a method is than another: a function of the losses of these two alone."""
+        done = range(self.tested.folds * self.tested.repeats)
+        repeats = self.tested.repeats if all(s in entry.losses and s in other.losses for s in done) else 1
+        return self.tested.gain(entry.losses, other.losses, repeats)
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdict."""
+        return answer(self.entries, self.tested)
 
     def gains(self, entry: Entry, other: Entry) -> list[float | None]:
-        """Return how much better a method is than another, task by task; None where one of them is undefined."""
+        """Return how much better a method scores than another, task by task; None where one of them is undefined."""
         splits = sorted(set(entry.tasks) & set(other.tasks))
         sign = 1.0 if self.greater else -1.0
         pairs = zip(entry.task_means(splits), other.task_means(splits), strict=True)
         return [None if a is None or b is None else 0.0 if equal_scores(a, b) else sign * (a - b) for a, b in pairs]
 
-    def test(self, entry: Entry, other: Entry) -> tuple[PairedTest | None, str]:
-        """Test one method against another: signed ranks over tasks, with few tasks the corrected t over splits."""
-        gains = [gain for gain in self.gains(entry, other) if gain is not None]
-        if len(gains) >= MIN_TASKS:
-            return paired_test(gains, [0.0] * len(gains)), "tasks"
-        splits = sorted(set(entry.scores) & set(other.scores))
-        if len(splits) < 2:
-            return None, ""
-        first, second = [entry.scores[s] for s in splits], [other.scores[s] for s in splits]
-        return paired_test(first, second, "corrected_t", test_over_train=self.test_over_train), "splits"
-
-    def against_reference(self) -> dict[str, Versus]:
-        """Return every method against independent learning; p-values also adjusted by Holm's method."""
-        base = self.reference
-        if base is None:
-            return {}
-        others = [e for e in self.judged() if e is not base]
-        tests = [self.test(e, base) for e in others]
-        adjusted = holm_adjusted([test for test, _ in tests])
-        found = {}
-        for entry, (test, unit), corrected in zip(others, tests, adjusted, strict=True):
-            gains = [gain for gain in self.gains(entry, base) if gain is not None]
-            found[entry.label] = Versus(
-                wins=sum(gain > 0 for gain in gains),
-                ties=sum(gain == 0 for gain in gains),
-                losses=sum(gain < 0 for gain in gains),
-                gain=mean(gains) if gains else float("nan"),
-                pvalue=None if test is None else test.pvalue,
-                adjusted=corrected,
-                unit=unit,
-            )
-        return found
-
-    def average_ranks(self) -> dict[str, float]:
-        """Return average ranks over splits of the judged methods that have a score wherever any method has one."""
-        splits = sorted({s for e in self.entries for s in e.scores})
-        whole = [e for e in self.judged() if all(not math.isnan(e.scores.get(s, math.nan)) for s in splits)]
-        if not whole:
-            return {}
-        table = [[e.scores[s] for e in whole] for s in splits]
-        ranks = average_ranks(table, greater_is_better=self.greater)
-        return {e.label: float(rank) for e, rank in zip(whole, ranks, strict=True)}
-
     def hurt(self, entry: Entry) -> list[tuple[str, float, bool]]:
-        """Return the tasks that a method makes worse than independent learning does, the worst first.
+        """Return the tasks that a method makes worse than the reference does, the worst first.
 
         Each with its loss and whether it is worse in every split (of at least two).
         """
@@ -231,79 +129,24 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 
 
 def verdict(board: Board) -> str:
-    """Say in one sentence whether multi-task learning helped, and which tasks it hurt."""
-    joint, base = board.best(MULTITASK), board.reference
-    if joint is None or base is None:
-        return _no_verdict(board)
-    versus = board.against_reference()[joint.label]
-    numbers = (
-        f"{joint.label} has {board.metric} {show(joint.score, 'score')} against {show(base.score, 'score')} of "
-        f"{base.label}, better on {versus.wins} of {versus.wins + versus.ties + versus.losses} tasks"
-        f"{_evidence(versus)}"
+    """Return the answer in a sentence or two."""
+    return board.answer.sentence
+
+
+def caption(board: Board) -> str:
+    """Return what the columns of the leaderboard mean, in two sentences."""
+    base, n = board.reference, max(len(board.ranked()) - 1, 0)
+    text = (
+        f"{board.metric}: mean over the tasks and {counted(board.n_splits, 'split')}; "
+        f"{'greater' if board.greater else 'smaller'} is better."
     )
-    sure = versus.adjusted is not None and versus.adjusted <= LEVEL and not _tied(joint, base)
-    better, worse = sure and versus.gain > 0, sure and versus.gain < 0
-    rival = next(e for e in board.judged() if e.family != MULTITASK)
-    beaten = board.judged()[0].family == MULTITASK or _tied(joint, rival)
-    if better and beaten:
-        text = f"Multi-task learning helped: {numbers}."
-    elif better:
-        text = (
-            f"Multi-task learning helped against independent learning ({numbers}), but {rival.label} "
-            f"({show(rival.score, 'score')}) does better without it."
-        )
-    elif worse:
-        text = f"Multi-task learning hurt: {numbers}."
-    elif beaten:
-        text = f"Multi-task learning made no clear difference: {numbers}."
-    else:
-        text = (
-            f"Multi-task learning made no clear difference ({numbers}), and {rival.label} "
-            f"({show(rival.score, 'score')}) does better without it."
-        )
-    return text + _hurt_text(board, joint, base) + _reduced_text(board)
-
-
-def _no_verdict(board: Board) -> str:
-    """Say why there is no verdict: a side has no method, or only a part of the grids of its methods was searched."""
-    found = {e.family for e in board.ranked()}
-    if MULTITASK not in found:
-        return "No multi-task method finished, so nothing can be said about multi-task learning here."
-    if not board.reduced():
-        return "No method that learns every task alone finished, so nothing can be said about multi-task learning here."
-    side = "multi-task method" if board.best(MULTITASK) is None else "method that learns every task alone"
+    if base is None or not n:
+        return text
+    chance = "none or one" if LEVEL * n < 1 else f"about {LEVEL * n:.0f}".replace("about 1", "about one")
     return (
-        f"No verdict on multi-task learning: no {side} was searched over its whole grid within the budget. "
-        f"A larger budget, or fewer methods, would give one.{_reduced_text(board)}"
+        f"{text} Gain ({board.tested.measure}) and p: against {base.label}, from the rows; p is exploratory and "
+        f"unadjusted: of {n}, {chance} would fall below {LEVEL:g} by chance."
     )
-
-
-def _reduced_text(board: Board) -> str:
-    """Name the methods that the verdict leaves out."""
-    names = [e.label for e in board.reduced()]
-    if not names:
-        return ""
-    return f" Not part of the verdict, as the budget reduced their search: {', '.join(names)}."
-
-
-def _evidence(versus: Versus) -> str:
-    if versus.adjusted is None:
-        return " (one split: no test)"
-    return f" (p = {show(versus.adjusted, 'small')}, paired over {versus.unit}, Holm)"
-
-
-def _hurt_text(board: Board, joint: Entry, base: Entry) -> str:
-    hurt = board.hurt(joint)
-    if not hurt:
-        return f" It made no task worse than {base.label}."
-    always = [name for name, _, every in hurt if every]
-    count = len(hurt)
-    text = f" It hurt {counted(count, 'task')}"
-    if board.n_splits > 1:
-        text += ", in every split" if len(always) == count else f", {len(always) or 'none'} of them in every split"
-    names = [*always, *(name for name, _, every in hurt if not every)]
-    more = f" and {count - MAX_NAMED} more" if count > MAX_NAMED else ""
-    return f"{text}: {', '.join(names[:MAX_NAMED])}{more}."
 
 
 def leaderboard_grid(board: Board) -> Grid:
@@ -314,41 +157,30 @@ def leaderboard_grid(board: Board) -> Grid:
         Column("kind"),
         Column(board.metric, "score"),
         Column("std", "score"),
-        Column("avg rank", "seconds"),
+        Column("gain", "score"),
+        Column("low", "score"),
+        Column("high", "score"),
+        Column("p (exploratory)", "small"),
+        Column("better in"),
+        Column("splits", "count"),
         Column("seconds", "seconds"),
-        Column("win-tie-loss"),
-        Column("p", "small"),
-        Column("p (Holm)", "small"),
     ]
-    if board.reduced():
-        columns.append(Column("searched"))
     grid = Grid(columns)
-    versus, ranks, base = board.against_reference(), board.average_ranks(), board.reference
+    base = board.reference
     places: dict[str, int] = {}
-    for place, entry in enumerate(board.ranked(), start=1):
-        above = board.ranked()[place - 2] if place > 1 else None
+    ranked = board.ranked()
+    for place, entry in enumerate(ranked, start=1):
+        above = ranked[place - 2] if place > 1 else None
         places[entry.label] = places[above.label] if above and equal_scores(above.score, entry.score) else place
-        found = versus.get(entry.label)
-        wins = "reference" if entry is base else f"{found.wins}-{found.ties}-{found.losses}" if found else None
-        grid.rows.append(
-            [
-                places[entry.label],
-                entry.label,
-                entry.family,
-                entry.score,
-                entry.deviation,
-                ranks.get(entry.label),
-                mean(entry.seconds),
-                wins,
-                found and found.pvalue,
-                found and found.adjusted,
-                entry.searched or "all",
-            ]
-        )
+        found = board.gain(entry, base) if base is not None and entry is not base else None
+        numbers = [None] * 4 if found is None else [found.value, found.low, found.high, found.pvalue]
+        wins = "reference" if entry is base else None if found is None else "{} of {}".format(*found.better)
+        head = [places[entry.label], entry.label, entry.family, entry.score, entry.deviation]
+        grid.rows.append([*head, *numbers, wins, len(entry.scores), mean(entry.seconds)])
     for entry in board.entries:
         if entry.score is None:
-            grid.rows.append([None, entry.label, entry.family, *[None] * 4, "failed", None, None, None])
-    grid.rows = [row[: len(columns)] for row in grid.rows]
+            state = "failed" if entry.failures else None
+            grid.rows.append([None, entry.label, entry.family, *[None] * 6, state, 0 if state else None, None])
     return grid
 
 
@@ -366,26 +198,14 @@ def task_grid(board: Board, limit: int | None = None) -> Grid:
 
 def sections(board: Board) -> list[Section]:
     """Return the sections of the report."""
-    base = board.reference
-    explanation = (
-        f"{board.metric}: mean over the tasks, then over {counted(board.n_splits, 'split')}; "
-        f"{'greater' if board.greater else 'smaller'} is better. Seconds: search and fit of one split. Wins, ties and "
-        f"losses: tasks against {base.label if base else 'nothing'}, the best of the independent methods; p: paired "
-        f"test of the same (signed ranks over tasks, with fewer than {MIN_TASKS} tasks the corrected t over splits)."
-    )
-    if board.reduced():
-        explanation += (
-            " Searched: the part of its grid that the budget left a method. Where it is not all, the score may be too "
-            "poor: such a method is neither tested nor part of the verdict."
-        )
     search = Grid([Column("method"), Column("chosen"), Column("notes")])
     for entry in board.entries:
         chosen = "; ".join(dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c))
         search.rows.append([entry.label, chosen or "-", "; ".join([*entry.notes, *entry.errors]) or "-"])
     many = len(board.ranked()) > MAX_COLUMNS
     found = [
-        Section("Verdict", [verdict(board)]),
-        Section("Leaderboard", [explanation], [leaderboard_grid(board)]),
+        Section("Verdict", [verdict(board), *(f"* {line}" for line in board.answer.details)]),
+        Section("Leaderboard", [f"{caption(board)} Seconds: search and fit of one split."], [leaderboard_grid(board)]),
         Section("What was done", [f"* {line}" for line in board.facts]),
         Section("Left out", [f"* {line}" for line in board.left_out]),
         Section("Parameters", ["Chosen in every split, by cross-validation inside its training part."], [search]),
@@ -406,24 +226,23 @@ def markdown(board: Board) -> str:
 
 def leaderboard_json(board: Board) -> str:
     """Return leaderboard.json."""
-    versus, ranks, joint = board.against_reference(), board.average_ranks(), board.best(MULTITASK)
+    joint, base, found = board.best(MULTITASK), board.reference, board.answer
     entries = []
     for entry in [*board.ranked(), *(e for e in board.entries if e.score is None)]:
-        found = versus.get(entry.label)
+        gain = board.gain(entry, base) if base is not None and entry is not base and entry.losses else None
         entries.append(
             {
                 "method": entry.label,
                 "kind": entry.family,
                 "score": entry.score,
                 "std": entry.deviation,
-                "average_rank": ranks.get(entry.label),
                 "seconds": entry.seconds,
                 "fit_seconds": entry.fit_seconds,
-                "versus_independent": None if found is None else vars(found),
+                "gain": _gain_json(gain),
                 "scores": entry.scores,
+                "inner": entry.inner,
                 "tasks": entry.tasks,
                 "chosen": entry.chosen,
-                "searched": entry.searched or "all",
                 "notes": entry.notes,
                 "errors": entry.errors,
             }
@@ -431,11 +250,24 @@ def leaderboard_json(board: Board) -> str:
     content = {
         "schema": SCHEMA,
         "title": board.title,
-        "verdict": verdict(board),
+        "verdict": found.sentence,
+        "answer": {
+            "kind": found.kind,
+            "details": found.details,
+            "provisional": found.provisional,
+            "measure": board.tested.measure,
+            "smallest_gain": board.tested.smallest,
+            "gain": _gain_json(found.gain),
+            "over_independent": _gain_json(found.independent),
+            "over_pooled": _gain_json(found.pooled),
+            "chosen": found.picked,
+        },
         "metric": board.metric,
         "greater_is_better": board.greater,
         "splits": board.n_splits,
-        "reference": board.reference.label if board.reference else None,
+        "folds": board.tested.folds,
+        "repeats": board.tested.repeats,
+        "reference": board.against,
         "hurt": [{"task": t, "loss": loss, "every_split": e} for t, loss, e in board.hurt(joint)] if joint else [],
         "tasks": [{"task": t, "rows": n} for t, n in zip(board.tasks, board.sizes, strict=True)],
         "facts": board.facts,
@@ -445,11 +277,15 @@ def leaderboard_json(board: Board) -> str:
     return json_text(content)
 
 
+def _gain_json(gain: Gain | None) -> dict[str, Any] | None:
+    if gain is None:
+        return None
+    names = ("value", "low", "high", "pvalue", "df", "first", "second")
+    numbers = {name: value if math.isfinite(value := getattr(gain, name)) else None for name in names}
+    better, of = gain.better
+    return {**numbers, "better": better, "of": of}
+
+
 def _params_text(params: dict[str, Any]) -> str:
     shown = {name.replace("estimator__", ""): value for name, value in params.items()}
     return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _tied(entry: Entry, other: Entry) -> bool:
-    """Whether the scores of two methods read the same, so that neither is called better."""
-    return show(entry.score, "score") == show(other.score, "score")

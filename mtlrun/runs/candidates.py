@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.estimators.baselines import PerTask, for_tasks
 from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
+from mtlrun.report.verdict import FAMILIES, INDEPENDENT, MULTITASK, NATIVE, OWN, POOLED, TRIVIAL
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import class_path, parameter_names
 
-#: What a method is: the trivial answer, tasks alone, tasks as one, the task as a feature, or several tasks jointly.
-TRIVIAL, INDEPENDENT, POOLED, FEATURE, MULTITASK = "trivial", "independent", "pooled", "task as feature", "multi-task"
 TABULAR = "mtlrun.estimators.baselines"
+TUNED = "mtlrun.estimators.tuned"
 SCALED = f"{TABULAR}:ScaledTargets"
 INNER = "estimator__"
 #: Parameters are chosen with this tolerance, the last fit has the other one: rankings need no exact solution.
 SEARCH_TOL, FIT_TOL = 1e-3, 1e-4
-#: With more tasks than this the position of the task is the feature of a forest, not one column per task.
-MAX_ONE_HOT = 50
+#: Histogram trees take so many tasks as categories; beyond, the position of the task is a number.
+MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
-TREES = ("GradientBoosting+Task", "RandomForest+Task")
-#: With more rows than this a tree of a forest is grown on so many of them, and trees are not tuned.
+TREES = ("GradientBoosting+Task", "IndependentGradientBoosting", "MultiOutputExtraTrees", "MultiOutputRandomForest")
+#: With more rows than this a tree of a forest is grown on so many of them.
 MAX_TREE_ROWS = 20000
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
+_FINE = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Candidate:
     ----------
     label : str
     family : str
-        One of the constants above.
+        One of `mtlrun.report.verdict.FAMILIES`.
     estimator : str
     params, select_with : dict
     grid : dict of str to list
@@ -54,43 +54,16 @@ class Candidate:
     select_with: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def n_candidates(self) -> int:
-        """Combinations of the grid."""
-        count = 1
-        for values in self.grid.values():
-            count *= len(values)
-        return count
-
-    @property
     def method(self) -> dict[str, Any]:
-        """What a training file says of it."""
-        given = {name: getattr(self, name) for name in ("params", "grid", "select_with")}
+        """What a training file says of it; methods that compete have an inner score, with a grid or without."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("params", "grid", "select_with")}
+        if not self.grid and self.family in (INDEPENDENT, POOLED, MULTITASK):
+            given["scored"] = True
         return {"estimator": self.estimator, **{name: value for name, value in given.items() if value}}
-
-    def options(self) -> list[Candidate]:
-        """Return the method with its whole grid, with a third of it and with one combination, as far as they differ."""
-        found = [self, self.shrunk(max(self.n_candidates // 3, 2)), self.shrunk(1)]
-        return list({(o.n_candidates, bool(o.grid)): o for o in reversed(found)}.values())[::-1]
-
-    def shrunk(self, most: int) -> Candidate:
-        """Return the method with at most so many combinations: values are thinned out, the middle ones stay last."""
-        grid = {name: list(values) for name, values in self.grid.items()}
-        small = replace(self, grid=grid)
-        while small.n_candidates > max(most, 1):
-            name = max(grid, key=lambda key: len(grid[key]))
-            values = grid[name]
-            grid[name] = values[::2] if len(values) > 3 else [values[len(values) // 2]]
-            small = replace(self, grid=grid)
-        if small.n_candidates > 1:
-            return small
-        # One combination is no search: it becomes the parameters.
-        return replace(
-            self, params=with_params(self.params, {k: v[0] for k, v in grid.items()}), grid={}, select_with={}
-        )
 
 
 def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
-    """Return the methods tried by default, the cheapest first within baselines and within multi-task models.
+    """Return the methods tried by default, in the order in which they are computed: the cheap ones first.
 
     Parameters
     ----------
@@ -99,33 +72,43 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     train : float
         Part of the rows that is trained on.
     """
-    found = _baselines(dataset, _scale(dataset, train))
-    for name in ("JointFeatureMTL", "GraphMTL", "TraceNormMTL", "RobustMTL", "RobustFeatureMTL", "SparseLowRankMTL"):
-        found.append(_registered(_twin(name, dataset), dataset, train))
-    for name in ("DirtyMTL", "ClusteredMTL", "ConvexASO"):
-        found.append(_registered(_twin(name, dataset), dataset, train))
-    if dataset.task_type == "regression":
-        found.append(_registered("MTRL", dataset, train))
-    return found
+    scale = _scale(dataset, train)
+    linear, trees = _linear(dataset, scale), _trees(dataset)
+    names = ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
+    names += ["DirtyMTL", "ClusteredMTL", "RobustFeatureMTL", *(["MTRL"] if dataset.task_type == "regression" else [])]
+    joint = [_registered(_twin(name, dataset), dataset, train) for name in names]
+    return [*linear[:4], *joint[:3], *linear[4:], *joint[3:6], *trees, *joint[6:]]
 
 
-def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> list[Candidate]:
-    """Return the methods of these names, with the trivial and an independent baseline always in front.
+def core(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return what is computed first, on all splits: the baselines of every comparison, and a multi-task method."""
+    joint = [c for c in candidates if c.family == MULTITASK][:1]
+    return [c for c in candidates if c.family in (TRIVIAL, INDEPENDENT, POOLED)][:4] + joint
+
+
+def named_candidates(
+    names: Sequence[str], dataset: Dataset, train: float, families: Mapping[str, str] | None = None
+) -> list[Candidate]:
+    """Return the methods of these names, with the baselines that every verdict needs in front.
 
     Parameters
     ----------
     names : sequence of str
         Labels of the default methods, ``default`` for all of them, names of the registry, or ``package.module:Class``.
+    dataset, train
+        As of `default_candidates`.
+    families : mapping, optional
+        Name of a class -> its family; other classes are the user's own, and take no part in the verdict.
 
     Raises
     ------
     UserError
         For any other name, and for a class that does not exist or has no `fit`.
     """
+    families = dict(families or {})
     standard = {candidate.label: candidate for candidate in default_candidates(dataset, train)}
-    first = [c for c in standard.values() if c.family in (TRIVIAL, INDEPENDENT)][:2]
-    found = {candidate.label: candidate for candidate in first}
-    for name in names:
+    found = dict(list(standard.items())[:4])
+    for name in names or ["default"]:
         twin = _twin(name, dataset)
         if name == "default":
             found |= standard
@@ -136,14 +119,36 @@ def named_candidates(names: Sequence[str], dataset: Dataset, train: float) -> li
             found[twin] = _registered(twin, dataset, train)
         elif twin in METHODS:
             grid = _grid(twin, _scale(dataset, train))
-            found[twin] = _wrapped(Candidate(twin, _family(twin, dataset), twin, grid=grid), dataset)
+            found[twin] = _wrapped(Candidate(twin, families.pop(twin, OWN), twin, grid=grid), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
             label = name if short in found.keys() | standard.keys() | METHODS.keys() else short
-            found[label] = _wrapped(Candidate(label, _family(name, dataset), class_path(name)), dataset)
+            _check_class(name)
+            found[label] = _wrapped(Candidate(label, families.pop(name, OWN), class_path(name)), dataset)
         else:
             _refuse(name, standard)
+    if families:
+        name = next(iter(families))
+        raise ConfigError(f"--family names {name!r}, which is no class of --methods", f"Add --methods default,{name}.")
     return list(found.values())
+
+
+def read_families(texts: Sequence[str]) -> dict[str, str]:
+    """Return the families of classes from texts such as ``multi-task=package.module:Class``.
+
+    Raises
+    ------
+    ConfigError
+        For anything else.
+    """
+    found = {}
+    for text in texts:
+        family, equals, name = text.partition("=")
+        if not equals or family not in FAMILIES or not name:
+            remedy = f"Write FAMILY=package.module:Class, with one of: {', '.join(FAMILIES)}."
+            raise ConfigError(f"--family {text!r} names no family of a class", remedy)
+        found[name] = family
+    return found
 
 
 def _refuse(name: str, standard: dict[str, Candidate]) -> None:
@@ -154,21 +159,14 @@ def _refuse(name: str, standard: dict[str, Candidate]) -> None:
     raise ConfigError(f"unknown method {name!r}", remedy)
 
 
-def _family(name: str, dataset: Dataset) -> str:
-    """Return the kind of a class from outside the registry: does it see all tasks, or is it fitted to every one alone?
-
-    Raises
-    ------
-    ConfigError
-        If the class cannot be made.
-    """
+def _check_class(name: str) -> None:
+    """Refuse a class that cannot be made."""
     class_path(name)  # names what is missing without importing anything
     try:
-        estimator = build(name)
+        build(name)
     except TypeError as error:
         remedy = "Use a training file or an experiment, which set parameters: method: {estimator: ..., params: ...}."
         raise ConfigError(f"{name!r} cannot be created without parameters: {error}", remedy) from None
-    return INDEPENDENT if isinstance(for_tasks(estimator, dataset.y, dataset.task_id), PerTask) else MULTITASK
 
 
 def _twin(name: str, dataset: Dataset) -> str:
@@ -181,56 +179,65 @@ def _scale(dataset: Dataset, train: float) -> Scale:
     return Scale(max(train * entries / dataset.n_tasks, 1.0), dataset.n_tasks)
 
 
-def _baselines(dataset: Dataset, scale: Scale) -> list[Candidate]:
+def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
+    """Return the trivial, independent and pooled linear baselines; the first four are part of every comparison."""
     binary = dataset.task_type == "binary"
     ridge, sparse = ("Logistic", "SVC") if binary else ("Ridge", "Lasso")
-    linear = (
-        {"estimator": "sklearn.linear_model:LogisticRegression", "params": {"max_iter": 300}}
-        if binary
-        else {"estimator": "sklearn.linear_model:Ridge"}
-    )
-    linear_grid = {"C": scale.inverse(_WIDE)[::-1]} if binary else {"alpha": scale.times(_WIDE)}
-    kind = "Classifier" if binary else "Regressor"
-    forest = {"n_estimators": 100, "max_features": "sqrt" if binary else 0.33, "random_state": 0}
-    leaves: dict[str, list[Any]] = {"min_samples_leaf": [2, 10]}
-    boosted: dict[str, list[Any]] = {"max_leaf_nodes": [4, 16]}
-    if dataset.n_samples > MAX_TREE_ROWS:  # a search of trees would take most of the time
-        forest |= {"max_samples": MAX_TREE_ROWS, "min_samples_leaf": 5}
-        leaves = boosted = {}
-    trees = "one-hot" if dataset.n_tasks <= MAX_ONE_HOT else "number"
+    per_task = f"{TUNED}:{'TunedLogistic' if binary else 'TunedRidge'}"
+    tuned = {"alphas": scale.times(_WIDE if binary else _FINE)}
     found = [
         Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
-        *(
-            Candidate(name, family, name, {}, _grid(name, scale))
-            for name, family in (
-                (f"Independent{ridge}", INDEPENDENT),
-                (f"Independent{sparse}", INDEPENDENT),
-                (f"Pooled{ridge}", POOLED),
-            )
-        ),
-        _feature(f"Pooled{ridge}+Task", linear, linear_grid, "one-hot"),
-        _feature(
-            TREES[0],
-            {
-                "estimator": f"sklearn.ensemble:HistGradientBoosting{kind}",
-                "params": {"max_iter": 100, "early_stopping": False, "random_state": 0},
-            },
-            boosted,
-            trees,
-        ),
-        _feature(
-            TREES[1],
-            {"estimator": f"sklearn.ensemble:RandomForest{kind}", "params": forest},
-            leaves,
-            trees,
-        ),
+        Candidate(f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, _grid(f"Independent{ridge}", scale)),
+        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, _grid(f"Pooled{ridge}", scale)),
+        Candidate(f"Independent{ridge}CV", INDEPENDENT, *_per_task(dataset, per_task, tuned)),
     ]
+    if dataset.task_id is not None:  # tasks that share their rows differ from one model by their offsets alone
+        inner: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge"}
+        grid = {"alpha": scale.times(_WIDE)}
+        if binary:
+            inner = {"estimator": "sklearn.linear_model:LogisticRegression", "params": {"max_iter": 300}}
+            grid = {"C": scale.inverse(_WIDE)[::-1]}
+        found.append(_feature(f"Pooled{ridge}+Task", inner, grid, "one-hot"))
+    name = f"Independent{sparse}"
+    found.append(Candidate(name, INDEPENDENT, name, {}, _grid(name, scale)))
+    return [_wrapped(candidate, dataset) for candidate in found]
+
+
+def _per_task(dataset: Dataset, path: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return an estimator of scikit-learn with its parameters, fitted to every task alone where it takes one target."""
+    if dataset.task_id is None and path.endswith(":TunedRidge"):
+        return path, params
+    return f"{TABULAR}:PerTask", {"estimator": {"estimator": path, "params": params}}
+
+
+def _trees(dataset: Dataset) -> list[Candidate]:
+    """Return boosted trees with the task as a category and per task, and, of tasks on the same rows, forests of all."""
+    kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
+    params = {"max_iter": 60, "max_leaf_nodes": 8, "max_bins": 63, "early_stopping": False, "random_state": 0}
+    boosted = {"estimator": f"sklearn.ensemble:HistGradientBoosting{kind}", "params": params}
+    last = {} if dataset.n_tasks > MAX_CATEGORIES else {"categorical_features": [-1], "max_bins": 255}
+    task = {**boosted, "params": {**params, **last}}
+    alone = {"estimator": boosted["estimator"], "params": params}
+    found = [
+        _feature(TREES[0], task, {}, "number"),
+        Candidate(TREES[1], INDEPENDENT, f"{TABULAR}:PerTask", {"estimator": alone}),
+    ]
+    if dataset.task_id is None and not (dataset.y != dataset.y).any():
+        share: dict[str, Any] = {"n_estimators": 100, "min_samples_leaf": 3, "random_state": 0}
+        if dataset.n_samples > MAX_TREE_ROWS:
+            share |= {"max_samples": MAX_TREE_ROWS, "bootstrap": True}
+        # Labels -1 and +1 are numbers here: the trees and the order of their scores are those of a classifier.
+        share["max_features"] = "sqrt" if kind == "Classifier" else 0.33
+        found += [
+            Candidate(label, NATIVE, f"sklearn.ensemble:{label.removeprefix('MultiOutput')}Regressor", dict(share))
+            for label in TREES[2:]
+        ]
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
 def _feature(label: str, inner: dict[str, Any], grid: dict[str, list[Any]], encoding: str) -> Candidate:
     params = {"estimator": inner, "encoding": encoding}
-    return Candidate(label, FEATURE, f"{TABULAR}:TaskFeature", params, {INNER + k: v for k, v in grid.items()})
+    return Candidate(label, POOLED, f"{TABULAR}:TaskFeature", params, {INNER + k: v for k, v in grid.items()})
 
 
 def _registered(name: str, dataset: Dataset, train: float) -> Candidate:

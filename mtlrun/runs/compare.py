@@ -19,18 +19,19 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file
 from mtlrun.data.formats.mulan import read_labels
 from mtlrun.data.load import dataset_fingerprint
-from mtlrun.data.roles import make_dataset
+from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import Table, read_table, table_of_frame
-from mtlrun.errors import ConfigError, DataError, counted, suggest
+from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
-from mtlrun.report.leaderboard import MULTITASK, Board, Entry
+from mtlrun.report.leaderboard import Board
+from mtlrun.report.verdict import INDEPENDENT, MULTITASK, Entry, Evaluation
 from mtlrun.runs.candidates import (
     Candidate,
     calibrated,
     chosen_candidate,
-    default_candidates,
     named_candidates,
+    read_families,
     with_unseen,
 )
 from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
@@ -40,10 +41,13 @@ from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, roles_of, several, sizes_of
+from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, several, sizes_of
 from mtlrun.runs.train import Trained, fit_training, load_trained
-from mtlrun.runs.waves import Schedule, Waves, make_schedule
+from mtlrun.runs.waves import Waves
 from mtlrun.utils.io import canonical_json, temporary, writing
+
+#: Part of the budget that the fits of the comparison may take; the rest is for the final model.
+FILL = 0.9
 
 
 def compare(
@@ -72,7 +76,7 @@ def compare(
     labels : path, optional
         Mulan's XML list of labels: the targets.
     test : DataFrame or path, optional
-        Test rows; by default, repeated random splits are tested.
+        Test rows; by default, the rows are tested by repeated cross-validation.
     say : callable
         Called with progress messages, one line at a time.
     finished : callable
@@ -81,7 +85,8 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
-        unseen``) and of `Settings` (``methods, metric, budget, splits, folds, train, seed, jobs, retries, calibrate``).
+        unseen``) and of `Settings` (``methods, metric, budget, splits, repeats, folds, seed, jobs, retries, calibrate,
+        smallest_gain, family``).
 
     Returns
     -------
@@ -104,10 +109,10 @@ def compare(
     >>> table["school"] = np.repeat(["north", "south", "west"], 30)
     >>> table["grade"] = 2 * table.a - table.b + rng.normal(size=90)
     >>> result = mtlrun.compare(
-    ...     table, target="grade", task="school", methods=["GraphMTL", "PooledRidge"], splits=2, folds=2
+    ...     table, target="grade", task="school", methods=["GraphMTL"], splits=3, repeats=1, folds=2
     ... )
     >>> list(result.leaderboard["method"])
-    ['PooledRidge', 'GraphMTL', 'IndependentRidge', 'TaskMean']
+    ['PooledRidge', 'GraphMTL', 'IndependentRidgeCV', 'IndependentRidge', 'TaskMean']
     """
     started = clock.monotonic()
     settings, given = read_settings(options)
@@ -118,7 +123,7 @@ def compare(
     names = several(targets if target is None else target)
     if labels is not None:
         names = tuple(_label_names(Path(labels), table))
-    source = Source(table, more, roles_of(names, task, settings, given))
+    source = Source(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(
         make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
     )
@@ -126,24 +131,13 @@ def compare(
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
     protocol = Protocol.of(dataset, settings)
     check_parts(dataset, protocol, source.roles.unseen)
-    candidates = _candidates(settings, dataset, source.roles.unseen)
+    candidates = _candidates(settings, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
     for line in facts:
         say(line)
     with _bench(output, source, dataset, protocol, settings, say) as bench:
-        budget = None if settings.budget is None else settings.budget * 60
-        schedule = make_schedule(
-            candidates,
-            bench.dataset,
-            protocol,
-            budget=budget,
-            started=started,
-            jobs=bench.jobs,
-            done=bench.knows(candidates) if budget else lambda _: False,
-            say=say,
-        )
-        deadline = None if budget is None else started + 0.9 * budget
-        return bench.run(schedule, facts, deadline, finished)
+        deadline = None if settings.budget is None else started + FILL * settings.budget * 60
+        return bench.run(candidates, facts, deadline, finished)
 
 
 @dataclass(frozen=True)
@@ -163,51 +157,35 @@ class _Bench:
         return os.cpu_count() or 1 if self.settings.jobs == -1 else self.settings.jobs
 
     def run(
-        self, schedule: Schedule, facts: list[str], deadline: float | None, finished: Callable[[Board], None]
+        self, candidates: list[Candidate], facts: list[str], deadline: float | None, finished: Callable[[Board], None]
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
 
-        def so_far(entries: list[Entry]) -> None:
-            if any(entry.score is not None for entry in entries):
-                done = sum(len(entry.scores) + len(entry.errors) for entry in entries)
-                note = f"unfinished: {done} of up to {len(entries) * schedule.n_splits} fits are done"
-                board = self._board(entries, facts, [*schedule.left_out, note])
-                finished(replace(board, title=f"Unfinished: {board.title}"))
-
-        protocol = replace(self.protocol, n_splits=schedule.n_splits)
-        made = self._plan(protocol.experiment(schedule.candidates, self.dataset))
+        made = self._plan(self.protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(made, Pool(self.jobs), _Told(self.say), retries=self.settings.retries)
-        entries = Waves(schedule, cells, runner, self.protocol, deadline, self.say, so_far).run()
-        board = self._board(entries, facts, schedule.left_out)
-        keys = [
-            {"method": label, "trial": trial, "key": cell.key, "searched": schedule.shrunk.get(label, "all")}
-            for (label, trial), cell in cells.items()
-        ]
+        tested = self.protocol.tested(self.dataset)
+        waves = Waves(candidates, cells, runner, tested, deadline, self.say)
+
+        def so_far(entries: list[Entry]) -> None:
+            if any(entry.score is not None for entry in entries):
+                done = sum(len(entry.scores) + len(entry.failures) for entry in entries)
+                board = self._board(entries, tested, facts, [f"unfinished: {done} of {len(cells)} fits are done"])
+                finished(replace(board, title=f"Unfinished: {board.title}"))
+
+        waves.finished = so_far
+        board = self._board(waves.run(), tested, facts, waves.left_out)
+        keys = [{"method": label, "trial": trial, "key": cell.key} for (label, trial), cell in cells.items()]
         asked = {name: value for name, value in asdict(self.settings).items() if name not in ("jobs", "retries")}
         planned = {"options": asked, "metric": self.protocol.metric, "split": self.protocol.split, "cells": keys}
-        trained, linear, label = self._final(board, {c.label: c for c in schedule.candidates})
+        trained, linear, label = self._final(board, {c.label: c for c in candidates})
         return Comparison(board, self.dataset, trained, self.source, _coefficients(linear), label, planned)
-
-    def knows(self, candidates: list[Candidate]) -> Callable[[Candidate], bool]:
-        """Return a function that says whether the first split of a method, with the grid that it has, is computed."""
-        options = [
-            replace(option, label=f"{option.label} ({option.n_candidates}, {len(option.grid)})")
-            for candidate in candidates
-            for option in candidate.options()
-        ]
-        made = self._plan(replace(self.protocol, n_splits=1).experiment(options, self.dataset))
-        store = made.store()
-        keys = [(option, row.cell.key) for option, row in zip(options, made.rows, strict=True)]
-        found = [option for option, key in keys if (record := store.load(key)) is not None and record.done]
-        return lambda wanted: any(wanted.method == option.method for option in found)
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""
         return replace(plan(experiment, data_dir=self.data, output=self.folder), folder=self.folder)
 
-    def _board(self, entries: list[Entry], facts: list[str], left_out: list[str]) -> Board:
-        train, test = self.protocol.rows(self.dataset, 0)
+    def _board(self, entries: list[Entry], tested: Evaluation, facts: list[str], left_out: list[str]) -> Board:
         board = Board(
             title=f"Which multi-task method helps on {self.dataset.title}",
             metric=self.protocol.metric,
@@ -215,13 +193,15 @@ class _Bench:
             tasks=self.dataset.tasks,
             sizes=sizes_of(self.dataset),
             entries=entries,
-            n_splits=max((len(entry.scores) for entry in entries), default=0),
-            test_over_train=len(test) / len(train),
+            tested=tested,
+            against=next(entry.label for entry in entries if entry.family == INDEPENDENT),
             facts=facts,
             left_out=left_out,
         )
         if not board.ranked():
             failed = [f"{entry.label}: {entry.errors[0]}" for entry in entries if not entry.scores and entry.errors]
+            if not failed:
+                raise ConfigError("the budget ended before any method was fitted", "Give more minutes with --budget.")
             raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
         return board
 
@@ -295,7 +275,7 @@ def _label_names(path: Path, table: Table) -> list[str]:
     if missing:
         near = suggest(missing[0], table.columns)
         raise DataError(
-            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {', '.join(missing[:5])}",
+            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {listed(missing)}",
             f"Did you mean {near[0]!r}?" if near else "Is it the list of labels of this file?",
         )
     return names
@@ -306,11 +286,8 @@ def short_name(file: str | Path) -> str:
     return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
 
 
-def _candidates(settings: Settings, dataset: Dataset, unseen: str) -> list[Candidate]:
-    if settings.methods:
-        found = named_candidates(settings.methods, dataset, settings.train)
-    else:
-        found = default_candidates(dataset, settings.train)
+def _candidates(settings: Settings, dataset: Dataset, protocol: Protocol, unseen: str) -> list[Candidate]:
+    found = named_candidates(settings.methods, dataset, protocol.train, read_families(settings.family))
     return [with_unseen(candidate, unseen) for candidate in found]
 
 

@@ -88,12 +88,12 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether multi-task learning helped, and which tasks it hurt, in one sentence or two."""
+        """Whether multi-task learning pays on these tasks, in a sentence or two; `board.answer` has the numbers."""
         return verdict(self.board)
 
     @property
     def leaderboard(self) -> pd.DataFrame:
-        """One row per method, the best first: score, spread, ranks, seconds, wins against independent learning, p."""
+        """One row per method, the best first: score, gain over one fixed method with its interval and p, seconds."""
         return _frame(leaderboard_grid(self.board))
 
     @property
@@ -126,7 +126,7 @@ class Comparison:
         return ax
 
     def plot_tasks(self, ax: Any = None) -> Any:
-        """Draw how much the best multi-task method gains on every task over independent learning; returns the axes.
+        """Draw how much the best multi-task method gains on every task over the reference; returns the axes.
 
         Tasks to the left of zero are hurt (negative transfer).
 

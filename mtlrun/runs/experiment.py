@@ -13,9 +13,9 @@ from mtlrun.utils.yaml import KeyPath
 #: Keys of a training file and of its method.
 TRAIN_KEYS = (
     *("schema", "id", "title", "kind", "description", "dataset", "method", "features", "split", "metrics", "average"),
-    *("seed", "selection", "refit"),
+    *("seed", "selection", "keep", "refit"),
 )
-TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with")
+TRAIN_METHOD_KEYS = ("estimator", "params", "grid", "select_with", "scored")
 
 
 def as_experiment(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,12 +57,17 @@ def plain(spec: Spec) -> dict[str, Any]:
         config["repeats"] = spec.repeats
     if spec.split is not None:
         config["split"] = spec.split.model_dump(exclude={"trials"}, exclude_none=True)
-        if spec.split.kind != "kfold" and spec.kind != TRAIN:
+        if spec.kind != TRAIN and (spec.split.kind != "kfold" or spec.split.trials):
             config["split"]["trials"] = spec.split.n_trials
     if spec.kind != TRAIN:
         return config
     (dataset,), (method,) = config.pop("datasets"), config.pop("methods")
-    return {**config, "dataset": dataset, "method": {k: method[k] for k in TRAIN_METHOD_KEYS}, "refit": spec.refit}
+    return {
+        **config,
+        "dataset": dataset,
+        "method": {k: method[k] for k in TRAIN_METHOD_KEYS if k in method},
+        "refit": spec.refit,
+    }
 
 
 def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
@@ -82,6 +87,7 @@ def _plain_method(spec: Spec, method: Method) -> dict[str, Any]:
         "params": method.params,
         "grid": {k: spec.grids[v] if isinstance(v, str) else v for k, v in method.grid.items()},
         "select_with": method.select_with,
+        **({"scored": True} if method.scored else {}),
         **where,
     }
 

@@ -347,10 +347,10 @@ class _CellMaker:
         """Return the cell that fits, times and scores."""
         spec, given = self.spec, self.setting.split
         assert given is not None  # only measures have none
-        kfold = given.kind == "kfold"  # the trials are the folds of one partition
-        split = Split(
-            **given.model_dump(exclude={"trials"}), trial=trial, seed=self._seed(*(() if kfold else (trial,)))
-        )
+        kfold = given.kind == "kfold"  # the trials are the folds of one partition, then those of the next one
+        repeat = trial // (given.folds or 1) if kfold else trial
+        purpose = () if kfold and not repeat else ("repeat", repeat) if kfold else (trial,)
+        split = Split(**given.model_dump(exclude={"trials"}), trial=trial, seed=self._seed(*purpose))
         timing = Timing(spec.timing.repeats, spec.timing.threads, spec.timing.warmup) if spec.timing else None
         scoring = Scoring(tuple(self.setting.metrics), spec.average, tuple(sorted(set(spec.keep))), timing)
         return self._cell(
@@ -375,7 +375,7 @@ class _CellMaker:
 
     def _search(self, method: MethodSpec, trial: int) -> Search | None:
         selection = self.spec.selection
-        if not method.grid or selection is None:
+        if selection is None or not (method.grid or method.scored):
             return None
         fast = with_params(complete(method.estimator, method.params), method.select_with)
         searched = self._estimator(method, fast, trial)

@@ -11,7 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,8 @@ class Pool:
         Time, of `time.monotonic`, at which nothing more is begun.
     stops : bool
         Whether what runs at that time is stopped, as at a limit.
+    workers : tuple
+        Processes for limited work that go on living after a run, see `keeping`.
     """
 
     jobs: int | None = None
@@ -131,6 +133,7 @@ class Pool:
     seconds: float | None = None
     until: float | None = None
     stops: bool = False
+    workers: tuple[_Worker, ...] = ()
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
@@ -162,6 +165,18 @@ class Pool:
         left = max(self.until - time.monotonic(), 0.0)
         return left if self.seconds is None else min(left, self.seconds)
 
+    @contextlib.contextmanager
+    def keeping(self) -> Iterator[Pool]:
+        """Yield this pool with processes that several runs share: starting one takes seconds."""
+        from joblib import effective_n_jobs
+
+        workers = tuple(_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1)))
+        try:
+            yield replace(self, workers=workers)
+        finally:
+            for worker in workers:
+                worker.end()
+
     def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
 
@@ -186,7 +201,7 @@ class Pool:
 
         from joblib import effective_n_jobs
 
-        workers = [_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1))]
+        workers = self.workers or [_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1))]
         free = list(workers)
         work = (attempt,) if len(workers) == 1 else (attempt_alone, len(workers))
 
@@ -200,8 +215,8 @@ class Pool:
         def first(flying: Iterable[Future[Outcome]]) -> Iterable[tuple[Future[Outcome], Outcome]]:
             return [(future, future.result()) for future in wait(flying, return_when=FIRST_COMPLETED).done]
 
-        def end(_: Iterable[Future[Outcome]]) -> None:
-            for worker in workers:
+        def end(flying: list[Future[Outcome]]) -> None:
+            for worker in workers if flying or not self.workers else ():
                 worker.end()
 
         with ThreadPoolExecutor(len(workers)) as threads:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.roles import GROUP_SPLIT, TEST_SPLIT, TIME_SPLIT, Roles
-from mtlrun.data.splits import GROUP, TIME, fold_rows, split_rows
-from mtlrun.errors import ConfigError, DataError, counted, suggest
+from mtlrun.data.roles import TEST_SPLIT, Roles
+from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
+from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.runs.candidates import MAX_TREE_ROWS, TREES, Candidate
+from mtlrun.report.gain import Layout
+from mtlrun.report.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
+from mtlrun.runs.candidates import MAX_TREE_ROWS, TREES, Candidate, read_families
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.pool import Pool
 from mtlrun.utils.seeds import derive_seed
 
-#: Numbers in X times tasks up to which there are five splits, and up to which there are three; beyond, two.
-MANY_SPLITS, SOME_SPLITS = 1_000_000, 5_000_000
-FOLDS = 3
+#: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
+SPLITS, REPEATS, FOLDS = 5, 2, 3
 FEATURES = "table"
 
 
@@ -37,37 +38,42 @@ class Settings:
         Default: AUC for labels, RMSE for one target in many tasks, normalised MSE for several targets.
     budget : float or None
         Minutes.
-    splits, folds : int or None
-        Number of random splits (default: depending on the size of the data) and of folds of the parameter search.
-    train : float
-        Fraction of the rows of every task to train on.
+    splits, repeats, folds : int
+        Folds that are tested in turn, how often they are drawn anew, and folds of the parameter search.
     seed, jobs : int
     retries : int
         How often a fit that fails is tried again.
     calibrate : bool
         Whether the saved classifier predicts probabilities.
+    smallest_gain : float or None
+        Smallest gain of interest. Default: 0.01 (1% of the error), or 0.005 of the AUC.
+    family : tuple of str
+        Families of classes, such as ``multi-task=package.module:Class``; other classes take no part in the verdict.
     """
 
     methods: tuple[str, ...] = ()
     metric: str | None = None
     budget: float | None = None
-    splits: int | None = None
+    splits: int = SPLITS
+    repeats: int = REPEATS
     folds: int = FOLDS
-    train: float = 0.7
     seed: int = 0
     jobs: int = 1
     retries: int = 0
     calibrate: bool = False
+    smallest_gain: float | None = None
+    family: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, low in (("splits", 1), ("folds", 2), ("seed", 0), ("retries", 0)):
+        for name, low in (("splits", 2), ("repeats", 1), ("folds", 2), ("seed", 0), ("retries", 0)):
             value = getattr(self, name)
-            if value is not None and not value >= low:
+            if not value >= low:
                 raise ConfigError(f"{name} must be at least {low}, not {value:g}")
         if self.budget is not None and not self.budget > 0:  # also NaN
             raise ConfigError(f"budget must be more than 0 minutes, not {self.budget:g}")
-        if not 0 < self.train < 1:
-            raise ConfigError(f"train must be a fraction between 0 and 1, not {self.train:g}")
+        if self.smallest_gain is not None and not 0 <= self.smallest_gain < 1:
+            raise ConfigError(f"smallest_gain must be a fraction such as 0.01, not {self.smallest_gain:g}")
+        read_families(self.family)
         Pool(self.jobs)  # refuses an impossible number of processes
 
 
@@ -88,7 +94,7 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
             near = suggest(name, own | roles)
             raise TypeError(f"compare has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     given = {name: value for name, value in options.items() if value is not None}
-    for name in {"methods", "drop", "categorical"} & given.keys():
+    for name in {"methods", "drop", "categorical", "family"} & given.keys():
         given[name] = several(given[name])
     settings = Settings(**{name: value for name, value in given.items() if name in own})
     return settings, {name: value for name, value in given.items() if name in roles}
@@ -99,16 +105,6 @@ def several(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def roles_of(names: tuple[str, ...], task: str | None, settings: Settings, given: dict[str, Any]) -> Roles:
-    """Return the roles of the columns, which include how rows are split only where a column says it."""
-    split: dict[str, Any] = {}
-    if given.get("group") or given.get("time"):
-        split["train"] = settings.train
-    if given.get("group"):
-        split |= {"seed": settings.seed, "splits": settings.splits or 3}
-    return Roles(targets=names, task=task, **split, **given)
-
-
 @dataclass(frozen=True)
 class Protocol:
     """How methods are compared.
@@ -116,11 +112,13 @@ class Protocol:
     Attributes
     ----------
     split : dict
-        As of a training file: ``{"kind": "random", "train": 0.7}`` or ``{"kind": "published", "name": ...}``.
-    n_splits, folds : int
-        Number of splits, and of folds of the search inside the training rows.
+        As of a training file: ``{"kind": "kfold", "folds": 5}`` or ``{"kind": "published", "name": ...}``.
+    n_splits, repeats, folds : int
+        Number of splits of all repeats, of repeats, and of folds of the search inside the training rows.
     metric : str
     seed : int
+    smallest : float or None
+        Smallest gain of interest.
     """
 
     split: dict[str, Any]
@@ -128,23 +126,64 @@ class Protocol:
     folds: int
     metric: str
     seed: int
+    repeats: int = 1
+    smallest: float | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, settings: Settings) -> Protocol:
-        """Return the protocol for a data set.
+        """Return the protocol for a data set: a function of its size and the options, not of any score.
 
         Raises
         ------
         ConfigError
             If the metric does not suit the targets.
         """
-        split: dict[str, Any] = {"kind": "random", "train": settings.train}
-        size = dataset.n_samples * dataset.n_features * (dataset.n_tasks if dataset.task_id is None else 1)
-        n_splits = settings.splits or (5 if size <= MANY_SPLITS else 3 if size <= SOME_SPLITS else 2)
+        split: dict[str, Any] = {"kind": "kfold", "folds": settings.splits}
+        made = cls(split, 1, settings.folds, _metric(settings.metric, dataset), settings.seed)
+        made = replace(made, smallest=settings.smallest_gain)
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
-            split, n_splits = {"kind": "published", "name": name}, len(splits)
-        return cls(split, n_splits, settings.folds, _metric(settings.metric, dataset), settings.seed)
+            return replace(made, split={"kind": "published", "name": name}, n_splits=len(splits))
+        n = min(settings.splits, dataset.n_samples)
+        if GROUP in dataset.source or TIME in dataset.source:
+            n = len(list(fold_rows(dataset, settings.splits, settings.seed)))
+        repeats = 1 if TIME in dataset.source else settings.repeats
+        return replace(made, split={"kind": "kfold", "folds": max(n, 2)}, n_splits=n * repeats, repeats=repeats)
+
+    @property
+    def train(self) -> float:
+        """Part of the rows that is trained on, about."""
+        folds = self.split.get("folds", SPLITS)
+        return 1 - 1 / float(folds)
+
+    def tested(self, dataset: Dataset) -> Evaluation:
+        """Return which rows are tested, and what gains are measured in."""
+        parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
+        rows = [test for _, test in parts]
+        ids, units = dataset.task_id, dataset.source.get(GROUP)
+        new = [
+            np.zeros(len(test), dtype=bool) if ids is None else ~np.isin(ids[test], ids[train]) for train, test in parts
+        ]
+        blocks = TIME in dataset.source and not dataset.splits
+        if blocks:
+            units = np.full(dataset.n_samples, -1)
+            for number, test in enumerate(rows):
+                units[test] = number
+        measure = _measure(self.metric)
+        smallest = self.smallest if self.smallest is not None else SMALLEST_AUC if measure == AUC else SMALLEST
+        return Evaluation(
+            y=np.asarray(dataset.y, dtype=float),
+            layout=Layout(dataset.n_tasks, ids, None if dataset.splits else units, dataset.source.get(WEIGHT)),
+            rows=rows,
+            new=new,
+            folds=self.n_splits // self.repeats,
+            repeats=self.repeats,
+            measure=measure,
+            smallest=smallest,
+            separate=bool(dataset.splits),
+            blocks=blocks,
+            metric=self.metric,
+        )
 
     def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:
         """Return the methods as an experiment, with a row for each on every split."""
@@ -154,7 +193,6 @@ class Protocol:
             "datasets": [dataset.id],
             "methods": [{"label": candidate.label, **candidate.method} for candidate in candidates],
             "split": {**self.split, "trials": self.n_splits},
-            "selection": self._selection(),
         }
         return Experiment.of(config, dataset.title)
 
@@ -168,22 +206,27 @@ class Protocol:
             "method": candidate.method,
             "split": self.split,
             "refit": True,
-            **({"selection": self._selection()} if candidate.grid else {}),
         }
         return Experiment.of(config, dataset.title)
 
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
-        seed = derive_seed(self.seed, dataset.id, trial)
+        folds = self.split.get("folds", 1)
+        purpose = (trial,) if "name" in self.split else ("repeat", trial // folds) if trial >= folds else ()
+        seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
 
     def _common(self, dataset: Dataset) -> dict[str, Any]:
-        same = {"schema": 1, "id": f"compare/{dataset.id}", "features": FEATURES}
-        return {**same, "metrics": [self.metric], "seed": self.seed}
+        same = {"schema": 1, "id": f"compare/{dataset.id}", "features": FEATURES, "keep": ["predictions"]}
+        selection = {"folds": self.folds, "metric": self.metric}
+        return {**same, "metrics": [self.metric], "seed": self.seed, "selection": selection}
 
-    def _selection(self) -> dict[str, Any]:
-        return {"folds": self.folds, "metric": self.metric}
+
+def _measure(metric: str) -> str:
+    """Return what the verdict is on for a metric of the leaderboard."""
+    needs = get_metric(metric).needs
+    return NMSE if needs == "value" else ERROR_RATE if needs == "label" else LOG_LOSS if metric == "log_loss" else AUC
 
 
 def _metric(name: str | None, dataset: Dataset) -> str:
@@ -231,8 +274,7 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
     names = [dataset.tasks[t] for t in sorted(set(np.concatenate(new).tolist()))]
     if names:
         raise DataError(
-            f"{len(names)} of {dataset.n_tasks} tasks have no training rows in some split or fold: "
-            f"{', '.join(names[:5])}",
+            f"{len(names)} of {dataset.n_tasks} tasks have no training rows in some split or fold: {listed(names)}",
             "Add --unseen mean to predict them with the mean of all task models.",
         )
 
@@ -260,23 +302,30 @@ def facts_of(dataset: Dataset, protocol: Protocol, roles: Roles, candidates: lis
     found.append(f"parameters are chosen by {protocol.folds}-fold cross-validation on the training rows")
     if roles.unseen == "mean":
         found.append("tasks without training rows are predicted with the mean of all task models")
-    trees = [c.label for c in candidates if c.label in TREES]
+    found += [f"{family}: {', '.join(names)}" for family, names in _families(candidates).items()]
+    trees = [c.label for c in candidates if c.label in TREES[2:]]
     if trees and dataset.n_samples > MAX_TREE_ROWS:
-        forest = f"; each tree of the forest uses {MAX_TREE_ROWS:,} rows" if TREES[-1] in trees else ""
-        found.append(f"{' and '.join(trees)}: not tuned, as there are more than {MAX_TREE_ROWS:,} rows{forest}")
+        found.append(f"{' and '.join(trees)}: each tree uses {MAX_TREE_ROWS:,} rows")
+    return found
+
+
+def _families(candidates: list[Candidate]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.family, []).append(candidate.label)
     return found
 
 
 def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
-    name, splits = protocol.split.get("name", ""), counted(protocol.n_splits, "random split")
-    if name == TEST_SPLIT:
+    folds = protocol.n_splits // protocol.repeats
+    if protocol.split.get("name") == TEST_SPLIT:
         return "one split: the rows of the test file are tested"
-    if name == TIME_SPLIT:
-        return f"one split: the latest rows by {roles.time!r} are tested"
-    if name == GROUP_SPLIT:
-        return f"{splits}; rows with the same {roles.group!r} stay together"
-    by_task = " of every task" if dataset.task_id is not None else ""
-    return f"{splits}, {protocol.split.get('train', 0):.0%} of the rows{by_task} for training"
+    if TIME in dataset.source:
+        return f"{counted(folds, 'block')} of time by {roles.time!r}, each tested after training on all earlier rows"
+    how = f"{folds}-fold cross-validation, {counted(protocol.repeats, 'repeat')}"
+    if GROUP in dataset.source:
+        return f"{how}; rows with the same {roles.group!r} stay together"
+    return how + ("" if dataset.task_id is None else ", with the same share of every task in every fold")
 
 
 def _preprocessing(dataset: Dataset) -> str:
@@ -287,13 +336,12 @@ def _preprocessing(dataset: Dataset) -> str:
     steps = []
     if numeric:
         steps.append(
-            f"missing values in {counted(len(numeric), 'column')} imputed (median) and flagged "
-            f"({', '.join(numeric[:5])})"
+            f"missing values in {counted(len(numeric), 'column')} imputed (median) and flagged ({listed(numeric)})"
         )
     steps.append("numeric columns standardized")
     if dataset.categories:
         columns = counted(len(dataset.categories), "text column")
-        steps.append(f"{columns} one-hot encoded ({', '.join(dataset.categories)})")
+        steps.append(f"{columns} one-hot encoded ({listed(list(dataset.categories))})")
     return ", ".join(steps)
 
 

@@ -85,12 +85,12 @@ class Paper(Base):
 
 class Split(Base):
     """How rows are divided. `random`: a fraction of the rows (of every task, for ragged data sets) is used for
-    training, `trials` times; `kfold`: each of `folds` folds is the test part once; `published`: the splits that come
-    with the data set. `balanced`: at most the fraction `train` of every task is used for training (where tasks are
-    made of classes, equally many rows of every class; a row is in the same part in all tasks), and the rest is halved
-    into a validation and a test part. `validation` sets further rows aside, at random within every task of ragged data
-    sets: a fraction of all rows, taken from the test rows (`random`), or a fraction of the training rows
-    (`published`); see `selection.on`."""
+    training, `trials` times; `kfold`: each of `folds` folds is the test part once, in new partitions for more `trials`;
+    `published`: the splits that come with the data set. `balanced`: at most the fraction `train` of every task is used
+    for training (where tasks are made of classes, equally many rows of every class; a row is in the same part in all
+    tasks), and the rest is halved into a validation and a test part. `validation` sets further rows aside, at random
+    within every task of ragged data sets: a fraction of all rows, taken from the test rows (`random`), or a fraction of
+    the training rows (`published`); see `selection.on`."""
 
     kind: Literal["random", "kfold", "published", "balanced"] = "random"
     train: Fraction | None = None
@@ -102,13 +102,13 @@ class Split(Base):
     @property
     def n_trials(self) -> int:
         """How many divisions into training and test rows there are."""
-        return (self.folds if self.kind == "kfold" else self.trials) or 1
+        return self.trials or (self.folds if self.kind == "kfold" else 1) or 1
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Split:
         needs, may = {
             "random": ({"train"}, {"trials", "validation"}),
-            "kfold": ({"folds"}, set()),
+            "kfold": ({"folds"}, {"trials"}),
             "published": ({"name"}, {"trials", "validation"}),
             "balanced": ({"train"}, {"trials"}),
         }[self.kind]
@@ -252,8 +252,9 @@ class Sweep(Base):
 
 class Method(Base):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
-    parameters during the search (a fast solver of the same objective). `datasets` lists the ids or labels of the data
-    sets that have this row (default: all)."""
+    parameters during the search (a fast solver of the same objective). `scored`: a method without a grid is scored in
+    the folds of the selection, too. `datasets` lists the ids or labels of the data sets that have this row (default:
+    all)."""
 
     label: Annotated[str, Field(min_length=1)]
     estimator: str = ""
@@ -261,6 +262,7 @@ class Method(Base):
     params: dict[str, Any] = {}
     grid: dict[str, Values | str] = {}
     select_with: dict[str, Any] = {}
+    scored: bool = False
     datasets: Annotated[list[str], Field(min_length=1)] | None = None
 
     def takes(self, dataset: DatasetSpec) -> bool:

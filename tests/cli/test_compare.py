@@ -11,7 +11,7 @@ import yaml
 
 from mtlrun.record import Record
 
-FAST = ("--methods", "JointFeatureMTL", "--splits", "2")
+FAST = ("--methods", "JointFeatureMTL", "--splits", "3", "--repeats", "1")
 
 TABLE = """\
 school,hours,club,grade
@@ -59,13 +59,17 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["rank", "method", "kind"]
-    assert {line.split()[1] for line in lines[1:4]} == {"JointFeatureMTL", "IndependentRidge", "TaskMean"}
-    assert "Multi-task learning" in result.stdout
+    names = {"JointFeatureMTL", "IndependentRidge", "IndependentRidgeCV", "PooledRidge", "TaskMean"}
+    assert {line.split()[1] for line in lines[1:6]} == names
+    assert "p is exploratory and unadjusted: of 4" in result.stdout
+    assert "independent: IndependentRidge, IndependentRidgeCV" in result.stderr
     assert "the task type is inferred from the targets: regression" in result.stderr
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
     assert report["verdict"] in result.stdout
-    assert [m["method"] for m in report["methods"]] == [line.split()[1] for line in lines[1:4]]
+    assert [m["method"] for m in report["methods"]] == [line.split()[1] for line in lines[1:6]]
+    assert report["answer"]["provisional"]
+    assert any("Nadeau-Bengio, c = 2" in line for line in result.stdout.splitlines())
     text = (folder / "leaderboard.md").read_text()
     assert report["verdict"] in text
     assert "one-hot encoded (club)" in text
@@ -78,7 +82,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
 
 
 def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, grades, tmp_path):
-    options = ("--methods", "JointFeatureMTL", "--splits", "1", "--unseen", "mean", "-q")
+    options = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "--unseen", "mean", "-q")
     result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
@@ -102,7 +106,7 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun,
     """In `train`, and in `reproduce`, whose cell is that of the comparison."""
     table = pd.read_csv(grades)
     table.assign(team=np.arange(160) % 7, day=np.tile(np.arange(16), 10)).to_csv(grades, index=False)
-    options = ("--methods", "GraphMTL,RandomForest+Task", "--splits", "2", "--seed", "3", "-q")
+    options = ("--methods", "GraphMTL,GradientBoosting+Task", "--splits", "3", "--repeats", "1", "--seed", "3", "-q")
     result = mtlrun("compare", "grades.csv", *RAGGED, *options, *more)
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
@@ -244,7 +248,19 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
     frame = pd.DataFrame({"school": np.arange(240) % 3, "hours": hours, "age": age, "grade": np.sign(hours * age)})
     frame.to_csv(tmp_path / "grades.csv", index=False)
     forest = "sklearn.ensemble:RandomForestRegressor"
-    words = ("--target", "grade", "--task-column", "school", "--methods", forest, "--splits", "1", "-q")
+    words = (
+        "--target",
+        "grade",
+        "--task-column",
+        "school",
+        "--methods",
+        forest,
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
+        "-q",
+    )
     result = mtlrun("compare", "grades.csv", *words)
     assert result.exit_code == 0, result.output
     assert "RandomForest" in (tmp_path / "results/runs/compare/grades/chosen.yaml").read_text(), result.output
@@ -274,34 +290,23 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path, lacking):
     assert not lacking(result.stderr, "set.xml", "set.arff", "bleu", "'blue'?")
 
 
-def test_a_budget_that_reduces_a_search_marks_it_everywhere(mtlrun, grades, tmp_path, monkeypatch):
-    seconds = {"JointFeatureMTL": 2.0}
-    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda found, *_: seconds.get(found.label, 0.01))
-    monkeypatch.setattr("mtlrun.runs.waves.MAX_SPLITS", 1)
-    options = ("--methods", "JointFeatureMTL,GraphMTL", "--splits", "1", "--budget", "0.25", "-q")
-    result = mtlrun("compare", "grades.csv", *RAGGED, *options)
+def test_a_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
+    own = "sklearn.linear_model:Ridge"
+    words = ("--methods", own, "--family", f"multi-task={own}", "--smallest-gain", "0.5", "--splits", "3", "-q")
+    result = mtlrun("compare", "grades.csv", *RAGGED, *words)
     assert result.exit_code == 0, result.output
-    folder = tmp_path / "results/runs/compare/grades"
-    report = json.loads((folder / "leaderboard.json").read_text())
-    searched = {m["method"]: m["searched"] for m in report["methods"]}
-    assert {name for name, part in searched.items() if part != "all"} == {"JointFeatureMTL"}
-    mark = searched["JointFeatureMTL"]
-    assert mark in next(line for line in result.stdout.splitlines() if "JointFeatureMTL" in line)
-    for name in ("leaderboard.md", "leaderboard.html"):
-        assert mark in (folder / name).read_text()
-    table = pd.read_csv(folder / "leaderboard.csv").set_index("method")
-    assert table["searched"].to_dict() == searched
-    assert report["verdict"].endswith("JointFeatureMTL.")
-    assert "GraphMTL has " in report["verdict"]
+    report = json.loads((tmp_path / "results/runs/compare/grades/leaderboard.json").read_text())
+    assert report["answer"]["smallest_gain"] == 0.5
+    assert report["answer"]["chosen"]["multi-task"] == {"Ridge": 6}
+    assert "50%" in report["verdict"]
 
 
-def test_a_budget_that_is_too_small_says_what_could_be_run(mtlrun, grades):
+def test_a_budget_that_is_too_small_says_so(mtlrun, grades):
     result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
     assert result.exit_code == 2
     first, second = result.stderr.splitlines()
-    assert first.startswith("error: --budget 1e-05 minutes is too small")
-    assert second.startswith("--budget ")
-    assert "would be enough for TaskMean, IndependentRidge, " in second
+    assert first.startswith("error: the budget ended before any method")
+    assert "--budget" in second
 
 
 @pytest.mark.parametrize(
@@ -326,7 +331,7 @@ def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
     result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *more)
     assert result.exit_code == 2, result.output
     assert not lacking(result.stderr, *words)
-    assert "split 1" not in result.stderr
+    assert "TaskMean: rmse" not in result.stderr
 
 
 def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
@@ -340,7 +345,7 @@ def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
 def test_classes_of_one_name_are_rows_of_their_own(mtlrun, grades, tmp_path):
     code = "import sklearn.linear_model\nclass Ridge(sklearn.linear_model.Ridge): ...\n"
     (tmp_path / "made_methods.py").write_text(code)
-    options = ("--methods", "made_methods:Ridge,sklearn.linear_model:Ridge", "--splits", "1", "-q")
+    options = ("--methods", "made_methods:Ridge,sklearn.linear_model:Ridge", "--splits", "2", "--repeats", "1", "-q")
     result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
     assert result.exit_code == 0, result.output
     board = pd.read_csv(tmp_path / "results/runs/compare/grades/leaderboard.csv")

@@ -6,11 +6,13 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeCV
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from mtlrun.estimators.baselines import PerTask, takes_task_id
+from mtlrun.estimators.tuned import TunedLogistic, TunedRidge
 
 
 def _ragged(seed=0, n=60, d=4):
@@ -129,3 +131,49 @@ def test_wrong_use_is_refused():
 def test_takes_task_id():
     assert takes_task_id(PerTask(Ridge()))
     assert not takes_task_id(Ridge())
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(1.0, 31.0)])
+def test_tuned_ridge_is_ridge_cv_of_scikit_learn(weights):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 5))
+    Y = X @ rng.normal(size=(5, 3)) + [0.1, 1.0, 10.0] * rng.normal(size=(30, 3))
+    alphas = [0.01, 1.0, 10.0, 1000.0]
+    found = TunedRidge(alphas).fit(X, Y, sample_weight=weights)
+    expected = RidgeCV(alphas, alpha_per_target=True).fit(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(found.alpha_, expected.alpha_)
+    assert len(set(found.alpha_)) > 1
+    np.testing.assert_allclose(found.predict(X), expected.predict(X))
+    one = TunedRidge(alphas).fit(sp.csr_matrix(X), Y[:, 2], sample_weight=weights)
+    np.testing.assert_allclose(one.predict(sp.csr_matrix(X)), expected.predict(X)[:, 2])
+
+
+def test_tuned_logistic_finds_the_best_strength_and_takes_rare_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8))
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0, 1.0, -1.0)
+    alphas = [0.01, 1.0, 100.0]
+    model = TunedLogistic(alphas, tol=1e-8).fit(X, y)
+    losses = [
+        -cross_val_score(
+            LogisticRegression(C=1 / alpha, tol=1e-8),
+            X,
+            y,
+            cv=StratifiedKFold(3, shuffle=True, random_state=0),
+            scoring="neg_log_loss",
+        ).mean()
+        for alpha in alphas
+    ]
+    assert model.alpha_ == alphas[int(np.argmin(losses))]
+    expected = LogisticRegression(C=1 / model.alpha_, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-5)
+    rare = TunedLogistic(alphas).fit(X, np.where(np.arange(60) == 7, 1.0, -1.0))
+    assert rare.alpha_ == 1.0
+
+
+def test_rows_of_an_unknown_task_get_the_mean_of_all_models():
+    X, ids = np.arange(8.0)[:, np.newaxis], np.repeat(["a", "b"], 4)
+    model = PerTask(LinearRegression(), unseen="mean").fit(X, np.where(ids == "a", X[:, 0], 3 * X[:, 0]), task_id=ids)
+    np.testing.assert_allclose(model.predict([[1.0], [1.0]], task_id=["b", "new"]), [3.0, 2.0])
+    with pytest.raises(ValueError, match="new"):
+        PerTask(LinearRegression()).fit(X, X[:, 0], task_id=ids).predict([[1.0]], task_id=["new"])

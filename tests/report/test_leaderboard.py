@@ -1,142 +1,285 @@
-"""Verdicts and tables of comparisons, from scores made by hand."""
+"""The verdict of a comparison and its leaderboard: what is said of which gain, and what it must not depend on."""
 
 import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 
-from mtlrun.report.leaderboard import (
+from mtlrun.report.gain import Layout
+from mtlrun.report.leaderboard import Board, leaderboard_grid, leaderboard_json, markdown, verdict
+from mtlrun.report.verdict import (
+    AUC,
+    CANNOT_TELL,
+    HELPS,
     INDEPENDENT,
     MULTITASK,
+    NATIVE,
+    NMSE,
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    OWN,
+    POOLED,
     TRIVIAL,
-    Board,
+    WORSE,
     Entry,
-    leaderboard_grid,
-    leaderboard_json,
-    markdown,
-    verdict,
+    Evaluation,
+    Strategy,
+    answer,
+    kind_of,
 )
 
-
-def entry(label, family, *splits):
-    """Return a method with the values of its tasks in every split; None where it failed."""
-    tasks = {s: values for s, values in enumerate(splits) if values is not None}
-    return Entry(label, family, {s: sum(v) / len(v) for s, v in tasks.items()}, tasks, [1.0] * len(tasks))
+N, TASKS, FOLDS = 240, 12, 5
+IDS = np.arange(N) % TASKS
+NOISE = np.random.default_rng(0).normal(size=N)
 
 
-def board(*entries, greater=False):
-    names = [f"t{k}" for k in range(len(next(iter(entries[0].tasks.values()))))]
-    n_splits = max(len(e.scores) for e in entries)
-    return Board("title", "rmse", greater, names, [10] * len(names), list(entries), n_splits, 0.4)
+def evaluation(repeats=2, n=N, **more):
+    places = np.arange(n) // TASKS  # every fold has its share of every task
+    folds = [np.random.default_rng(r).permutation(places.max() + 1)[places] % FOLDS for r in range(repeats)]
+    rows = [np.flatnonzero(fold == k) for fold in folds for k in range(FOLDS)]
+    return Evaluation(
+        y=NOISE[:n],
+        layout=Layout(TASKS, IDS[:n]),
+        rows=rows,
+        new=[np.zeros(len(part), dtype=bool) for part in rows],
+        folds=FOLDS,
+        repeats=repeats,
+        measure=NMSE,
+        smallest=0.01,
+        **more,
+    )
 
 
-ALONE = entry("Alone", INDEPENDENT, [float(k) for k in range(12)], [float(k) for k in range(12)])
+def entry(label, family, level, where, *, inner=None, spread=0.3, seed=0, failed=()):
+    """A method with losses of mean `level`; what varies is mostly common to all methods."""
+    rng = np.random.default_rng(seed)
+    losses = level * (1 + spread * NOISE[: len(where.y)] ** 2 + 0.02 * rng.normal(size=len(where.y)))
+    made = Entry(label, family)
+    for split, rows in enumerate(where.rows):
+        if split in failed:
+            made.failures[split] = "ValueError: broken"
+            continue
+        made.losses[split] = losses[rows]
+        made.inner[split] = level if inner is None else inner
+        made.scores[split] = float(np.mean(losses[rows]))
+        made.tasks[split] = [float(losses[rows][IDS[rows] == t].mean()) for t in range(TASKS)]
+        made.seconds.append(1.0)
+    return made
 
 
-def moved(label, by, splits=2, family=MULTITASK):
-    return entry(label, family, *[[k + by + k / 100 for k in range(12)]] * splits)
+def board(where, *entries):
+    names = [f"t{k}" for k in range(TASKS)]
+    return Board("title", "nmse", False, names, [N // TASKS] * TASKS, list(entries), where, "Alone")
+
+
+WHERE = evaluation()
+
+
+def three(level, where=WHERE, **more):
+    return [
+        entry("Alone", INDEPENDENT, 1.0, where),
+        entry("One", POOLED, 1.5, where, seed=1),
+        entry("Joint", MULTITASK, level, where, seed=2, **more),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("level", "kind", "words"),
     [
-        (board(ALONE, moved("Joint", -0.5)), "Multi-task learning helped: Joint has rmse "),
-        (board(ALONE, moved("Joint", 0.5)), "Multi-task learning hurt: Joint has rmse "),
-        (board(ALONE, moved("Joint", -0.5), greater=True), "Multi-task learning hurt: Joint has rmse "),
-        (
-            board(ALONE, moved("Joint", -0.5), moved("Pooled", -1, family="pooled")),
-            "Multi-task learning helped against independent learning (Joint has rmse ",
-        ),
-        (
-            board(entry("Alone", INDEPENDENT, [2.0, 2.0]), entry("Joint", MULTITASK, [1.0, 2.5])),
-            "Multi-task learning made no clear difference: Joint has rmse 1.7500 against 2.0000 of Alone, better on 1 "
-            "of 2 tasks (one split: no test). It hurt 1 task: t1.",
-        ),
+        (0.9, HELPS, ["reduces the error by 10%", "against the best without it"]),
+        (1.1, WORSE, ["Do without it", "10% more error"]),
+        (0.998, NO_DIFFERENCE, ["Not worth it", "below 1%"]),
     ],
 )
-def test_the_verdict_follows_the_tasks(made, said):
-    assert verdict(made).startswith(said), verdict(made)
+def test_the_verdict_follows_the_gain(level, kind, words, lacking):
+    found = answer(three(level), WHERE)
+    assert found.kind == kind
+    assert not lacking(found.sentence, *words)
+    assert found.gain.value == pytest.approx(1 - level, abs=0.01)
+    assert found.independent.value == found.gain.value
+    assert found.pooled.value == pytest.approx(1 - level / 1.5, abs=0.02)
+    assert found.picked["without"] == {"Alone": 10}
 
 
-def test_the_verdict_on_a_loss_names_the_tasks():
-    text = verdict(board(ALONE, moved("Joint", 0.5)))
-    assert "better on 0 of 12 tasks (p = 0.00049, paired over tasks, Holm)" in text
-    assert text.endswith(" It hurt 12 tasks, in every split: t11, t10, t9, t8, t7, t6, t5, t4 and 4 more.")
+def test_noise_cannot_tell_and_says_what_would():
+    loud = three(0.95)
+    for split, rows in enumerate(WHERE.rows):
+        loud[2].losses[split] = loud[2].losses[split] * np.exp(2 * np.random.default_rng(5).normal(size=N) - 2)[rows]
+    found = answer(loud, WHERE)
+    assert found.kind == CANNOT_TELL
+    assert "240 rows" in found.sentence
+    assert "four times the rows" in found.sentence
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-5])
-def test_a_tie_is_no_loss(noise):
-    alone = entry("Alone", INDEPENDENT, [1.0, 1.0], [1.0, 1.0])
-    joint = entry("Joint", MULTITASK, [1.0, 1.0 - noise], [1.0, 1.0 - noise])
-    made = board(alone, joint, greater=True)
-    assert "made no clear difference: Joint has rmse 1.0000 against 1.0000 of Alone" in verdict(made)
-    assert "does better without it" not in verdict(made)
+@pytest.mark.parametrize(
+    ("low", "high", "points", "kind"),
+    [
+        (-0.5, -0.001, [0.1], WORSE),
+        (-0.5, 0.0099, [0.1], NO_DIFFERENCE),
+        (0.001, 0.0099, [0.1], NO_DIFFERENCE),
+        (0.001, 0.02, [0.1, 0.2], HELPS),
+        (0.001, 0.02, [0.1, -0.001], CANNOT_TELL),
+        (-0.001, 0.02, [0.1, 0.2], CANNOT_TELL),
+    ],
+)
+def test_better_and_worse_need_the_same_evidence(low, high, points, kind):
+    assert kind_of(low, high, 0.01, points) == kind
 
 
-def test_rounding_errors_are_ties():
-    alone = entry("Alone", INDEPENDENT, [1.0, 0.3], [1.0, 0.3])
-    joint = entry("Joint", MULTITASK, [1.0, 0.1 + 0.2], [1.0, 0.1 + 0.2])
-    made = board(alone, joint)
-    assert vars(made.against_reference()["Joint"])["ties"] == 2
-    assert made.hurt(joint) == []
-    assert [row[0] for row in leaderboard_grid(made).rows] == [1, 1]
+def test_a_method_that_is_never_chosen_changes_nothing():
+    few = three(0.9)
+    for family in (MULTITASK, INDEPENDENT, POOLED):
+        better_in_the_test = entry("Lucky", family, 0.5, WHERE, inner=9.0, seed=7)
+        assert answer([*few, better_in_the_test], WHERE).sentence == answer(few, WHERE).sentence
+    for family in (TRIVIAL, OWN, NATIVE):
+        bad = entry("Other", family, 3.0, WHERE, inner=0.0, seed=7)
+        assert answer([*few, bad], WHERE).sentence == answer(few, WHERE).sentence
 
 
-def test_a_baseline_that_reads_better_still_is_better():
-    made = board(ALONE, moved("Joint", -0.5), moved("Pooled", -0.6, family="pooled"))
-    assert "but Pooled (" in verdict(made)
+def test_the_p_of_a_pair_does_not_depend_on_the_list_of_methods():
+    few, many = board(WHERE, *three(0.9)), board(WHERE, *three(0.9))
+    many.entries += [entry(f"More{k}", MULTITASK, 0.5 + k / 10, WHERE, seed=k) for k in range(9)]
+
+    def row(made):
+        return next(row for row in leaderboard_grid(made).rows if row[1] == "Joint")
+
+    assert row(few)[3:10] == row(many)[3:10]
+    assert leaderboard_grid(few).columns[8].name == "p (exploratory)"
 
 
-def reduced(made):
-    return dataclasses.replace(made, searched="1 of 5 combinations")
+def test_strategies_are_chosen_by_inner_scores_in_every_split():
+    one, two = entry("A", MULTITASK, 1.0, WHERE), entry("B", MULTITASK, 2.0, WHERE)
+    one.inner = {s: float(s) for s in range(10)}
+    two.inner = dict.fromkeys(range(10), 4.5)
+    found = Strategy.of([one, two], range(10))
+    assert [found.picked[s] for s in range(10)] == ["A"] * 5 + ["B"] * 5
+    np.testing.assert_array_equal(found.losses[7], two.losses[7])
 
 
-def test_a_reduced_search_is_marked_and_takes_no_part_in_the_verdict():
-    made = board(ALONE, moved("Joint", 0.5), reduced(moved("Dear", 2.0)), reduced(moved("Best", -3.0)))
-    grid = leaderboard_grid(made)
-    assert grid.columns[-1].name == "searched"
-    marks = {row[1]: row[-1] for row in grid.rows}
-    assert marks == {"Best": "1 of 5 combinations", "Alone": "all", "Joint": "all", "Dear": "1 of 5 combinations"}
-    assert next(row for row in grid.rows if row[1] == "Best")[7:10] == [None, None, None]
-    assert verdict(made).startswith("Multi-task learning hurt: Joint ")
-    assert verdict(made).endswith("Best, Dear.")
-    alone = verdict(board(ALONE, moved("Joint", 0.5)))
-    assert verdict(made).startswith(alone), "the methods with a reduced search change the verdict"
+def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
+    forest = entry("Forest", NATIVE, 0.5, WHERE)
+    found = answer([*three(1.1), forest], WHERE)
+    assert found.kind == WORSE
+    assert "Forest does better than both by 50%" in found.sentence
+    alone = answer([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
+    assert alone.kind == NO_VERDICT
+    assert "no multi-task method" in alone.sentence
+
+
+def test_one_model_for_all_is_named_where_that_is_what_helps():
+    alone, one, joint = three(0.9)
+    one = entry("One", POOLED, 0.8, WHERE, seed=1)
+    found = answer([alone, one, joint], WHERE)
+    assert found.kind == WORSE
+    assert "What helps is one model for all: 20%" in found.sentence
+
+
+def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
+    alone, one, _ = three(0.9)
+    joint, second = (entry(n, MULTITASK, 0.9, WHERE, seed=2, failed=f) for n, f in (("J", (3,)), ("K", ())))
+    found = answer([alone, one, joint, second], WHERE)
+    assert found.kind == HELPS
+    assert any("J failed in 1 of 10 training parts" in line for line in found.details)
+    assert found.picked["multi-task"] == {"J": 9, "K": 1}
+    assert answer([alone, one, joint], dataclasses.replace(WHERE, repeats=1)).kind == NO_VERDICT
+
+
+def test_one_repeat_is_provisional_and_wider():
+    whole, once = answer(three(0.9), WHERE), answer(three(0.9), evaluation(repeats=1))
+    assert once.provisional
+    assert once.sentence.startswith("Provisional")
+    assert not whole.provisional
+    half = three(0.9)
+    for made in half:  # the budget ended in the second repeat
+        made.losses = {s: v for s, v in made.losses.items() if s < 7}
+    assert answer(half, WHERE).provisional
+
+
+def test_an_unfinished_method_is_no_part_of_the_verdict():
+    late = entry("Late", MULTITASK, 0.1, WHERE)
+    late.losses.pop(9)
+    found = answer([*three(0.9), late], WHERE)
+    assert found.sentence == answer(three(0.9), WHERE).sentence
+    assert any("unfinished: Late" in line for line in found.details)
+
+
+def test_too_few_rows_folds_or_tasks_give_no_verdict():
+    small = evaluation(n=15)
+    assert "15 rows" in answer(three(0.9, small), small).sentence
+    two = dataclasses.replace(WHERE, folds=2, repeats=5)
+    assert "two training parts" in answer(three(0.9), two).sentence
+    blocks = np.full(N, -1)
+    for k in range(FOLDS):
+        blocks[WHERE.rows[k]] = k
+    when = evaluation(repeats=1)
+    timed = dataclasses.replace(when, layout=Layout(TASKS, IDS, blocks), blocks=True)
+    found = answer(three(0.9, when), timed)
+    assert (found.gain.units, found.gain.df) == (5, 4)
+
+
+def test_a_test_file_is_separate():
+    rows = [np.arange(N)]
+    where = dataclasses.replace(WHERE, rows=rows, new=[np.zeros(N, dtype=bool)], folds=1, repeats=1, separate=True)
+    found = answer(three(0.9, where), where)
+    assert found.kind == HELPS
+    assert any("these fitted models" in line for line in found.details)
+    assert any("c = 1," in line for line in found.details)
+
+
+def test_rows_of_new_tasks_do_not_count():
+    new = [IDS[rows] == 3 for rows in WHERE.rows]
+    where = dataclasses.replace(WHERE, new=new)
+    assert np.isnan(where.losses(0, NOISE[where.rows[0]])[new[0]]).all()
+    assert where.n_new == 1
+
+
+def test_points_of_the_auc():
+    y = np.where(NOISE > 0, 1.0, -1.0)
+    where = dataclasses.replace(WHERE, y=y, measure=AUC, smallest=0.005)
+    made = []
+    for label, family, noise in (("Alone", INDEPENDENT, 2.0), ("One", POOLED, 2.5), ("Joint", MULTITASK, 0.5)):
+        made.append(Entry(label, family))
+        for split, rows in enumerate(where.rows):
+            scores = y[rows] + noise * np.random.default_rng(split).normal(size=len(rows))
+            made[-1].losses[split] = where.losses(split, scores)
+            made[-1].inner[split] = noise
+    found = answer(made, where)
+    assert found.kind == HELPS
+    assert "raises the AUC by 0." in found.sentence
+    assert found.gain.first - found.gain.second == pytest.approx(found.gain.value)
+
+
+def test_the_report_has_numbers_and_sentences():
+    made = board(WHERE, *three(0.9), entry("Mean", TRIVIAL, 3.0, WHERE, seed=3))
     content = json.loads(leaderboard_json(made))
-    assert {m["method"]: m["searched"] for m in content["methods"]} == marks
-    assert "1 of 5 combinations" in markdown(made)
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        board(ALONE, reduced(moved("Joint", -0.5))),
-        board(reduced(ALONE), moved("Joint", -0.5), moved("Mean", 3.0, family=TRIVIAL)),
-    ],
-)
-def test_no_verdict_where_a_side_has_reduced_searches_alone(made):
-    text = verdict(made)
-    assert text.startswith("No verdict on multi-task learning")
-    assert made.reduced()[0].label in text
-    assert "reference" not in [row[7] for row in leaderboard_grid(made).rows if row[1] == made.reduced()[0].label]
-    assert json.loads(leaderboard_json(made))["verdict"] == text
+    assert content["verdict"] == verdict(made)
+    assert content["answer"]["kind"] == HELPS
+    assert content["answer"]["gain"]["low"] == pytest.approx(made.answer.gain.low, rel=1e-6)
+    assert {m["method"]: m["gain"] is None for m in content["methods"]}["Alone"]
+    text = markdown(made)
+    assert "p is exploratory and unadjusted: of 3" in text
+    assert "5-fold x2" in text
+    assert verdict(made) in text
+    assert made.hurt(made.best(MULTITASK)) == []
+    assert {name for name, _, every in made.hurt(made.best(TRIVIAL)) if every} == set(made.tasks)
 
 
 def test_methods_that_failed_come_last_without_a_rank():
-    failed = Entry("Broken", MULTITASK, errors=["ValueError: broken"])
-    nothing = entry("Empty", MULTITASK, [math.nan, math.nan])
-    made = board(entry("Mean", TRIVIAL, [3.0, 3.0]), failed, nothing)
-    assert [row[:2] for row in leaderboard_grid(made).rows] == [[1, "Mean"], [None, "Broken"], [None, "Empty"]]
-    assert [row[7] for row in leaderboard_grid(made).rows] == ["reference", "failed", "failed"]
-    assert verdict(made).startswith("No multi-task method finished")
-    assert Board("title", "rmse", False, ["t0"], [9], [failed], 1, 0.4).against_reference() == {}
+    failed = Entry("Broken", MULTITASK, failures=dict.fromkeys(range(10), "ValueError: broken"))
+    made = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)
+    assert [row[:2] for row in leaderboard_grid(made).rows] == [[1, "Mean"], [None, "Broken"]]
+    assert leaderboard_grid(made).rows[1][9] == "failed"
+    assert "every multi-task method failed" in verdict(made)
+    assert made.reference is None
 
 
-def test_average_ranks_are_those_of_methods_with_all_scores():
-    """A split in which every method fails counts for nobody, one in which some fail leaves those out."""
-    first = entry("First", INDEPENDENT, [1.0, 1.0], None, [3.0, 3.0])
-    second = entry("Second", MULTITASK, [2.0, 2.0], None, [2.0, 2.0])
-    partly = entry("Partly", MULTITASK, [0.0, 0.0])
-    assert board(first, second, partly).average_ranks() == {"First": 1.5, "Second": 1.5}
-    assert board(entry("A", INDEPENDENT, [1.0, 1.0]), entry("B", MULTITASK, None, [1.0, 1.0])).average_ranks() == {}
+def test_rounding_errors_are_ties():
+    alone, joint = entry("Alone", INDEPENDENT, 1.0, WHERE), entry("Joint", MULTITASK, 1.0, WHERE)
+    joint.scores = {s: value * (1 + 1e-13) for s, value in alone.scores.items()}
+    joint.tasks = {s: [v * (1 + 1e-13) for v in values] for s, values in alone.tasks.items()}
+    made = board(WHERE, alone, joint)
+    assert [row[0] for row in leaderboard_grid(made).rows] == [1, 1]
+    assert made.hurt(joint) == []
+    assert math.isclose(made.answer.gain.pvalue, 1.0)

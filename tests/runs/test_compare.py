@@ -11,8 +11,9 @@ import pytest
 from scipy import sparse
 from scipy.io import savemat
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.preprocessing import StandardScaler
 
 import mtlrun
 from mtlrun.data.load import load_dataset
@@ -25,12 +26,11 @@ from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
 from mtlrun.features.table import TableFeatures
 from mtlrun.models import load_model
 from mtlrun.record import Record
-from mtlrun.report.leaderboard import markdown
-from mtlrun.runs.candidates import Candidate, default_candidates
-from mtlrun.runs.settings import Protocol
-from mtlrun.runs.waves import make_schedule
+from mtlrun.report.verdict import Strategy
+from mtlrun.runs.candidates import core, default_candidates
+from mtlrun.runs.settings import Protocol, Settings
 
-FEW = {"methods": ["TraceNormMTL"], "splits": 2}
+FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
 
 
 def schools(n_tasks=12, n=16, seed=0, noise=0.5):
@@ -86,13 +86,20 @@ def test_missing_targets_are_masked_or_dropped_and_words_are_coded():
 
 def test_groups_and_times_are_kept_apart_in_splits_and_folds():
     frame = schools(3, 20).assign(g=np.arange(60) % 7, when=np.arange(60)[::-1])
-    grouped = dataset_of(frame, targets=("y",), task="school", group="g", splits=4)
-    assert len(grouped.splits["groups"]) == 4
-    for train, test in grouped.splits["groups"]:
+    grouped = dataset_of(frame, targets=("y",), task="school", group="g")
+    protocol = Protocol.of(grouped, Settings(splits=4, repeats=2))
+    parts = [protocol.rows(grouped, split) for split in range(protocol.n_splits)]
+    assert len(parts) == 8
+    for train, test in parts:
         assert not set(grouped.source["group"][train]) & set(grouped.source["group"][test])
+    assert sorted(np.concatenate([test for _, test in parts[:4]])) == list(range(60))
+    assert {tuple(test) for _, test in parts[:4]} != {tuple(test) for _, test in parts[4:]}
     timed = dataset_of(frame.drop(columns="g"), targets=("a", "b"), drop=("school",), time="when")
-    ((train, test),) = timed.splits["time"]
-    assert timed.source["time"][train].max() < timed.source["time"][test].min()
+    protocol = Protocol.of(timed, Settings())
+    assert (protocol.n_splits, protocol.repeats) == (5, 1)
+    for split in range(5):
+        train, test = protocol.rows(timed, split)
+        assert timed.source["time"][train].max() < timed.source["time"][test].min()
     for before, after in time_folds(timed.source["time"][train], 3):
         assert timed.source["time"][train][before].max() < timed.source["time"][train][after].min()
 
@@ -125,15 +132,15 @@ def test_formats_give_the_same_tasks(tmp_path):
 def test_result_has_tables_verdict_model_and_files(tmp_path):
     result = mtlrun.compare(schools(), target="y", task="school", **FEW)
     board = result.leaderboard
-    assert list(board["rank"]) == [1, 2, 3]
+    assert list(board["rank"]) == [1, 2, 3, 4, 5]
     assert list(board["rmse"]) == sorted(board["rmse"])
     row = board.set_index("method").loc["TraceNormMTL"]
     assert row["rmse"] < board.set_index("method").loc["TaskMean", "rmse"]
-    versus = result.board.against_reference()["TraceNormMTL"]
-    assert versus.wins + versus.ties + versus.losses == 12
-    assert result.tasks.shape == (12, 4)
+    assert row["better in"].endswith(" of 12")
+    assert np.isnan(board.set_index("method").loc["IndependentRidge", "gain"])
+    assert result.tasks.shape == (12, 6)
     assert result.coefficients.shape == (12, 5)
-    assert result.verdict.startswith("Multi-task learning")
+    assert result.verdict == result.board.answer.sentence
     folder = result.save(tmp_path / "out")
     model = load_model(folder / "model")
     new = schools(seed=3)
@@ -144,7 +151,7 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     assert result.plot().get_xlabel().startswith("rmse")
     drawn = result.plot_tasks()
     assert "of TraceNormMTL over Independent" in drawn.get_xlabel()
-    gains = np.sort(result.tasks[result.board.reference.label] - result.tasks["TraceNormMTL"])
+    gains = np.sort(result.tasks["IndependentRidge"] - result.tasks["TraceNormMTL"])
     np.testing.assert_allclose(drawn.collections[0].get_offsets()[:, 0], gains, rtol=1e-4)
 
 
@@ -153,7 +160,7 @@ def test_a_table_in_its_own_place_is_kept(tmp_path):
     place.parent.mkdir(parents=True)
     schools(4, 10).to_csv(place, index=False)
     content = place.read_bytes()
-    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=1)
+    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1)
     result.save(tmp_path / "out")
     assert place.read_bytes() == content
     again = load_dataset("own-rows", data_dir=tmp_path / "out" / "data")
@@ -168,7 +175,7 @@ def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, c
     read = table.read_bytes()
 
     def edit(line):
-        if line.startswith("split 1/1") and table.is_file():
+        if line.startswith("TaskMean") and table.is_file():
             for path in (table, test):
                 path.unlink()
                 if change == "edited":
@@ -189,7 +196,7 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
     place = tmp_path / "out/data/own-rows/rows.csv"
     place.parent.mkdir(parents=True)
     schools(4, 10).to_csv(place, index=False)
-    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=1)
+    result = mtlrun.compare(place, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1)
     place.write_text("my edits")
     result.save(tmp_path / "out")
     assert place.read_text() == "my edits"
@@ -197,18 +204,8 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
     np.testing.assert_array_equal(again.y, result.dataset.y)
 
 
-def test_trees_that_are_not_tuned_are_named_in_the_report(monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.settings.MAX_TREE_ROWS", 30)
-    monkeypatch.setattr("mtlrun.runs.candidates.MAX_TREE_ROWS", 30)
-    options = {"target": "y", "task": "school", "splits": 1}
-    report = markdown(mtlrun.compare(schools(4, 10), methods=["RandomForest+Task"], **options).board)
-    line = "* RandomForest+Task: not tuned, as there are more than 30 rows; each tree of the forest uses 30 rows\n"
-    assert line in report
-    assert "not tuned" not in markdown(mtlrun.compare(schools(4, 10), methods=["PooledRidge"], **options).board)
-
-
 def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
-    options = {"target": "y", "task": "school", "methods": ["TraceNormMTL"], "splits": 1}
+    options = {"target": "y", "task": "school", "methods": ["TraceNormMTL"], "splits": 2, "repeats": 1}
     runs = [mtlrun.compare(schools(6, 12), **options, jobs=jobs, seed=seed) for jobs, seed in ((1, 0), (2, 0), (1, 1))]
     tables = [[(e.label, e.scores, e.tasks, e.chosen) for e in run.board.entries] for run in runs]
     assert tables[0] == tables[1]
@@ -220,9 +217,9 @@ def test_related_tasks_are_helped_and_a_contrary_one_is_hurt():
     frame = schools(14, 12, noise=1.0)
     contrary = frame.school == "s3"
     frame.loc[contrary, "y"] = -frame.y[contrary]
-    result = mtlrun.compare(frame, target="y", task="school", methods=["GraphMTL", "PooledRidge"], splits=3)
-    versus = result.board.against_reference()["GraphMTL"]
-    assert versus.gain > 0
+    result = mtlrun.compare(frame, target="y", task="school", methods=["GraphMTL"], splits=3, repeats=1)
+    gain = dict(zip(result.leaderboard["method"], result.leaderboard["gain"], strict=True))
+    assert gain["GraphMTL"] > 0
     assert "s3" in [name for name, *_ in result.board.hurt(result.board.best("multi-task"))][:1]
     pooled = {e.label: e for e in result.board.entries}["PooledRidge"]
     assert result.board.gains(pooled, result.board.reference)[3] < 0
@@ -242,7 +239,9 @@ def test_a_weight_counts_like_repetitions_and_zero_like_absence():
     frame = schools(5, 12)
     weights = np.where(np.arange(len(frame)) % 4 == 0, 0.0, 1.0)
     noisy = frame.assign(y=np.where(weights == 0, 100.0, frame.y), w=weights)
-    result = mtlrun.compare(noisy, target="y", task="school", weight="w", methods=["IndependentRidge"], splits=1)
+    result = mtlrun.compare(
+        noisy, target="y", task="school", weight="w", methods=["IndependentRidge"], splits=2, repeats=1
+    )
     assert result.leaderboard.set_index("method").loc["IndependentRidge", "rmse"] < 20
 
 
@@ -269,7 +268,7 @@ def test_misspelt_options_are_refused():
 
 
 def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(tmp_path):
-    options = {"target": "y", "task": "school", "splits": 2, "folds": 2, "output": tmp_path}
+    options = {"target": "y", "task": "school", "splits": 2, "repeats": 1, "folds": 2, "output": tmp_path}
     first = mtlrun.compare(schools(4, 12), methods=["PooledRidge"], **options)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*.json")}
     lines = []
@@ -280,7 +279,7 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
     records = [Record.from_line(path.read_text()) for path in new]
     assert {record.key for record in records if record.family == "fit"} == keys
     assert all("GraphMTL" in json.dumps(record.inputs) for record in records)
-    assert sum("computed before" in line for line in lines) == 6  # and the two baselines
+    assert sum("computed before" in line for line in lines) == 4  # the baselines
     scores = {e.label: e.scores for e in more.board.entries}
     assert {e.label: e.scores for e in first.board.entries}.items() <= scores.items()
     other = mtlrun.compare(schools(4, 12, seed=5), methods=["PooledRidge"], **options)
@@ -288,7 +287,7 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
 
 
 def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
-    options = {"target": "y", "task": "school", "methods": ["GraphMTL"], "splits": 1, "output": tmp_path}
+    options = {"target": "y", "task": "school", "methods": ["GraphMTL"], "splits": 2, "repeats": 1, "output": tmp_path}
     first = mtlrun.compare(schools(4, 12), **options)
     first.save(tmp_path)
     for again in ({}, {"seed": 1}):
@@ -305,12 +304,15 @@ def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
     assert any(line.endswith("on all rows") for line in lines)
 
 
-def test_splits_more_compute_themselves_alone(tmp_path):
-    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "output": tmp_path}
-    lines = []
-    mtlrun.compare(schools(4, 12), splits=1, **options)
-    mtlrun.compare(schools(4, 12), splits=2, say=lines.append, **options)
-    assert [line.split()[1] for line in lines if "computed before" in line] == ["1/2"] * 3
+def test_repeats_more_compute_themselves_alone(tmp_path):
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2, "output": tmp_path}
+    first = mtlrun.compare(schools(4, 12), repeats=1, **options)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").glob("*")}
+    more = mtlrun.compare(schools(4, 12), repeats=2, **options)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    for old, new in zip(first.board.entries, more.board.entries, strict=True):
+        assert old.scores.items() <= new.scores.items()
+        np.testing.assert_array_equal(old.losses[1], new.losses[1])
 
 
 def test_a_frame_is_compared_as_it_is_stored(tmp_path):
@@ -319,7 +321,7 @@ def test_a_frame_is_compared_as_it_is_stored(tmp_path):
     frame["code"] = [f"{k:05d}" for k in range(60)]  # an identifier: left out
     frame.loc[0, "size"] = None
     frame = frame.rename(columns={"school": "the school"})
-    result = mtlrun.compare(frame, target="y", task="the school", methods=["PooledRidge"], splits=1)
+    result = mtlrun.compare(frame, target="y", task="the school", methods=["PooledRidge"], splits=2, repeats=1)
     assert result.dataset.categories == {"size": ["1", "2", "3"]}
     assert result.dataset.features == ["a", "b", "c", "d", "flag", "size"]
     result.save(tmp_path)
@@ -338,53 +340,112 @@ def test_a_frame_whose_tasks_csv_cannot_keep_is_refused():
 # --- methods and budget ---
 
 
-def test_default_methods_hold_the_baselines_and_shrink():
+def test_default_methods_hold_the_baselines_of_every_family():
     frame = schools()
+    words = frame.assign(y=frame.y > 0)
     for data, linear in (
-        (dataset_of(frame, targets=("y",), task="school"), {"IndependentRidge", "IndependentLasso"}),
-        (
-            dataset_of(frame.assign(y=frame.y > 0), targets=("y",), task="school"),
-            {"IndependentLogistic", "IndependentSVC"},
-        ),
+        (dataset_of(frame, targets=("y",), task="school"), "Ridge"),
+        (dataset_of(words, targets=("y",), task="school"), "Logistic"),
+        (dataset_of(frame.drop(columns="school"), targets=("y", "d")), "Ridge"),
     ):
-        found = default_candidates(data, 0.7)
-        labels = {c.label for c in found}
-        assert linear | {"TaskMean", "RandomForest+Task", "GradientBoosting+Task"} <= labels
-        assert any(label.startswith("Pooled") and not label.endswith("+Task") for label in labels)
-        assert any(label.startswith("Pooled") and label.endswith("+Task") for label in labels)
-        assert sum(c.family == "multi-task" for c in found) >= 6
-    candidate = Candidate("m", "multi-task", "m", {}, {"a": [1, 2, 3, 4, 5], "b": [1, 2]})
-    assert candidate.n_candidates == 10
-    assert candidate.shrunk(4).n_candidates <= 4
-    assert candidate.shrunk(1).grid == {}
-    assert set(candidate.shrunk(1).params) == {"a", "b"}
+        found = {c.label: c for c in default_candidates(data, 0.8)}
+        assert {c.label for c in core(list(found.values()))} >= {
+            "TaskMean",
+            f"Independent{linear}",
+            f"Independent{linear}CV",
+            f"Pooled{linear}",
+        }
+        families = {label: c.family for label, c in found.items()}
+        assert families["GradientBoosting+Task"] == "pooled"
+        assert families["IndependentGradientBoosting"] == "independent"
+        assert list(families.values()).count("multi-task") >= 6
+        shared = data.task_id is None
+        assert ("MultiOutputExtraTrees" in families) == shared
+        assert (f"Pooled{linear}+Task" in families) != shared
+        for candidate in found.values():  # what competes has an inner score
+            competes = candidate.family in ("multi-task", "independent", "pooled")
+            assert competes == bool(candidate.grid or candidate.method.get("scored")), candidate.label
 
 
-@pytest.fixture
-def costs(monkeypatch):
-    """Fixed costs of one fit by label, instead of measured ones."""
-    table = {"TaskMean": 0.1, "IndependentRidge": 1.0, "TraceNormMTL": 2.0, "GradientBoosting+Task": 30.0}
-    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: table.get(candidate.label, 1e6))
-    return table
+OWN = "sklearn.linear_model:Ridge"
 
 
-@pytest.mark.parametrize(("budget", "labels"), [(20.0, 3), (2000.0, 4)])
-def test_a_budget_is_planned(costs, budget, labels, lacking):
-    data = dataset_of(schools(), targets=("y",), task="school")
-    protocol = Protocol({"kind": "random", "train": 0.7}, 5, 3, "rmse", 0)
-    candidates = [c for c in default_candidates(data, 0.7) if c.label in costs or c.label == "MTRL"]
-    plan = make_schedule(candidates, data, protocol, budget=budget, started=time.monotonic(), jobs=1)
-    assert len(plan.candidates) == labels
-    assert sum(plan.seconds.values()) <= budget
-    assert ("TraceNormMTL" in plan.shrunk) == (budget == 20.0)
-    assert any(not lacking(text, "MTRL: ", "one split", "1e+06 s") for text in plan.left_out)
+@pytest.mark.parametrize(("family", "kind"), [((), "own"), ((f"multi-task={OWN}",), "multi-task")])
+def test_a_class_of_the_users_competes_only_where_its_family_is_named(family, kind):
+    result = mtlrun.compare(
+        schools(4, 12), target="y", task="school", methods=[OWN], family=family, splits=3, repeats=1, folds=2
+    )
+    assert {e.label: e.family for e in result.board.entries}["Ridge"] == kind
+    assert (result.board.answer.kind == "no verdict") == (kind == "own")
 
 
-def test_a_budget_ends_with_a_result_and_says_what_it_left_out():
-    result = mtlrun.compare(schools(4, 10), target="y", task="school", methods=["TraceNormMTL"], budget=0.2)
-    assert result.leaderboard["method"].tolist()
-    assert result.board.n_splits >= 1
-    assert json.dumps(result.config)
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        ("multitask=a.b:C", ["multitask", "multi-task"]),
+        ("multi-task", ["--family 'multi-task'"]),
+        ("own=a.b:C", ["a.b:C", "--methods"]),
+    ],
+)
+def test_families_that_cannot_be_are_refused(family, words, lacking):
+    with pytest.raises(ConfigError) as caught:
+        mtlrun.compare(schools(4, 12), target="y", task="school", family=[family])
+    assert not lacking(f"{caught.value.message} {caught.value.remedy}", *words)
+
+
+def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
+    """Folds, inner scores and losses of a comparison against scikit-learn on the same rows."""
+    frame = schools(6, 20)
+    options = {"target": "y", "task": "school", "methods": ["GraphMTL"]}
+    result = mtlrun.compare(frame, **options)
+    board, data = result.board, result.dataset
+    entries = {e.label: e for e in board.entries}
+    model = entries["IndependentRidge"]
+    protocol = Protocol.of(data, Settings())
+    for split in (0, 7):
+        train, test = protocol.rows(data, split)
+        assert np.array_equal(test, board.tested.rows[split])
+        assert set(np.bincount(data.task_id[test], minlength=6)) == {4}
+        step = StandardScaler().fit(data.X[train])
+        alpha = model.chosen[split]["estimator__alpha"]
+        centre, scale = data.y[train].mean(), data.y[train].std()
+        predicted = np.zeros(len(test))
+        for t in range(6):
+            mine, asked = train[data.task_id[train] == t], data.task_id[test] == t
+            ridge = Ridge(alpha).fit(step.transform(data.X[mine]), (data.y[mine] - centre) / scale)
+            predicted[asked] = ridge.predict(step.transform(data.X[test[asked]])) * scale + centre
+        expected = (data.y[test] - predicted) ** 2 / board.tested.scales[data.task_id[test]]
+        np.testing.assert_allclose(model.losses[split], expected, rtol=1e-4, atol=1e-6)
+        tuned, alone = entries["IndependentRidgeCV"].inner[split], model.inner[split]
+        independent = Strategy.of([e for e in board.entries if e.family == "independent"], range(10))
+        assert independent.inner[split] == min(tuned, alone)
+
+
+def test_a_budget_ends_with_a_board_and_says_what_it_left_out():
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(120, 300)), columns=[f"x{j}" for j in range(300)])
+    targets = [f"y{t}" for t in range(12)]
+    for t, name in enumerate(targets):
+        wide[name] = wide.x0 + wide[f"x{t}"] + rng.normal(size=120)
+    lines = []
+    started = time.monotonic()
+    result = mtlrun.compare(wide, targets=targets, budget=0.2, say=lines.append)
+    assert time.monotonic() - started < 60
+    assert len(result.leaderboard) >= 10
+    assert result.leaderboard["rmse" if "rmse" in result.leaderboard else "nmse"].notna().any()
+    assert all("no time was left" in line for line in result.board.left_out)
+    assert max(map(len, lines)) < 600
+
+
+def test_long_lists_of_names_are_shortened():
+    rng = np.random.default_rng(0)
+    frame = schools(3, 20)
+    words = {f"w{j}": rng.choice(["red", "blue"], 60) for j in range(300)}
+    frame = pd.concat([frame, pd.DataFrame(words)], axis=1)
+    lines = []
+    options = {"methods": ["PooledRidge"], "splits": 2, "repeats": 1, "folds": 2}
+    mtlrun.compare(frame, target="y", task="school", say=lines.append, **options)
+    assert any("300 text columns one-hot encoded (w0, w1, w2, w3, w4 and 295 more)" in line for line in lines)
 
 
 # --- estimators made for tables ---
@@ -519,7 +580,7 @@ def test_frames_of_other_packages_keep_their_names(package):
     table = schools(n_tasks=4)
     columns = table.to_dict("list")
     frame = other.DataFrame(columns) if package == "polars" else other.table(columns)
-    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2}
+    options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2, "repeats": 1}
     result, expected = mtlrun.compare(frame, **options), mtlrun.compare(table, **options)
     pd.testing.assert_frame_equal(result.tasks, expected.tasks)
     assert list(result.tasks.index) == sorted(set(table["school"]))

@@ -20,7 +20,7 @@ def result():
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=FEATURES)
     table["y"] = table.sum(axis=1) + 0.1 * rng.normal(size=60)
     table["task"] = TASKS * 12
-    return compare(table, target="y", task="task", methods=["GraphMTL"], splits=2, folds=2)
+    return compare(table, target="y", task="task", methods=["GraphMTL"], splits=2, repeats=1, folds=2)
 
 
 def test_figures_and_files_are_made_of_hostile_names(result, tmp_path):

@@ -1,8 +1,8 @@
 """Comparisons within a budget, with groups, times and weights, and what is said when methods fail."""
 
-import dataclasses
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,9 @@ from mtlrun.data.table import table_of_frame
 from mtlrun.errors import ConfigError
 from mtlrun.record import Record
 from mtlrun.report.leaderboard import markdown
-from mtlrun.runs.candidates import MULTITASK, TRIVIAL, Candidate, default_candidates
-from mtlrun.runs.settings import Protocol
-from mtlrun.runs.waves import Schedule, make_schedule
+from mtlrun.report.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
+from mtlrun.runs.candidates import Candidate, core
+from mtlrun.runs.waves import Waves
 
 OWN = """
 from mtlrun.estimators.independent import IndependentRidge
@@ -44,100 +44,86 @@ def schools(n_tasks=3, n=16):
 
 
 @pytest.fixture
-def data():
-    made = make_dataset(table_of_frame(schools()), Roles(targets=("y",), task="school"))
-    return dataclasses.replace(made, id="own-schools")
-
-
-@pytest.fixture
 def own(tmp_path, monkeypatch):
     (tmp_path / "own_methods.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def trivial(data):
-    return [candidate for candidate in default_candidates(data, 0.7) if candidate.family == TRIVIAL]
+QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 2}
 
 
-PROTOCOL = Protocol({"kind": "random", "train": 0.7}, 2, 3, "rmse", 0)
+def test_what_every_verdict_needs_comes_first_on_all_splits():
+    made = [
+        Candidate(label, family, "x")
+        for label, family in (
+            ("Mean", TRIVIAL),
+            ("Alone", INDEPENDENT),
+            ("One", POOLED),
+            ("Tuned", INDEPENDENT),
+            ("Joint", MULTITASK),
+            ("Other", MULTITASK),
+            ("Lasso", INDEPENDENT),
+        )
+    ]
+    assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
+    tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
+    cells = {(c.label, s): SimpleNamespace(key=f"{c.label} {s}") for c in made for s in range(6)}
+    waves = list(Waves(made, cells, SimpleNamespace(told=None), tested)._waves())
+    assert waves[:5] == [[(label, s) for s in range(3)] for label in ("Mean", "Alone", "One", "Tuned", "Joint")]
+    assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
+    assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
+    assert sum(map(len, waves)) == len(cells)
 
 
-@pytest.fixture
-def planned(monkeypatch):
-    """Put a schedule in the place of that which a budget would lead to."""
+def test_a_board_after_every_fit():
+    found = []
 
-    def put(*candidates, n_splits=1, **fields):
-        made = Schedule(list(candidates), n_splits, **fields)
-        monkeypatch.setattr("mtlrun.runs.compare.make_schedule", lambda *_, **__: made)
+    def tell(board):
+        found.append(([e.label for e in board.ranked()], board.left_out, board.answer.kind))
 
-    return put
-
-
-def test_what_the_deadline_leaves_no_time_for_is_named(data, own, planned):
-    (mean,) = trivial(data)
-    dear = Candidate("Dear", MULTITASK, "own_methods:Broken")
-    planned(mean, dear, n_splits=3, seconds={"TaskMean": 0.1, "Dear": 1e6}, shrunk={"TaskMean": "1 of 5 combinations"})
-    result = mtlrun.compare(schools(), target="y", task="school", splits=2, budget=1e4)
-    entries = {e.label: e for e in result.board.entries}
-    assert list(entries["TaskMean"].scores) == [0]
-    assert entries["TaskMean"].searched == "1 of 5 combinations"
-    assert entries["Dear"].scores == {}
-    assert result.board.left_out == ["Dear, split 1: no time was left", "1 of 2 splits: the budget was spent"]
+    mtlrun.compare(schools(), methods=["GraphMTL"], finished=tell, **QUICK)
+    assert len(found) == 15
+    assert found[0][:2] == (["TaskMean"], ["unfinished: 1 of 15 fits are done"])
+    assert found[5][2] == "no verdict"
+    assert found[-1][2] != "no verdict"
 
 
-def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(
-    data, own, planned, monkeypatch, tmp_path
-):
-    (mean,) = trivial(data)
-    monkeypatch.setattr("mtlrun.runs.waves.CHEAP", 0.0)
-    planned(mean, Candidate("Asleep", MULTITASK, "own_methods:Asleep"), seconds={"TaskMean": 0.0, "Asleep": 0.1})
-    options = {"target": "y", "task": "school", "budget": 0.2, "output": tmp_path / "out"}
+def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(own, tmp_path):
+    options = {**QUICK, "methods": ["own_methods:Asleep"], "budget": 0.4, "output": tmp_path / "out"}
+    started = time.monotonic()
     result = mtlrun.compare(schools(), **options)
-    assert [e.label for e in result.board.ranked()] == ["TaskMean"]
-    assert result.board.left_out == ["Asleep, split 1: no time was left"]
+    assert time.monotonic() - started < 60
+    assert "Asleep" not in [e.label for e in result.board.ranked()]
+    assert "Asleep: no time was left for 3 of 3 splits" in result.board.left_out
     records = [Record.from_line(path.read_text()) for path in (tmp_path / "out/cells").glob("*.json")]
     assert {record.status for record in records} == {"ok"}
     assert not list((tmp_path / "out/cells").glob("*.lock"))
 
 
-def test_what_was_computed_before_costs_nothing_of_a_budget(tmp_path, monkeypatch):
-    options = {"target": "y", "task": "school", "splits": 1, "methods": ["GraphMTL"], "output": tmp_path / "out"}
-    before = mtlrun.compare(schools(), **options)
-    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda *_: 1e9)
-    monkeypatch.setattr("mtlrun.runs.waves.MAX_SPLITS", 1)
-    again = mtlrun.compare(schools(), **options, budget=0.5)
-    assert not again.board.reduced()
-    assert {e.label: e.scores for e in again.board.entries} == {e.label: e.scores for e in before.board.entries}
-    with pytest.raises(ConfigError, match="too small"):
-        mtlrun.compare(schools(), **{**options, "output": tmp_path / "new"}, budget=0.5)
+def test_a_budget_changes_no_number(tmp_path):
+    whole = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
+    timed = mtlrun.compare(schools(), methods=["GraphMTL"], budget=10, **QUICK)
+    assert whole.verdict == timed.verdict
+    assert {e.label: e.scores for e in whole.board.entries} == {e.label: e.scores for e in timed.board.entries}
+
+
+def test_a_budget_of_nothing_says_so():
+    with pytest.raises(ConfigError, match="budget ended before any method"):
+        mtlrun.compare(schools(), budget=1e-6, **QUICK)
 
 
 def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
     lines = []
-    options = {"target": "y", "task": "school", "splits": 1, "say": lines.append}
-    result = mtlrun.compare(schools(), methods=["own_methods:Broken"], **options)
-    assert any(line.startswith("split 1/1  Broken: ValueError: broken on purpose") for line in lines)
-    assert [row[1] for row in result.leaderboard.itertuples(index=False)] == ["IndependentRidge", "TaskMean", "Broken"]
-    assert result.leaderboard.iloc[-1].tolist()[-3:] == ["failed", None, None]
-    assert result.verdict == "No multi-task method finished, so nothing can be said about multi-task learning here."
+    result = mtlrun.compare(
+        schools(), methods=["own_methods:Broken"], family=["multi-task=own_methods:Broken"], say=lines.append, **QUICK
+    )
+    assert "Broken: ValueError: broken on purpose" in lines
+    assert result.leaderboard["method"].iloc[-1] == "Broken"
+    assert result.leaderboard["better in"].iloc[-1] == "failed"
+    assert "every multi-task method failed" in result.verdict
     assert re.search(r"\| Broken +\| - +\| ValueError: broken on purpose", markdown(result.board))
     with pytest.raises(ValueError, match="no multi-task method"):
         result.plot_tasks()
-
-
-def test_a_budget_for_methods_that_fail_says_why(own):
-    options = {"target": "y", "task": "school", "budget": 5}
-    with pytest.raises(ConfigError, match=r"Broken: .*broken on purpose"):
-        mtlrun.compare(schools(), methods=["own_methods:Broken"], **options)
-
-
-def test_a_budget_for_baselines_needs_no_multi_task_method(data, monkeypatch):
-    monkeypatch.setattr("mtlrun.runs.waves._pilot", lambda candidate, *_: 1.0)
-    baselines = [c for c in default_candidates(data, 0.7) if c.family != MULTITASK]
-    plan = make_schedule(baselines, data, PROTOCOL, budget=1e6, started=time.monotonic(), jobs=1)
-    assert {c.label for c in plan.candidates} == {c.label for c in baselines}
-    with pytest.raises(ConfigError, match=r"too small[^\0]*--budget .*TaskMean, "):
-        make_schedule(baselines, data, PROTOCOL, budget=0.5, started=time.monotonic(), jobs=1)
 
 
 def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
@@ -157,7 +143,9 @@ def test_folds_of_the_search_keep_groups_together_and_go_forward_in_time():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": 1.0}, "train must be a fraction between 0 and 1, not 1"),
+        ({"splits": 1}, "splits must be at least 2, not 1"),
+        ({"repeats": 0}, "repeats must be at least 1, not 0"),
+        ({"smallest_gain": 1.5}, "smallest_gain must be a fraction"),
         ({"folds": 1}, "folds must be at least 2, not 1"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
     ],

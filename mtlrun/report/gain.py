@@ -1,0 +1,290 @@
+"""How much better one model predicts than another, and how sure that is, from the losses of tested rows.
+
+Functions of arrays alone. A *field* has an entry per target, as everywhere in mtlrun: (n, T) where tasks share rows,
+(n,) where every row belongs to one task; NaN stands for a missing target or a row that was not tested.
+
+The interval is that of Nadeau and Bengio, with the variance taken from the rows instead of the means of the folds:
+``gain +- t * c * se`` with ``c = sqrt(1 + K / (K - 1))`` for K folds, since their training rows overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+Array = np.ndarray
+
+#: Rows of the average task that the variance of a small task is shrunk by.
+SHRINK = 10
+#: Coverage of the intervals.
+COVERAGE = 0.95
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What belongs together among the tested rows.
+
+    Attributes
+    ----------
+    n_tasks : int
+    task_id : ndarray of shape (n,) or None
+        Task of every row; None where the tasks share their rows.
+    units : ndarray of shape (n,) or None
+        Number of the group or block of time of every row, where rows are not independent.
+    weights : ndarray of shape (n,) or None
+    """
+
+    n_tasks: int
+    task_id: Array | None = None
+    units: Array | None = None
+    weights: Array | None = None
+
+    def entries(self, known: Array) -> tuple[Array, Array]:
+        """Return row and task of the entries of a field that are known."""
+        if self.task_id is None:
+            rows, tasks = np.nonzero(known)
+            return rows, tasks
+        rows = np.flatnonzero(known)
+        return rows, self.task_id[rows]
+
+    def weigh(self, rows: Array) -> Array:
+        """Return the weights of rows, 1 without any."""
+        return np.ones(len(rows)) if self.weights is None else self.weights[rows]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better a model is than another one.
+
+    Attributes
+    ----------
+    value : float
+        Relative error reduction, or difference of the AUC.
+    error : float
+        Standard error, corrected for overlapping training rows.
+    df : int
+        Degrees of freedom.
+    units : int
+        Rows, groups or blocks that were tested.
+    first, second : float
+        Mean over the tasks of the loss (or AUC) of the model, and of the other one.
+    tasks : ndarray of shape (n_tasks,)
+        Gain by task in the unit of `value`; NaN where the task is undefined.
+    """
+
+    value: float
+    error: float
+    df: int
+    units: int
+    first: float
+    second: float
+    tasks: Array
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 95 % interval."""
+        return self.value - self._half
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 95 % interval."""
+        return self.value + self._half
+
+    @property
+    def _half(self) -> float:
+        return float(student.ppf(0.5 + COVERAGE / 2, max(self.df, 1))) * self.error if self.error else 0.0
+
+    @property
+    def pvalue(self) -> float:
+        """Two-sided p-value of no gain; 1 where both models predict the same."""
+        if not self.error:
+            return 1.0 if self.value == 0 else 0.0
+        return float(2 * student.sf(abs(self.value) / self.error, max(self.df, 1)))
+
+    @property
+    def better(self) -> tuple[int, int]:
+        """Number of tasks that gain, and number of tasks that can be compared."""
+        known = self.tasks[~np.isnan(self.tasks)]
+        return int((known > 0).sum()), len(known)
+
+    def probabilities(self, smallest: float) -> tuple[float, float, float]:
+        """Return those of a gain above `smallest`, within it and below ``-smallest``: the t curve read as posterior."""
+        if not self.error:
+            above, below = float(self.value > smallest), float(self.value < -smallest)
+        else:
+            above = float(student.sf((smallest - self.value) / self.error, max(self.df, 1)))
+            below = float(student.cdf((-smallest - self.value) / self.error, max(self.df, 1)))
+        return above, 1 - above - below, below
+
+
+def correction(folds: int, repeats: int, separate: bool = False) -> float:
+    """Return the factor of a standard error over rows: 1.5 for 5-fold twice, 2 for one repeat, 1 for separate rows."""
+    if separate:
+        return 1.0
+    return 2.0 if repeats < 2 else math.sqrt(1 + folds / (folds - 1))
+
+
+def task_scales(y: Array, layout: Layout) -> Array:
+    """Return the variance that squared errors of every task are divided by.
+
+    That of the targets; small tasks in one unit are shrunk towards the average by ten rows. NaN for a constant target.
+    """
+    known = ~np.isnan(y)
+    rows, tasks = layout.entries(known)
+    values = y[known]
+    counts = np.bincount(tasks, minlength=layout.n_tasks)
+    means = _divided(np.bincount(tasks, values, layout.n_tasks), counts)
+    found = _divided(np.bincount(tasks, (values - means[tasks]) ** 2, layout.n_tasks), counts)
+    if layout.task_id is not None:
+        average = np.nansum(counts * found) / len(rows)
+        found = (counts * np.nan_to_num(found) + SHRINK * average) / (counts + SHRINK)
+    return np.where(found > 0, found, np.nan)
+
+
+def squared_losses(y: Array, predicted: Array, scales: Array, task_id: Array | None) -> Array:
+    """Return squared errors in units of the variance of the task, a field."""
+    return (y - predicted) ** 2 / (scales if task_id is None else scales[task_id])
+
+
+def error_losses(y: Array, scores: Array) -> Array:
+    """Return 1 where the sign of a score is not that of the label, a field."""
+    return np.where(np.isnan(y), np.nan, ((scores > 0) != (y > 0)).astype(float))
+
+
+def log_losses(y: Array, scores: Array) -> Array:
+    """Return log(1 + exp(-y f)), a field."""
+    return np.logaddexp(0.0, np.where(y > 0, -scores, scores)) + 0.0 * y
+
+
+def concordances(y: Array, scores: Array, layout: Layout, rows: Array) -> tuple[Array, Array]:
+    """Return how many rows of the other class a row of one test part is ordered rightly with, and how many there are.
+
+    Parameters
+    ----------
+    y, scores : field of these rows
+    layout : Layout
+    rows : ndarray of int
+        Of the test part.
+    """
+    right, pairs = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
+    weights = layout.weigh(rows)
+    for task in range(layout.n_tasks):
+        if layout.task_id is None:
+            where = np.flatnonzero(~np.isnan(y[:, task]))
+            place: tuple[Array, ...] = (where, np.full(len(where), task))
+        else:
+            where = np.flatnonzero((layout.task_id[rows] == task) & ~np.isnan(y))
+            place = (where,)
+        if len(where):
+            right[place], pairs[place] = _concordant(y[place] > 0, scores[place], weights[where])
+    return right, pairs
+
+
+def _concordant(positive: Array, scores: Array, weights: Array) -> tuple[Array, Array]:
+    right, pairs = np.zeros(len(scores)), np.zeros(len(scores))
+    for side, sign in ((positive, 1.0), (~positive, -1.0)):
+        others = sign * scores[~side]
+        order = np.argsort(others, kind="stable")
+        total = np.concatenate([[0.0], np.cumsum(weights[~side][order])])
+        below = np.searchsorted(others[order], sign * scores[side], "left")
+        up_to = np.searchsorted(others[order], sign * scores[side], "right")
+        right[side] = weights[side] * (total[below] + total[up_to]) / 2
+        pairs[side] = weights[side] * total[-1]
+    return right, pairs
+
+
+def relative_gain(joint: Array, without: Array, layout: Layout, factor: float) -> Gain | None:
+    """Return the relative reduction of the mean loss, ``1 - A_joint / A_without``; tasks weigh equally.
+
+    Parameters
+    ----------
+    joint, without : field
+        Losses, averaged over the repeats.
+    layout : Layout
+    factor : float
+        See `correction`.
+
+    Returns
+    -------
+    Gain or None
+        None where nothing can be compared.
+    """
+    known = ~np.isnan(joint) & ~np.isnan(without)
+    rows, tasks = layout.entries(known)
+    weights = layout.weigh(rows)
+    totals = np.bincount(tasks, weights, layout.n_tasks)
+    first = _divided(np.bincount(tasks, weights * joint[known], layout.n_tasks), totals)
+    second = _divided(np.bincount(tasks, weights * without[known], layout.n_tasks), totals)
+    mine, other = _mean(first), _mean(second)
+    count = int((totals > 0).sum())
+    if not count or not other > 0:
+        return None
+    ratio = mine / other
+    share = _divided(weights, totals[tasks])
+    part = share * (ratio * without[known] - joint[known]) / (other * count)
+    error, df, units = _error(part, share, rows, tasks, layout)
+    gains = 1 - _divided(first, np.where(second > 0, second, np.nan))
+    return Gain(1 - ratio, factor * error, df, units, mine, other, np.where(first == second, 0.0 * first, gains))
+
+
+def auc_gain(joint: Array, without: Array, pairs: Array, positive: Array, layout: Layout, factor: float) -> Gain | None:
+    """Return the difference of the AUC, mean over the tasks; pairs are of rows of one test part.
+
+    Parameters
+    ----------
+    joint, without : field
+        Sums over the repeats of the first field of `concordances`.
+    pairs : field
+        That of the second.
+    positive : field of bool
+    layout, factor
+        As of `relative_gain`.
+    """
+    known = ~np.isnan(joint) & ~np.isnan(without) & ~np.isnan(pairs)
+    rows, tasks = layout.entries(known)
+    side, count = positive[known], pairs[known]
+    totals = np.bincount(tasks, count * side, layout.n_tasks)
+    first = _divided(np.bincount(tasks, joint[known] * side, layout.n_tasks), totals)
+    second = _divided(np.bincount(tasks, without[known] * side, layout.n_tasks), totals)
+    defined = int((totals > 0).sum())
+    if not defined:
+        return None
+    gains = first - second
+    use = totals[tasks] > 0
+    rows, tasks = rows[use], tasks[use]
+    part = ((joint - without)[known][use] - gains[tasks] * count[use]) / (totals[tasks] * defined)
+    share = np.full(len(rows), 1.0) / np.bincount(tasks, minlength=layout.n_tasks)[tasks]
+    error, df, units = _error(part, share, rows, tasks, layout)
+    return Gain(_mean(gains), factor * error, df, units, _mean(first), _mean(second), gains)
+
+
+def _error(part: Array, share: Array, rows: Array, tasks: Array, layout: Layout) -> tuple[float, int, int]:
+    """Return standard error, degrees of freedom and number of units, from what every entry contributes to the gain."""
+    if layout.task_id is not None and layout.units is None:
+        sizes = np.bincount(tasks, minlength=layout.n_tasks)
+        means = np.bincount(tasks, part, layout.n_tasks)[tasks]  # a share of the sum, as large as that of the weight
+        alone = sizes[tasks] == 1
+        centred = np.where(alone, part, part - means * share)
+        scale = np.where(alone, 1.0, sizes[tasks] / np.maximum(sizes[tasks] - 1, 1))
+        return math.sqrt(float(np.sum(scale * centred**2))), len(rows) - int((sizes > 0).sum()), len(rows)
+    names = rows if layout.units is None else layout.units[rows]
+    _, codes = np.unique(names, return_inverse=True)
+    sums = np.bincount(codes, part)
+    n = len(sums)
+    if n < 2:
+        return math.inf, 1, n
+    return math.sqrt(n / (n - 1) * float(np.sum((sums - sums.mean()) ** 2))), n - 1, n
+
+
+def _divided(a: Array, b: Array) -> Array:
+    """Return a / b, NaN where b is 0."""
+    a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
+    return np.divide(a, b, out=np.full(a.shape, np.nan), where=b != 0)
+
+
+def _mean(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else math.nan

@@ -1,0 +1,504 @@
+"""Whether multi-task learning pays on a table: the strategies that are compared, and what is said of their difference.
+
+In every training part the methods of a family compete by their inner cross-validation score. The winner among the
+multi-task methods is tested against the winner among independent and pooled ones: nothing is chosen by test scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mtlrun.errors import counted
+from mtlrun.report.gain import (
+    Gain,
+    Layout,
+    auc_gain,
+    concordances,
+    correction,
+    error_losses,
+    log_losses,
+    relative_gain,
+    squared_losses,
+    task_scales,
+)
+from mtlrun.report.run import mean, std
+from mtlrun.report.statistics import task_means
+
+Array = np.ndarray
+
+TRIVIAL, INDEPENDENT, POOLED, MULTITASK = "trivial", "independent", "pooled", "multi-task"
+#: Trees of several outputs take no part in the verdict, as little as classes of the user's that are of no named family.
+NATIVE, OWN = "native multi-output", "own"
+FAMILIES = (TRIVIAL, INDEPENDENT, POOLED, MULTITASK, NATIVE, OWN)
+
+HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL, NO_VERDICT = (
+    "helps",
+    "no difference that matters",
+    "worse",
+    "cannot tell",
+    "no verdict",
+)
+AUC, NMSE, ERROR_RATE, LOG_LOSS = "AUC", "nMSE", "error rate", "log loss"
+#: Fewer independent rows or groups, or blocks of time, give no verdict.
+MIN_UNITS, MIN_BLOCKS = 20, 5
+#: Where every task is so small and there are so many, the interval is somewhat too narrow.
+MANY_TASKS, SMALL_TASK = 100, 10
+#: Smallest gain of interest where none is given: of the AUC, and of errors.
+SMALLEST_AUC, SMALLEST = 0.005, 0.01
+
+
+@dataclass
+class Entry:
+    """One method of a comparison.
+
+    Attributes
+    ----------
+    label, family : str
+    scores : dict of int to float
+        Mean over the tasks, by split.
+    tasks : dict of int to list of float or None
+        Value of every task, by split.
+    inner : dict of int to float
+        Score of the inner cross-validation in the training rows, by split; the smaller the better.
+    losses : dict of int to ndarray
+        Of every tested row, by split; see `Evaluation.losses`.
+    seconds : list of float
+        Search and fit, of every split.
+    fit_seconds : list of float
+        The last fit alone.
+    failures : dict of int to str
+        What went wrong, by split.
+    chosen : dict of int to dict
+        Parameters found, by split.
+    notes : list of str
+        Not converged, an end of the grid chosen ...
+    """
+
+    label: str
+    family: str
+    scores: dict[int, float] = field(default_factory=dict)
+    tasks: dict[int, list[float | None]] = field(default_factory=dict)
+    inner: dict[int, float] = field(default_factory=dict)
+    losses: dict[int, Array] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    fit_seconds: list[float] = field(default_factory=list)
+    failures: dict[int, str] = field(default_factory=dict)
+    chosen: dict[int, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> float | None:
+        """Mean over the splits, None without a number."""
+        known = [value for value in self.scores.values() if not math.isnan(value)]
+        return mean(known) if known else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over the splits, None below two of them."""
+        return std(value for value in self.scores.values() if not math.isnan(value))
+
+    @property
+    def errors(self) -> list[str]:
+        """What went wrong, each text once."""
+        return list(dict.fromkeys(self.failures.values()))
+
+    def task_means(self, splits: Sequence[int]) -> list[float | None]:
+        """Return the mean of every task over the splits where it is defined."""
+        return task_means([self.tasks[s] for s in splits if s in self.tasks])
+
+    def over(self, splits: Iterable[int]) -> bool:
+        """Whether all of these splits were computed, whatever came of them."""
+        return all(s in self.losses or s in self.failures for s in splits)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Which rows were tested in which split, and what a difference is measured in.
+
+    Attributes
+    ----------
+    y : field
+        Targets; labels -1/+1.
+    layout : Layout
+    rows : list of ndarray of int
+        Test rows of every split; the folds of the first repeat, then those of the next one.
+    new : list of ndarray of bool
+        Which of them belong to tasks without training rows: they do not count.
+    folds, repeats : int
+    measure : str
+        nMSE, AUC, error rate or log loss.
+    smallest : float
+        Smallest gain of interest.
+    separate : bool
+        Whether the test rows are a file of their own.
+    blocks : bool
+        Whether the units are blocks of time.
+    metric : str
+        Of the leaderboard.
+    """
+
+    y: Array
+    layout: Layout
+    rows: list[Array]
+    new: list[Array]
+    folds: int
+    repeats: int
+    measure: str
+    smallest: float
+    separate: bool = False
+    blocks: bool = False
+    metric: str = ""
+
+    @cached_property
+    def scales(self) -> Array:
+        """Variance of every task."""
+        return task_scales(self.y, self.layout)
+
+    @cached_property
+    def pairs(self) -> list[Array]:
+        """Rows of the other class that every tested row is compared with, split by split."""
+        return [self._concordances(split, np.zeros(self.y[rows].shape))[1] for split, rows in enumerate(self.rows)]
+
+    @property
+    def how(self) -> str:
+        """The splits in a word or two."""
+        if self.separate:
+            return "separate test rows"
+        return f"{self.folds} blocks of time" if self.blocks else f"{self.folds}-fold x{self.repeats}"
+
+    def losses(self, split: int, scores: Array) -> Array:
+        """Return the loss of every tested row, a field; of the AUC, how many rows it is ordered rightly with."""
+        rows = self.rows[split]
+        y = self.y[rows]
+        scores = np.asarray(scores, dtype=float)
+        if self.measure == AUC:
+            found = self._concordances(split, scores)[0]
+        elif self.measure == NMSE:
+            found = squared_losses(y, scores, self.scales, self._task_id(rows))
+        else:
+            found = (log_losses if self.measure == LOG_LOSS else error_losses)(y, scores)
+        return np.where(self._new(split, y), np.nan, found)
+
+    def gain(self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int) -> Gain | None:
+        """Return how much better some losses are than others, both by split, over the splits that both have."""
+        splits = [s for s in range(self.folds * repeats) if s in first and s in second]
+        if not splits:
+            return None
+        factor = correction(self.folds, repeats, self.separate)
+        one, two = self._whole(first, splits), self._whole(second, splits)
+        if self.measure != AUC:
+            return relative_gain(one, two, self.layout, factor)
+        pairs = self._whole(dict(enumerate(self.pairs)), splits)
+        return auc_gain(one, two, pairs, self.y > 0, self.layout, factor)
+
+    def _whole(self, parts: Mapping[int, Array], splits: list[int]) -> Array:
+        """Return the mean of every row over the splits that tested it; of the AUC, the sum."""
+        total, times = np.zeros(self.y.shape), np.zeros(self.y.shape)
+        for split in splits:
+            known = ~np.isnan(parts[split])
+            total[self.rows[split]] += np.where(known, parts[split], 0.0)
+            times[self.rows[split]] += known
+        times = np.where(times > 0, times, np.nan)
+        return total + 0 * times if self.measure == AUC else total / times
+
+    def _concordances(self, split: int, scores: Array) -> tuple[Array, Array]:
+        rows = self.rows[split]
+        layout = Layout(self.layout.n_tasks, self.layout.task_id, None, self.layout.weights)
+        return concordances(self.y[rows], scores, layout, rows)
+
+    def _task_id(self, rows: Array) -> Array | None:
+        return None if self.layout.task_id is None else self.layout.task_id[rows]
+
+    def _new(self, split: int, y: Array) -> Array:
+        new = self.new[split]
+        return new if y.ndim == 1 else np.broadcast_to(new[:, np.newaxis], y.shape)
+
+    @property
+    def n_new(self) -> int:
+        """Tasks that were tested without training rows."""
+        if self.layout.task_id is None:
+            return 0
+        found = [self.layout.task_id[rows[new]] for rows, new in zip(self.rows, self.new, strict=True)]
+        return len(np.unique(np.concatenate(found)))
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """The methods that the inner scores choose, and their losses.
+
+    Attributes
+    ----------
+    picked : dict of int to str
+        Label by split.
+    losses, inner : dict by split
+    """
+
+    picked: dict[int, str]
+    losses: dict[int, Array]
+    inner: dict[int, float]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], splits: Sequence[int]) -> Strategy | None:
+        """Choose in every split; None where no method can be chosen in one of them."""
+        members = [entry for entry in entries if entry.over(splits)]
+        picked, losses, inner = {}, {}, {}
+        for split in splits:
+            able = [e for e in members if split in e.losses and not math.isnan(e.inner.get(split, math.nan))]
+            if not able:
+                return None
+            best = min(able, key=lambda entry: entry.inner[split])
+            picked[split], losses[split], inner[split] = best.label, best.losses[split], best.inner[split]
+        return cls(picked, losses, inner)
+
+    @classmethod
+    def either(cls, first: Strategy | None, second: Strategy | None) -> Strategy | None:
+        """Return the better of two in every split, by inner score."""
+        if first is None or second is None:
+            return first or second
+        sides = {s: second if second.inner[s] < first.inner[s] else first for s in first.picked}
+        return cls(
+            {s: side.picked[s] for s, side in sides.items()},
+            {s: side.losses[s] for s, side in sides.items()},
+            {s: side.inner[s] for s, side in sides.items()},
+        )
+
+    @property
+    def text(self) -> str:
+        """What was chosen, with the number of training parts."""
+        return ", ".join(f"{label} ({n})" for label, n in Counter(self.picked.values()).most_common())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The verdict of a comparison.
+
+    Attributes
+    ----------
+    kind : str
+        helps, no difference that matters, worse, cannot tell, or no verdict.
+    sentence : str
+        The answer, and what else must be known with it.
+    details : list of str
+        Support, statistics, what was chosen and what failed, a sentence each.
+    gain : Gain or None
+        Of the best multi-task strategy against the best one without it.
+    independent, pooled : Gain or None
+        Of the same against the best independent and the best pooled strategy.
+    picked : dict of str to dict
+        Strategy -> method -> number of training parts in which it was chosen.
+    provisional : bool
+        Whether only one repeat is done.
+    """
+
+    kind: str
+    sentence: str
+    details: list[str] = field(default_factory=list)
+    gain: Gain | None = None
+    independent: Gain | None = None
+    pooled: Gain | None = None
+    picked: dict[str, dict[str, int]] = field(default_factory=dict)
+    provisional: bool = False
+
+
+def kind_of(low: float, high: float, smallest: float, points: Iterable[float]) -> str:
+    """Return the verdict for an interval; `points` are the gains over independent and over pooled models."""
+    if high < 0:
+        return WORSE
+    if high < smallest:
+        return NO_DIFFERENCE
+    return HELPS if low > 0 and all(value > 0 for value in points) else CANNOT_TELL
+
+
+def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
+    """Compare the best multi-task strategy with the best one without it, on as many repeats as are done."""
+    sides: dict[str, Strategy | None] = {}
+    repeats = tested.repeats
+    for repeats in range(tested.repeats, 0, -1):
+        splits = range(tested.folds * repeats)
+        sides = {f: Strategy.of([e for e in entries if e.family == f], splits) for f in _SIDES}
+        if sides[MULTITASK] and (sides[INDEPENDENT] or sides[POOLED]):
+            break
+    joint, without = sides[MULTITASK], Strategy.either(sides[INDEPENDENT], sides[POOLED])
+    if joint is None or without is None:
+        return Answer(NO_VERDICT, _nothing(entries, joint, range(tested.folds)))
+    found = tested.gain(joint.losses, without.losses, repeats)
+    why = _too_few(found, tested)
+    if found is None or why:
+        return Answer(NO_VERDICT, f"No verdict: {why}.")
+    over = {f: tested.gain(joint.losses, side.losses, repeats) for f in _SIDES[1:] if (side := sides[f])}
+    support = {f: gain for f, gain in over.items() if gain is not None}
+    kind = kind_of(found.low, found.high, tested.smallest, [gain.value for gain in support.values()])
+    provisional = not tested.separate and repeats < 2
+    said = _Words(tested)
+    sentence = "Provisional, from one repeat: " * provisional + said.sentence(kind, found)
+    pooled, alone = sides[POOLED], sides[INDEPENDENT]
+    if kind != HELPS and pooled and alone:
+        one = tested.gain(pooled.losses, alone.losses, repeats)
+        if one is not None and one.low > 0:
+            sentence += f" What helps is one model for all: {said.size(one.value)} ({said.span(one.low, one.high)})."
+    sentence += _native(entries, joint, without, tested, repeats)
+    details = [said.support(support, found), said.statistics(found, repeats), said.posterior(found)]
+    details += [f"Chosen by inner cross-validation: multi-task {joint.text}; without {without.text}."]
+    details += _remarks(entries, tested, range(tested.folds * repeats), found)
+    picked = {"multi-task": joint, "without": without, INDEPENDENT: sides[INDEPENDENT], POOLED: sides[POOLED]}
+    counts = {name: dict(Counter(side.picked.values())) for name, side in picked.items() if side}
+    return Answer(kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional)
+
+
+_SIDES = (MULTITASK, INDEPENDENT, POOLED)
+
+
+def _nothing(entries: Sequence[Entry], joint: Strategy | None, splits: range) -> str:
+    families = (MULTITASK,) if joint is None else (INDEPENDENT, POOLED)
+    side = [e for e in entries if e.family in families]
+    what = "multi-task method" if joint is None else "independent or pooled method"
+    if not side:
+        return f"No verdict: no {what} was compared."
+    if all(e.failures and not e.losses for e in side):
+        return f"No verdict: every {what} failed."
+    failed = [s + 1 for s in splits if all(s in e.failures for e in side if e.over(splits))]
+    if any(e.over(splits) for e in side) and failed:
+        return f"No verdict: every {what} failed in training part {failed[0]}."
+    return f"No verdict yet: no {what} is finished on all {len(splits)} training parts."
+
+
+def _too_few(gain: Gain | None, tested: Evaluation) -> str:
+    """Return why there is no verdict, empty if there is one."""
+    if gain is None:
+        return "no task can be compared"
+    if not tested.separate and tested.folds < 3:
+        return "two training parts do not tell how much scores vary; use at least three, better five"
+    least, unit = (MIN_BLOCKS, "block") if tested.blocks else (MIN_UNITS, "row")
+    if tested.layout.units is not None and not tested.blocks:
+        unit = "group"
+    if gain.units < least:
+        return f"only {counted(gain.units, unit)} to test on, and {least} are needed"
+    undefined = len(gain.tasks) - gain.better[1]
+    if undefined > len(gain.tasks) / 2:
+        return f"{undefined} of {len(gain.tasks)} tasks cannot be compared"
+    return ""
+
+
+def _native(entries: Sequence[Entry], joint: Strategy, without: Strategy, tested: Evaluation, repeats: int) -> str:
+    """Name the best forest of several outputs, if it does better than both strategies."""
+    best: tuple[float, str] | None = None
+    for entry in entries:
+        if entry.family == NATIVE and entry.over(range(tested.folds * repeats)):
+            gains = [tested.gain(entry.losses, side.losses, repeats) for side in (joint, without)]
+            least = min((gain.value for gain in gains if gain is not None), default=0.0)
+            if least > 0 and (best is None or least > best[0]):
+                best = least, entry.label
+    if best is None:
+        return ""
+    return f" {best[1]} does better than both by {_Words(tested).size(best[0])}: a forest, not multi-task learning."
+
+
+def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: Gain) -> list[str]:
+    """Return what failed, what is unfinished, and what weakens the answer."""
+    inside = [e for e in entries if e.family in _SIDES]
+    failed = [
+        f"{e.label} failed in {n} of {counted(len(splits), 'training part')}"
+        for e in inside
+        if (n := sum(s in e.failures for s in splits))
+    ]
+    waiting = [e.label for e in inside if not e.over(splits)]
+    found = [f"{'; '.join(failed)}: it could not be chosen there."] if failed else []
+    if waiting:
+        found.append(f"Not part of the verdict, as they are unfinished: {', '.join(waiting)}.")
+    if dropped := tested.n_new:
+        found.append(f"{counted(dropped, 'task')} without training rows left out.")
+    undefined = len(gain.tasks) - gain.better[1]
+    if undefined:
+        found.append(f"{counted(undefined, 'task')} cannot be compared and left out.")
+    if len(gain.tasks) >= MANY_TASKS and len(tested.y) < SMALL_TASK * len(gain.tasks) and tested.y.ndim == 1:
+        found.append("With so many tasks of so few rows the interval is somewhat too narrow.")
+    if tested.separate:
+        found.append("The interval is for these fitted models, not for others trained on other rows.")
+    return found
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The sentences of a verdict in the units of its measure."""
+
+    tested: Evaluation
+
+    @property
+    def auc(self) -> bool:
+        return self.tested.measure == AUC
+
+    @property
+    def error(self) -> str:
+        return "error" if self.tested.measure == NMSE else self.tested.measure
+
+    @property
+    def data(self) -> str:
+        return counted(len(np.unique(np.concatenate(self.tested.rows))), "row")
+
+    def number(self, value: float) -> str:
+        if self.auc:
+            return f"{value:.3f}"
+        return f"{100 * value:.0f}" if abs(value) >= 0.0995 else f"{100 * value:.1f}".removesuffix(".0")
+
+    def size(self, value: float) -> str:
+        return self.number(value) + "%" * (not self.auc)
+
+    def span(self, low: float, high: float) -> str:
+        return f"{self.number(low)} to {self.size(high)}"
+
+    def end(self, value: float) -> str:
+        return f"{self.size(abs(value))} {'worse' if value < 0 else 'better'}"
+
+    def sentence(self, kind: str, gain: Gain) -> str:
+        low, high, least = gain.low, gain.high, self.size(self.tested.smallest)
+        if kind == WORSE:
+            amount, span = self.size(-gain.value), self.span(-high, -low)
+            more = f"an AUC lower by {amount}" if self.auc else f"{amount} more {self.error}"
+            return f"Do without it: multi-task models have {more} ({span}) than the best without."
+        if kind == NO_DIFFERENCE:
+            real = "the gain is real, but" if low > 0 else "any gain is"
+            return f"Not worth it: {real} below {least} ({self.span(low, high)})."
+        if kind == HELPS:
+            verb = "raises the AUC" if self.auc else f"reduces the {self.error}"
+            rmse = ""
+            if self.tested.metric == "rmse":
+                rmse = f"; of the RMSE: {self.size(1 - math.sqrt(1 - min(gain.value, 1)))}"
+            return (
+                f"Multi-task learning {verb} by {self.size(gain.value)} ({self.span(low, high)}{rmse}) against the "
+                "best without it."
+            )
+        return (
+            f"Cannot tell: anything between {self.end(low)} and {self.end(high)} fits these {self.data}; half this "
+            "interval takes four times the rows."
+        )
+
+    def support(self, gains: Mapping[str, Gain], main: Gain) -> str:
+        texts = [f"{self.size(g.value)} ({self.span(g.low, g.high)}) over the best {f} model" for f, g in gains.items()]
+        better, of = main.better
+        return f"Multi-task learning gains {' and '.join(texts)}; it is better in {better} of {counted(of, 'task')}."
+
+    def statistics(self, gain: Gain, repeats: int) -> str:
+        tested = self.tested
+        how = tested.how if tested.separate or tested.blocks else f"{tested.folds}-fold x{repeats}"
+        factor = correction(tested.folds, repeats, tested.separate)
+        unit = "block" if tested.blocks else "row" if tested.layout.units is None else "group"
+        return (
+            f"Statistics: multi-task against the best without, {how}, {tested.measure}, G = {gain.value:.3f}, 95% CI "
+            f"{gain.low:.3f} to {gain.high:.3f} ({unit}-level Nadeau-Bengio, c = {factor:.3g}, df = {gain.df:,}), "
+            f"p = {gain.pvalue:.2g}."
+        )
+
+    def posterior(self, gain: Gain) -> str:
+        above, within, below = gain.probabilities(self.tested.smallest)
+        least = self.size(self.tested.smallest)
+        return (
+            f"Read as a posterior: probability {above:.2f} of more than {least} better, {within:.2f} within {least}, "
+            f"{below:.2f} of more than {least} worse."
+        )

@@ -1,0 +1,193 @@
+"""Gains with their standard errors, against sums written out one row at a time, and cases that are known."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from sklearn.metrics import log_loss, roc_auc_score
+
+from mtlrun.report.gain import (
+    Layout,
+    auc_gain,
+    concordances,
+    correction,
+    error_losses,
+    log_losses,
+    relative_gain,
+    squared_losses,
+    task_scales,
+)
+
+RNG = np.random.default_rng(0)
+IDS = np.repeat([0, 1, 2], [5, 9, 14])
+
+
+def fields(ragged, n=28, n_tasks=3):
+    shape = (n,) if ragged else (n, n_tasks)
+    return RNG.gamma(1.0, size=shape), RNG.gamma(1.2, size=shape)
+
+
+def by_hand(joint, without, ids):
+    """The formulas of the protocol for ragged tasks, row by row."""
+    tasks = sorted(set(ids))
+    mine = np.mean([joint[ids == t].mean() for t in tasks])
+    other = np.mean([without[ids == t].mean() for t in tasks])
+    total = 0.0
+    for t in tasks:
+        rows = [i for i in range(len(ids)) if ids[i] == t]
+        h = [(mine / other * without[i] - joint[i]) / (other * len(tasks) * len(rows)) for i in rows]
+        total += len(rows) / (len(rows) - 1) * sum((value - np.mean(h)) ** 2 for value in h)
+    return 1 - mine / other, math.sqrt(total)
+
+
+def test_a_ragged_gain_is_that_of_the_formulas():
+    joint, without = fields(True)
+    found = relative_gain(joint, without, Layout(3, IDS), 1.5)
+    gain, error = by_hand(joint, without, IDS)
+    assert (found.value, found.error, found.df) == (pytest.approx(gain), pytest.approx(1.5 * error), 25)
+    half = student.ppf(0.975, 25) * 1.5 * error
+    assert (found.low, found.high) == (pytest.approx(gain - half), pytest.approx(gain + half))
+    assert found.pvalue == pytest.approx(2 * student.sf(abs(gain) / (1.5 * error), 25))
+    parts = [np.flatnonzero(task == IDS) for task in range(3)]
+    np.testing.assert_allclose(found.tasks, [1 - joint[part].mean() / without[part].mean() for part in parts])
+
+
+def test_a_shared_gain_takes_rows_as_units_and_gaps_do_not_count():
+    joint, without = fields(False)
+    joint[3, 1] = without[3, 1] = joint[:6, 2] = without[:6, 2] = np.nan
+    found = relative_gain(joint, without, Layout(3), 1.0)
+    mine, other = np.nanmean(joint, axis=0).mean(), np.nanmean(without, axis=0).mean()
+    counts = (~np.isnan(joint)).sum(axis=0)
+    h = (mine / other * without - joint) / (other * 3 * counts)
+    u = np.nansum(h, axis=1)
+    assert found.value == pytest.approx(1 - mine / other)
+    assert found.error == pytest.approx(math.sqrt(28 / 27 * ((u - u.mean()) ** 2).sum()))
+    assert (found.df, found.units) == (27, 28)
+
+
+def test_groups_are_units_and_whole_weights_are_repeated_rows():
+    joint, without = fields(True)
+    groups = np.arange(28) % 6
+    found = relative_gain(joint, without, Layout(3, IDS, groups), 1.0)
+    assert (found.units, found.df) == (6, 5)
+    weights = RNG.integers(1, 4, size=28)
+    weighted = relative_gain(joint, without, Layout(3, IDS, groups, weights.astype(float)), 1.0)
+    again = np.repeat(np.arange(28), weights)
+    repeated = relative_gain(joint[again], without[again], Layout(3, IDS[again], groups[again]), 1.0)
+    assert (weighted.value, weighted.error) == (pytest.approx(repeated.value), pytest.approx(repeated.error))
+
+
+@pytest.mark.parametrize("ragged", [True, False])
+def test_the_standard_error_is_that_of_a_linearised_ratio(ragged):
+    """The jackknife of the gain over rows is an independent estimate of it."""
+    n = 400
+    ids = np.arange(n) % 2
+    common = RNG.gamma(2.0, size=n)
+    joint = common + RNG.gamma(0.5, size=n)
+    without = common + RNG.gamma(0.8, size=n)
+    if not ragged:
+        joint, without = np.column_stack([joint, 2 * joint]), np.column_stack([without, without + common])
+    layout = Layout(2, ids if ragged else None)
+    found = relative_gain(joint, without, layout, 1.0)
+    left = []
+    for i in range(n):
+        keep = np.arange(n) != i
+        part = Layout(2, ids[keep] if ragged else None)
+        left.append(relative_gain(joint[keep], without[keep], part, 1.0).value)
+    jackknife = math.sqrt((n - 1) / n * ((np.array(left) - np.mean(left)) ** 2).sum())
+    assert found.error == pytest.approx(jackknife, rel=0.03)
+
+
+@pytest.mark.parametrize("ragged", [True, False])
+def test_equal_models_gain_nothing(ragged):
+    joint, _ = fields(ragged)
+    found = relative_gain(joint, joint, Layout(3, IDS if ragged else None), 1.5)
+    assert (found.value, found.error, found.pvalue, found.low, found.high) == (0, 0, 1, 0, 0)
+    assert found.better == (0, 3)
+    assert found.probabilities(0.01) == (0, 1, 0)
+
+
+def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
+    joint, _ = fields(True)
+    found = relative_gain(joint / 2, joint, Layout(3, IDS), 1.5)
+    assert found.value == pytest.approx(0.5)
+    assert found.error == pytest.approx(0, abs=1e-12)
+
+
+def test_the_auc_is_that_of_pairs_within_a_test_part():
+    y = np.where(RNG.random(60) < 0.4, 1.0, -1.0)
+    one, two = RNG.normal(size=60) + y, np.round(RNG.normal(size=60) + 0.5 * y)  # with ties
+    ids, parts = np.arange(60) % 2, np.arange(60) // 20
+    layout = Layout(2, ids)
+    sums = np.full((3, 60), np.nan)
+    for part in range(3):
+        rows = np.flatnonzero(parts == part)
+        for k, scores in enumerate((one, two)):
+            sums[k, rows], sums[2, rows] = concordances(y[rows], scores[rows], layout, rows)
+    found = auc_gain(sums[0], sums[1], sums[2], y > 0, layout, 1.5)
+    gains, h = [], np.zeros(60)
+    for t in range(2):
+        wins, pairs, own = np.zeros(2), 0, {}
+        for i, j in itertools.product(range(60), range(60)):
+            if ids[i] == ids[j] == t and parts[i] == parts[j] and y[i] > 0 > y[j]:
+                d = [float(s[i] > s[j]) + 0.5 * (s[i] == s[j]) for s in (one, two)]
+                wins, pairs = wins + d, pairs + 1
+                own[i, j] = d[0] - d[1]
+        gains.append((wins[0] - wins[1]) / pairs)
+        for (i, j), d in own.items():
+            h[[i, j]] += (d - gains[t]) / (2 * pairs)
+    assert found.value == pytest.approx(np.mean(gains))
+    total = sum(30 / 29 * ((h[ids == t] - h[ids == t].mean()) ** 2).sum() for t in range(2))
+    assert found.error == pytest.approx(1.5 * math.sqrt(total))
+    whole = Layout(1, np.zeros(60, dtype=int))
+    rows = np.arange(60)
+    right, pairs = concordances(y, one, whole, rows)
+    positive = y > 0
+    assert right[positive].sum() / pairs[positive].sum() == pytest.approx(roc_auc_score(positive, one))
+
+
+def test_a_task_of_one_class_is_left_out_of_the_auc():
+    y = np.array([[1.0, -1], [-1, -1], [1, -1], [-1, -1]])
+    right, pairs = concordances(y, RNG.normal(size=y.shape), Layout(2), np.arange(4))
+    found = auc_gain(right, right, pairs, y > 0, Layout(2), 1.0)
+    assert math.isnan(found.tasks[1])
+    assert found.better == (0, 1)
+
+
+def test_scales_of_small_tasks_are_shrunk_and_columns_have_their_own():
+    y = np.array([1.0, 3.0, 2.0, 2.0, 2.0, 10.0, 0.0])
+    ids = np.array([0, 0, 1, 1, 1, 2, 2])
+    variances, sizes = np.array([1.0, 0.0, 25.0]), np.array([2, 3, 2])
+    average = (sizes * variances).sum() / 7
+    np.testing.assert_allclose(task_scales(y, Layout(3, ids)), (sizes * variances + 10 * average) / (sizes + 10))
+    table = np.column_stack([y, 5 * y, np.ones(7)])
+    table[0, 0] = np.nan
+    np.testing.assert_allclose(task_scales(table, Layout(3)), [np.var(y[1:]), 25 * np.var(y), np.nan])
+
+
+def test_losses_are_those_of_scikit_learn():
+    y, scores = np.array([1.0, -1, -1, 1]), np.array([0.3, 0.1, -2.0, -1.0])
+    expected = log_loss(y > 0, 1 / (1 + np.exp(-scores)))
+    assert log_losses(y, scores).mean() == pytest.approx(expected)
+    assert error_losses(y, scores).tolist() == [0, 1, 0, 1]
+    found = squared_losses(y, scores, np.array([2.0, 4.0]), np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(found, (y - scores) ** 2 / [2, 2, 4, 4])
+
+
+def test_the_correction_for_overlapping_training_rows():
+    assert correction(5, 2) == 1.5
+    assert correction(5, 1) == 2
+    assert correction(10, 2) == pytest.approx(math.sqrt(1 + 10 / 9))
+    assert correction(1, 1, separate=True) == 1
+
+
+def test_probabilities_are_those_of_the_t_curve():
+    joint, without = fields(True)
+    found = relative_gain(joint, without, Layout(3, IDS), 1.5)
+    above, within, below = found.probabilities(0.01)
+    draws = found.value + found.error * student.rvs(25, size=200_000, random_state=0)
+    assert above == pytest.approx((draws > 0.01).mean(), abs=0.005)
+    assert below == pytest.approx((draws < -0.01).mean(), abs=0.005)
+    assert above + within + below == pytest.approx(1)
