@@ -147,6 +147,7 @@ def main() -> None:
     """Run the seeds that the output lacks and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="seed to begin with")
     parser.add_argument("--regime", action="append", choices=list(REGIMES))
     parser.add_argument("--output", type=Path, default=Path("verdict.jsonl"))
     given = parser.parse_args()
@@ -154,7 +155,7 @@ def main() -> None:
     known = [json.loads(line) for line in given.output.read_text().splitlines()] if given.output.exists() else []
     done = {(line["regime"], line["seed"]) for line in known}
     with given.output.open("a") as file:
-        for seed in range(given.seeds):
+        for seed in range(given.first, given.seeds):
             for regime in given.regime or ["unrelated", "shared low rank"]:
                 if (regime, seed) not in done:
                     known.append(one(regime, seed))

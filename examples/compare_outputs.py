@@ -12,7 +12,7 @@ def main() -> object:
     """Compare two multi-task methods with the baselines, and predict new rows with the best model."""
     data = load_linnerud(as_frame=True)
     result = mtlrun.compare(
-        data.frame, targets=list(data.target_names), methods=["JointFeatureMTL", "RobustMTL"], splits=3
+        data.frame, targets=list(data.target_names), methods=["JointFeatureMTL", "RobustMTL"], repeats=1
     )
     print(result.verdict)
     print(result.coefficients.round(2).to_string())

@@ -29,8 +29,8 @@ def main() -> object:
         simulated_schools(),
         target="grade",
         task="school",
-        methods=["GraphMTL", "TraceNormMTL", "PooledRidge"],
-        splits=3,
+        methods=["GraphMTL", "TraceNormMTL"],
+        repeats=1,
     )
     print(result.leaderboard.to_string(index=False))
     print(result.verdict)
