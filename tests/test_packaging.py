@@ -10,6 +10,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
+
+import mtlrun
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="needs a checkout")
@@ -101,3 +104,56 @@ def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
         # A GPL with the exception for the run-time library of GCC binds nobody who links it.
         text = re.sub(r"GPL-[\w.-]+ WITH GCC-exception-[\d.]+", "", " ".join(told))
         assert not re.search(r"(?<![L])\bA?GPL|(?<!Lesser )General Public License", text), f"{name}: {text}"
+
+
+def _recipe() -> dict:
+    text = (ROOT / "packaging" / "conda" / "meta.yaml").read_text()
+    version = re.search(r'set version = "(.+)"', text).group(1)
+    plain = text.replace("{{ version }}", version).replace("{{ PYTHON }}", "python")
+    return yaml.safe_load(re.sub(r"^{%.*%}$", "", plain, flags=re.MULTILINE))
+
+
+def test_one_version_everywhere():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {PROJECT["version"], citation["version"], str(_recipe()["package"]["version"])} == {mtlrun.__version__}
+
+
+def test_the_citation_has_what_its_format_asks_for_and_agrees_with_the_project():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["license"] == PROJECT["license"]
+    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
+
+
+def test_the_conda_recipe_needs_what_the_project_needs():
+    run = dict(line.split(" >=") for line in _recipe()["requirements"]["run"])
+    wanted = dict(line.split(">=") for line in PROJECT["dependencies"])
+    wanted["matplotlib-base"] = wanted.pop("matplotlib")
+    assert run == {**wanted, "python": PROJECT["requires-python"].removeprefix(">=")}
+    (entry,) = _recipe()["build"]["entry_points"]
+    assert entry == f"mtlrun = {PROJECT['scripts']['mtlrun']}"
+
+
+def test_the_release_stores_no_secret_and_pins_what_it_runs():
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert jobs["publish"]["needs"] == "build"
+    assert "secrets." not in text
+    steps = [step for job in jobs.values() for step in job["steps"] if "uses" in step]
+    assert all(re.search(r"@[0-9a-f]{40}$", step["uses"]) for step in steps)
+
+
+def test_the_container_copies_what_the_wheel_is_made_of_and_runs_a_command_that_exists():
+    text = (ROOT / "Containerfile").read_text()
+    ignored = (ROOT / ".containerignore").read_text().split()
+    assert not {"mtlrun", "configs", "datasets", "pyproject.toml", "README.md", "LICENSE"} & set(ignored)
+    version = re.search(r"python:(3\.\d+)-slim", text).group(1)
+    assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
+    command = yaml.safe_load(re.search(r"^CMD (.*)$", text, re.MULTILINE).group(1))
+    from typer.testing import CliRunner
+
+    from mtlrun.cli.app import app
+
+    assert CliRunner().invoke(app, [*command, "--dry-run"]).exit_code == 0
