@@ -179,12 +179,12 @@ class Design:
         width = self._entries if residuals else len(chosen)
         max_epochs = int(min(max_epochs, max(_AT_LEAST, max_work / max(1.0, width * part.size))))
         if residuals:
-            F = self._residual(W, tasks)
-            F = F if sp.issparse(self._X) else np.ascontiguousarray(F.T)
-            epochs = descend_residual(self._columns(chosen), part, F, alpha, target, max_epochs)
+            F, X = self._residual(W, tasks), self._X[:, chosen]
+            F = F if sp.issparse(X) and F.shape[1] > 1 else np.ascontiguousarray(F.T)
+            epochs = descend_residual(self._columns(chosen, X), X, part, F, alpha, target, max_epochs)
         else:
             q = np.ascontiguousarray(Q[chosen, tasks])
-            epochs = descend(self._gram_of(chosen), part, q, square, alpha, target, max_epochs)
+            epochs = descend(self._gram_of(chosen), part, q, float(square), alpha, target, max_epochs)
         W[chosen, tasks] = part
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
@@ -241,8 +241,7 @@ class Design:
             R -= np.outer(self._ones, self._means[used] @ W[used])
         return self._B[:, tasks] - R
 
-    def _columns(self, chosen: np.ndarray) -> Columns:
-        X = self._X[:, chosen]
+    def _columns(self, chosen: np.ndarray, X: Any) -> Columns:
         means = np.zeros(len(chosen)) if self._means is None else self._means[chosen]
         total = float(self._ones @ self._ones)
         none, whole = np.empty(0), np.empty(0, dtype=np.int64)
