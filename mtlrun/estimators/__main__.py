@@ -1,6 +1,7 @@
 """Derive the registry from the classes: ``python -m mtlrun.estimators`` after any change of a method.
 
-It writes ``methods.json`` beside this file and, in a checkout, the generated part of ``docs/methods.md``.
+It writes ``methods.json`` and ``__init__.pyi`` beside this file and, in a checkout, the generated part of
+``docs/methods.md``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.facts import Facts, MethodInfo, references
 from mtlrun.estimators.params import NONE, sections
+from mtlrun.estimators.paths import PathCV
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "docs" / "methods.md"
@@ -90,7 +93,18 @@ def registry_text(methods: list[MethodInfo]) -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def page_text(methods: list[MethodInfo], others: list[type]) -> str:
+def stub_text(classes: list[type]) -> str:
+    """Return the content of ``__init__.pyi``: what `mtlrun.estimators` offers, for type checkers and for itself."""
+    found = sorted((cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning])
+    lines = [f"from {module} import {name} as {name}" for module, name in found]
+    return "\n".join(["# Written by `python -m mtlrun.estimators`.", "# ruff: noqa: I001", *lines, ""])
+
+
+def _heading(name: str) -> str:
+    return name.removesuffix("Classifier").lower()
+
+
+def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[str]) -> str:
     """Return the generated part of ``docs/methods.md``."""
     by_name = {info.name: info for info in methods}
     twins = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
@@ -110,6 +124,10 @@ def page_text(methods: list[MethodInfo], others: list[type]) -> str:
         "## Baselines and wrappers of `mtlrun compare`\n",
         "They belong to no paper's experiment, hence not to the registry; in a file they are written as the class.\n",
         _table(("Class", "What it does"), wrappers),
+        "## Strengths chosen by cross-validation\n",
+        "These choose their strength along the path of all strengths, in the time of a few fits; they have the other\n"
+        "parameters of the model, and `alphas`, `min_ratio`, `cv` and `scoring`.\n",
+        _table(("Class", "Model"), [(f"`{name}CV`", f"[{name}](#{_heading(name)})") for name in along_paths]),
         "## Strengths of other packages\n",
         _table(("There", "Here", "Strengths"), conversions),
         "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its strengths"
@@ -134,11 +152,18 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 def generated() -> dict[Path, str]:
     """Return the files to write and their contents."""
     classes = public_classes()
-    methods = [method_info(cls) for cls in classes if hasattr(cls, "facts")]
+    methods = [method_info(cls) for cls in classes if hasattr(cls, "facts") and not issubclass(cls, PathCV)]
     others = [cls for cls in classes if not hasattr(cls, "facts")]
-    files = {FOLDER / "methods.json": registry_text(methods)}
+    files = {FOLDER / "methods.json": registry_text(methods), FOLDER / "__init__.pyi": stub_text(classes)}
     if PAGE.exists():
-        files[PAGE] = PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + page_text(methods, others)
+        files[PAGE] = (
+            PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+            + MARK
+            + "\n"
+            + page_text(
+                methods, others, [cls.__name__.removesuffix("CV") for cls in classes if issubclass(cls, PathCV)]
+            )
+        )
     return files
 
 

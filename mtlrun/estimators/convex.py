@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from copy import copy
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -126,7 +127,11 @@ class ConvexMTL(BaseMTL):
 
     def _gradient_at_zero(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> Array:
         """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts; the data are read."""
-        data, loss = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight), self._loss()
+        return self._zero_gradient(self._prepare(X, y, task_id=task_id, sample_weight=sample_weight))
+
+    def _zero_gradient(self, data: TaskData) -> Array:
+        """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts."""
+        loss = self._loss()
         z = np.zeros(data.targets.shape)
         if self.fit_intercept:
             z = z + data.spread(optimal_intercept(data, loss, z))
@@ -137,7 +142,97 @@ class ConvexMTL(BaseMTL):
         return primal_value(data, self._loss(), self._penalties(), parts, intercept)
 
 
-class PenalizedMTL(ConvexMTL):
+class Path(NamedTuple):
+    """Solutions along regularization strengths.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        The largest first.
+    coef : ndarray of shape (n_alphas, n_tasks, n_features)
+    intercept : ndarray of shape (n_alphas, n_tasks)
+    gap : ndarray of shape (n_alphas,)
+        Relative duality gaps; NaN where the solver has no certificate.
+    n_iter : ndarray of shape (n_alphas,)
+    """
+
+    alphas: Array
+    coef: Array
+    intercept: Array
+    gap: Array
+    n_iter: Array
+
+
+class PathMTL(ConvexMTL):
+    """Base of models with one strength of regularization, from which on all coefficients are zero."""
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        alphas: Any = 50,
+        min_ratio: float = 1e-3,
+        task_id: Any = None,
+        sample_weight: Any = None,
+    ) -> Path:
+        """Solve for many strengths of regularization, each fit starting from the one before.
+
+        Parameters
+        ----------
+        X, y, task_id, sample_weight
+            As in `fit`.
+        alphas : int or array-like, default 50
+            Strengths, or how many of them: logarithmically spaced, from the least one for which all coefficients are
+            zero.
+        min_ratio : float, default 1e-3
+            The smallest strength relative to the largest.
+
+        Returns
+        -------
+        Path
+            The model itself is not changed.
+        """
+        model = clone(self)
+        data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        strengths = model._strengths(data, alphas, min_ratio)
+        results = model._walk(data, strengths)
+        coef, intercept = np.stack([r.W.T for r in results]), np.stack([r.intercept for r in results])
+        gaps = np.array([np.nan if r.gap is None else r.gap for r in results])
+        return Path(strengths, coef, intercept, gaps, np.array([r.n_iter for r in results]))
+
+    def _at(self, alpha: float) -> Self:
+        """Return a copy of the model, as far as it is fitted, of another strength."""
+        model = copy(self)
+        model.__dict__["alpha"] = alpha
+        return model
+
+    def _edge(self, gradient: Array) -> float:
+        """Return the least strength for which all coefficients are zero, given the gradient (d, T) there."""
+        return max(p.polar(gradient) for p in self._at(1.0)._penalties())
+
+    def _strengths(self, data: TaskData, alphas: Any, min_ratio: float) -> Array:
+        """Return the strengths of a path, the largest first."""
+        if np.ndim(alphas) == 1:
+            given = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+            if given.size and np.isfinite(given).all() and given[-1] > 0:
+                return given
+            raise ValueError("alphas must be strengths in (0, inf), or how many of them to take")
+        model = self._at(1.0)
+        top = model._edge(model._zero_gradient(data)) or 1.0
+        return np.geomspace(top, top * min_ratio, int(alphas))
+
+    def _walk(self, data: TaskData, alphas: Array) -> list[SolverResult]:
+        """Return the solutions for decreasing strengths, each started from the one before."""
+        results: list[SolverResult] = []
+        rotation = self._at(float(alphas[-1]))._decompose(data)
+        for alpha in alphas.tolist():
+            start = results[-1] if results else None
+            results.append(self._at(alpha)._solve(data, start=start, rotation=rotation))
+        return results
+
+
+class PenalizedMTL(PathMTL):
     """Base of models that minimize a loss plus norms, all multiplied by a strength `alpha`.
 
     A subclass names its norm (`_penalty`), or returns several from `_penalties`.
@@ -162,11 +257,6 @@ class PenalizedMTL(ConvexMTL):
         """
         model = clone(self)
         return model._edge(model._gradient_at_zero(X, y, task_id, sample_weight))
-
-    def _edge(self, gradient: Array) -> float:
-        """Return `alpha_max` given the gradient (d, T) at zero; may change `alpha`, since the model is a copy."""
-        self.alpha = 1.0
-        return max(p.polar(gradient) for p in self._penalties())
 
 
 class ConvexClassifierMTL(WeightedClassifierMTL):

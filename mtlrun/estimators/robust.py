@@ -7,8 +7,9 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -18,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, DegenerateModelWarning, RegressorMTL
-from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
+from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL, PathMTL
 from mtlrun.estimators.facts import SPECTRAL_COST, Facts
 from mtlrun.estimators.params import NONE, Count, Positive, check_params, choice, instance
 from mtlrun.penalties.norms import L12, TraceNorm
@@ -38,7 +39,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _PAPER_SOLVERS = ("apg", "ladm")
 
 
-class _Robust(ConvexMTL):
+class _Robust(PathMTL):
     """||L||_* + lam ||E||_{1,2} + beta * loss.
 
     Parameters
@@ -113,6 +114,11 @@ class _Robust(ConvexMTL):
 
     def _penalties(self) -> list[Penalty]:
         return [TraceNorm(1.0), L12(float(self.lam))]
+
+    def _at(self, alpha: float) -> Self:
+        model = copy(self)  # with beta = 1 / alpha the objective is 1 / alpha times the one with strength alpha
+        model.beta = 1.0 / alpha
+        return model
 
     def _loss(self) -> Loss:
         name = getattr(self, "loss", "squared")

@@ -105,6 +105,11 @@ class Tracker:
         self._began = time.perf_counter()
 
     @property
+    def watched(self) -> bool:
+        """Whether a callback wants to see the run."""
+        return self._callback is not None
+
+    @property
     def n_iter(self) -> int:
         """Iteration of the last check."""
         return self.gaps[-1][0]

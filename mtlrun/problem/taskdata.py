@@ -354,26 +354,36 @@ class TaskData:
         w = None if self.weights is None else self.weights[rows]
         return TaskData(design, self.targets[rows], tasks, offsets=offsets, weights=w)
 
-    def select_rows(self, rows: Any) -> TaskData:
-        """Return shared data with some of the rows.
+    def select_rows(self, rows: Any, *, complete: bool = True) -> TaskData:
+        """Return data with some of the rows; tasks of their own designs that have none of them are left out.
 
         Parameters
         ----------
         rows : array-like of int or bool, shape (k,) or (n,)
+            Of `X`; their order counts for a shared design only.
+        complete : bool, default True
+            Refuse to leave a task of a shared design without observed rows of positive weight.
 
         Raises
         ------
         ValueError
-            If the data are ragged, or a task has no observed row of positive weight left.
+            If a task has no observed row of positive weight left.
         """
-        if not self.shared:
-            raise ValueError("select_rows needs a shared design; use subset_tasks or from_stacked for ragged data")
         rows = np.asarray(rows)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
-        w = None if self.weights is None else self.weights[rows]
-        observed = None if self.observed is None else self.observed[rows]
-        return self._shared_part(self.X[rows], self.targets[rows], self.tasks, w, observed)._checked()
+        if self.offsets is not None:
+            rows = np.sort(rows)
+            sizes = np.bincount(np.searchsorted(self.offsets, rows, side="right") - 1, minlength=self.n_tasks)
+            some = sizes > 0
+            weights = None if self.weights is None else self.weights[rows]
+            offsets = np.concatenate([[0], np.cumsum(sizes[some])])
+            part = TaskData(self.X[rows], self.targets[rows], self.tasks[some], offsets=offsets, weights=weights)
+        else:
+            w = None if self.weights is None else self.weights[rows]
+            observed = None if self.observed is None else self.observed[rows]
+            part = self._shared_part(self.X[rows], self.targets[rows], self.tasks, w, observed)
+        return part._checked() if complete else part
 
     @staticmethod
     def _shared_part(

@@ -299,5 +299,9 @@ def test_select_rows(rng):
     np.testing.assert_array_equal(full.Y, Y[1:3])
     with pytest.raises(ValueError, match="no rows"):
         data.select_rows([0])
-    with pytest.raises(ValueError, match="shared design"):
-        TaskData.from_stacked(X, np.ones(5), np.zeros(5, dtype=int)).select_rows([0])
+    assert data.select_rows([0], complete=False).observed.tolist() == [[True, False]]
+    ragged = TaskData.from_stacked(X, np.arange(5.0), ["b", "a", "c", "b", "c"], weights=np.arange(1.0, 6.0))
+    part = ragged.select_rows([4, 2])  # rows of `ragged.X`, which is sorted by task
+    assert (part.tasks.tolist(), part.y.tolist(), part.weights.tolist()) == (["b", "c"], [3.0, 4.0], [4.0, 5.0])
+    assert part.offsets.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(part.X, X[[3, 4]])

@@ -50,13 +50,71 @@ def descend(
     used = np.flatnonzero(W.any(axis=1))
     c = Q + G[:, used] @ W[used] if len(used) else Q.copy()
     energy = square + float(np.vdot(W, Q)) + float(np.vdot(W, c))
+    return _until(G, W, Q, c, energy, alpha, np.array([target, 0.0]), max_epochs)[0]
+
+
+def descend_all(
+    G: np.ndarray,
+    W: np.ndarray,
+    c: np.ndarray,
+    energy: np.ndarray,
+    alpha: float,
+    targets: tuple[float, float],
+    max_epochs: int,
+    *,
+    by_entry: bool,
+) -> tuple[int, float, float]:
+    """Lower the function of all features, or that with ``alpha sum_jt |W_jt|``, which is one problem per task.
+
+    Parameters
+    ----------
+    G, W, alpha, max_epochs
+        As of `descend`.
+    c : ndarray of shape (k, T)
+        A'B.
+    energy : ndarray of shape (T,)
+        Squared norms of the columns of B.
+    targets : (float, float)
+        The gap of every problem may be so large: absolute, and relative to its value.
+    by_entry : bool
+
+    Returns
+    -------
+    epochs : int
+        The most of all problems.
+    primal, dual : float
+    """
+    used = np.flatnonzero(W.any(axis=1))
+    Q, stop = c - G[:, used] @ W[used], np.array(targets)
+    if not by_entry:
+        return _until(G, W, Q, c, float(energy.sum()), alpha, stop, max_epochs)
+    columns = [np.ascontiguousarray(array.T)[:, :, None] for array in (W, Q, c)]
+    tasks = zip(*columns, energy.tolist(), strict=True)
+    found = [_until(G, w, q, own, size, alpha, stop, max_epochs) for w, q, own, size in tasks]
+    W[:] = columns[0][:, :, 0].T
+    epochs, primal, dual = zip(*found, strict=True)
+    return max(epochs), sum(primal), sum(dual)
+
+
+def _until(
+    G: np.ndarray,
+    W: np.ndarray,
+    Q: np.ndarray,
+    c: np.ndarray,
+    energy: float,
+    alpha: float,
+    stop: np.ndarray,
+    max_epochs: int,
+) -> tuple[int, float, float]:
+    """Return the epochs done, the value of the function and that of its dual."""
     past, move, epochs = np.empty((2, DEPTH + 1, *W.shape)), np.empty(W.shape[1]), 0
+    values = np.empty(2)
     while True:
         past[0, 0], past[1, 0] = W, Q
-        done = _epochs(G, W, Q, c, energy, alpha, target, past, move, min(DEPTH, max_epochs - epochs))
+        done = _epochs(G, W, Q, c, energy, alpha, stop, past, move, values, min(DEPTH, max_epochs - epochs))
         epochs += abs(done)
         if done < DEPTH or epochs == max_epochs:
-            return epochs
+            return epochs, float(values[0]), float(values[1])
         weights = combination(past[0])
         new_W, new_Q = (_combined(weights, iterates) for iterates in past)
         if _value(new_W, new_Q, c, alpha) < _value(W, Q, c, alpha):
@@ -71,9 +129,10 @@ def _epochs(
     c: np.ndarray,
     energy: float,
     alpha: float,
-    target: float,
+    stop: np.ndarray,
     past: np.ndarray,
     move: np.ndarray,
+    values: np.ndarray,
     most: int,
 ) -> int:
     """Minimise over every row up to `most` times; return how often, negative if the gap is small or nothing moved."""
@@ -124,8 +183,9 @@ def _epochs(
             norms += np.sqrt(length)
         scale = min(1.0, alpha / np.sqrt(largest)) if largest > 0.0 else 1.0
         square = along - linear
-        gap = 0.5 * square + alpha * norms - scale * along + 0.5 * scale * scale * square
-        if not moved or gap <= target:
+        values[0] = 0.5 * square + alpha * norms
+        values[1] = scale * along - 0.5 * scale * scale * square
+        if not moved or values[0] - values[1] <= max(stop[0], stop[1] * values[0]):
             return -epoch
     return most
 

@@ -24,7 +24,7 @@ from mtlrun.problem.quadratic import Rotation, rotation_bytes
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
-from mtlrun.solvers.convex.cd import Columns, descend, descend_residual
+from mtlrun.solvers.convex.cd import Columns, descend, descend_all, descend_residual
 
 #: Features of the first set of a group.
 _FIRST = 64
@@ -33,6 +33,8 @@ _FIRST = 64
 _SETS, _GRADIENTS, _LARGEST = 3, 4, 11_000
 #: Sets with so many times more features than a column has entries are solved through residuals.
 _WIDE = 4
+#: Up to so many features all are worked on at once.
+_SMALL = 128
 #: Epochs on a set that are done in any case.
 _AT_LEAST = 10
 #: A set is solved to this part of its gap now, but not beyond this part of what is asked for in the end.
@@ -188,6 +190,13 @@ class Design:
         W[chosen, tasks] = part
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
+    def descend_all(
+        self, W: np.ndarray, alpha: float, targets: tuple[float, float], max_epochs: int, *, by_entry: bool
+    ) -> tuple[int, float, float]:
+        """Solve the problem of all features and tasks (see `descend_all`); W changes in place."""
+        assert self._full is not None
+        return descend_all(self._full, W, self._cross, self._energy, alpha, targets, max_epochs, by_entry=by_entry)
+
     @property
     def complete(self) -> bool:
         """Whether the Gram matrix of all features is there."""
@@ -291,6 +300,9 @@ class _Run:
 
     def until(self, tracker: Tracker) -> None:
         """Iterate until the tracker says stop."""
+        if self.design.complete and len(self.W) <= _SMALL and not tracker.watched:
+            self._at_once(tracker)
+            return
         epochs, work = 0, 0.0
         while True:
             Z, square, along = self.design.gradient(self.W)
@@ -322,6 +334,19 @@ class _Run:
             if np.array_equal(before, self.W):
                 tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
                 return
+
+    def _at_once(self, tracker: Tracker) -> None:
+        """Solve with all features from the beginning, where choosing among them would cost more than they do."""
+        size = float(len(self.W) * self.W.size)
+        most = int(min(tracker.max_iter, max(_AT_LEAST, self.max_work / size)))
+        # Gaps of single tasks add up to at most tol max(1, P) with half of both.
+        part = 1.0 if self.rows else 0.5
+        targets = part * tracker.tol / (self.scale * len(self.groups)), part * tracker.tol
+        epochs, primal, dual = self.design.descend_all(self.W, self.alpha, targets, most, by_entry=not self.rows)
+        if not tracker.check(epochs, self.scale * primal, self.scale * max(dual, 0.0), self.W):
+            tracker.message = f"stopped after {epochs * size:.1e} multiplications"
+            if epochs < most:
+                tracker.message = "no coefficient moves any more: the gap is as small as floats make it"
 
     def _plan(
         self, tightness: np.ndarray, shrink: float, used: np.ndarray, gap: float, share: float

@@ -1,0 +1,326 @@
+"""Models that choose their strength of regularization by cross-validation along the path of all strengths."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import KW_ONLY, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+from mtlrun.data.columns import take_column
+from mtlrun.data.splits import TaskStratifiedKFold
+from mtlrun.estimators.convex import PathMTL
+from mtlrun.estimators.mixtures import (
+    DirtyMTL,
+    DirtyMTLClassifier,
+    RobustFeatureMTL,
+    RobustFeatureMTLClassifier,
+    SparseLowRankMTL,
+    SparseLowRankMTLClassifier,
+)
+from mtlrun.estimators.params import NONE, Declared, choice, integer, real, satisfies
+from mtlrun.estimators.penalized import (
+    JointFeatureMTL,
+    JointFeatureMTLClassifier,
+    SparseMTL,
+    SparseMTLClassifier,
+    TraceNormMTL,
+    TraceNormMTLClassifier,
+)
+from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.temporal import (
+    FusedMTL,
+    FusedMTLClassifier,
+    TemporalGroupLasso,
+    TemporalGroupLassoClassifier,
+)
+from mtlrun.metricfacts import METRIC_FACTS
+from mtlrun.metrics import METRICS, average, seen_rows
+from mtlrun.problem import memory
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.moments import Moments
+from mtlrun.problem.quadratic import gram_bytes
+from mtlrun.problem.taskdata import TaskData
+
+if TYPE_CHECKING:
+    _Model = PathMTL
+else:  # it stands before a model that brings all of this
+    _Model = Declared
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Rows = tuple[Array, Array]
+
+_ALPHAS = integer(1) | satisfies("an array of strengths", lambda value: np.ndim(value) == 1)
+_CV = integer(2) | satisfies("a splitter or splits", lambda value: hasattr(value, "split") or np.iterable(value))
+# Solvers to which d + 1 rows are as good as all; those of the papers show what they do with the rows themselves.
+_EQUAL = ("auto", "admm", "cd", "fista")
+
+
+class PathCV(_Model):
+    """Mixin that chooses the strength of a model with a path by cross-validation.
+
+    Parameters
+    ----------
+    alphas : int or array-like of float, default 50
+        Strengths to try, or how many: logarithmically spaced, from the least one for which all coefficients are zero on
+        all data.
+    min_ratio : float, default 1e-3
+        The smallest strength relative to the largest.
+    cv : int, splitter or iterable of (train, test) rows, default 5
+        A number means as many folds of `TaskStratifiedKFold` in random order, the same ones in every fit.
+    scoring : str, default None
+        A metric of `mtlrun.metrics`, averaged over the tasks of a fold; None is "mse", for classifiers "accuracy".
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength chosen, with the best mean over the folds; the largest one of several.
+    alphas_ : ndarray of shape (n_alphas,)
+        All strengths, the largest first.
+    scores_path_ : ndarray of shape (n_alphas, n_folds)
+        The metric by strength and fold.
+
+    Notes
+    -----
+    The model is fitted along the path of every fold, each strength starting from the solution of the one before, and
+    once on all data with the strength chosen. With the squared loss and more rows than features, the sums of products
+    of all rows are computed once; those of a training part are their difference from the sums of its test part, and a
+    fold is then solved as a problem of d + 1 rows. Sample weights count in the fits, not in the scores.
+    """
+
+    _: KW_ONLY
+    alphas: Annotated[Any, _ALPHAS] = 50
+    min_ratio: Annotated[float, real(0, 1, closed="neither")] = 1e-3
+    cv: Annotated[Any, _CV] = 5
+    scoring: Annotated[str | None, choice(*METRIC_FACTS) | NONE] = None
+
+    #: The parameter that the path replaces.
+    _strength: ClassVar[str] = "alpha"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        # The strength is an attribute of the copies that are fitted, not a parameter.
+        cls.__annotations__ = {cls._strength: "float", **vars(cls).get("__annotations__", {})}
+        setattr(cls, cls._strength, field(init=False, default=1.0))
+        super().__init_subclass__(**options)
+
+    def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the strength and fit the model; arguments and errors as of the model without cross-validation."""
+        data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        self._require_memory(data)
+        folds = self._folds(X, y, task_id, data)
+        self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
+        metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
+        self._open = 0
+        self.scores_path_ = np.column_stack([self._scores_of(*fold, metric) for fold in self._walks(data, folds)])
+        if self._open:
+            text = f"{self._open} fits of the cross-validation did not converge. Increase max_iter or min_ratio."
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        del self._open
+        means = self.scores_path_.mean(axis=1) * (1 if METRICS[metric].greater_is_better else -1)
+        if np.isnan(means).all():
+            raise ValueError(f"{metric} is undefined in a fold for all tasks; use fewer folds or another `scoring`")
+        self.alpha_ = float(self.alphas_[np.nanargmax(means)])
+        self._publish(self._at(self.alpha_)._solve(data))
+        return self
+
+    def _folds(self, X: Any, y: Any, task_id: Any, data: TaskData) -> list[Rows]:
+        """Return training and test rows of `data`, sorted."""
+        n = data.n_rows
+        ids = take_column(X, self.task_column)[0] if task_id is None and self.task_column is not None else task_id
+        if isinstance(self.cv, int | np.integer):
+            if n < self.cv:
+                raise ValueError(f"{self.cv} folds need as many rows, got n_samples={n}")
+            labels = is_classifier(self) and self._layout != "shared"
+            splitter = TaskStratifiedKFold(int(self.cv), labels=labels, random_state=0)
+            pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
+        elif isinstance(self.cv, TaskStratifiedKFold) and ids is not None:
+            pairs = self.cv.split(X, y, groups=ids)
+        else:
+            pairs = self.cv.split(X, y) if hasattr(self.cv, "split") else self.cv
+        place = np.arange(n)
+        if data.order is not None:
+            place[data.order] = np.arange(n)
+        return [(np.sort(place[train]), np.sort(place[test])) for train, test in pairs]
+
+    def _walks(self, data: TaskData, folds: list[Rows]) -> Iterator[tuple[Array, Array, TaskData]]:
+        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of every fold, and its test part."""
+        condensed = self._condensed(data, folds)
+        for k, (train, test) in enumerate(folds):
+            part = data.select_rows(test, complete=False)
+            fitted, x_mean, y_mean = condensed[k] if condensed else (data.select_rows(train), None, None)
+            model = copy(self)
+            model.tasks_ = fitted.tasks
+            if condensed:
+                model.fit_intercept = False
+            results = model._walk(fitted, self.alphas_)
+            self._open += sum(not result.converged for result in results)
+            W, b = np.stack([result.W for result in results]), np.stack([result.intercept for result in results])
+            if x_mean is not None:
+                b = y_mean - (x_mean.T * W).sum(axis=1)
+            elif not data.shared and (rows := seen_rows(_labels(part), fitted.tasks)) is not None:
+                part = part.select_rows(rows)
+            both = np.isin(fitted.tasks, part.tasks)
+            yield W[:, :, both], b[:, both], part
+
+    def _condensed(self, data: TaskData, folds: list[Rows]) -> list[tuple[TaskData, Array, Array]] | None:
+        """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
+        by_task = not data.uniform
+        designs = data.n_tasks if not data.shared else 1
+        few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(3 * gram_bytes(data))
+        if not (few_features and isinstance(self._loss(), SquaredLoss) and self.solver in _EQUAL):
+            return None
+        x_shift, y_shift = np.zeros(data.n_features), np.zeros(data.n_tasks)
+        if self.fit_intercept:  # sums of large numbers would cancel
+            y_shift = data.sum_by_task(data.targets) / data.sizes
+            data = data.with_targets(data.targets - data.spread(y_shift))
+            if not data.sparse:
+                x_shift = data.X.mean(axis=0)
+                data = data.with_design(data.X - x_shift)
+        whole, found = Moments.of(data, by_task=by_task), []
+        for _, test in folds:
+            part = data.select_rows(test, complete=False)
+            rest = whole - Moments.of(part, by_task=by_task) if part.n_tasks == data.n_tasks else None
+            if rest is None or (rest.weight <= 1e-9 * whole.weight).any():
+                return None
+            small, x_mean, y_mean = rest.condensed(data.tasks, centred=self.fit_intercept)
+            found.append((small, x_mean + x_shift, y_mean + y_shift))
+        return found
+
+    def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
+        """Return the metric, averaged over tasks, for coefficients (A, d, T) and intercepts (A, T)."""
+        y = part.targets if part.observed is None else np.where(part.observed, part.targets, np.nan)
+        if part.offsets is None:
+            Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(*y.shape, -1) + b.T
+        else:
+            tasks = zip(part.to_list()[0], W.transpose(2, 1, 0), b.T, strict=True)
+            Z = np.concatenate([X @ coef + intercept for X, coef, intercept in tasks])
+        if metric in ("mse", "rmse"):
+            errors = np.square(Z - y[..., None])
+            known = ~np.isnan(errors)
+            counts = part.sum_by_task(known.astype(np.float64))
+            sums = part.sum_by_task(np.where(known, errors, 0.0))
+            values = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+            return np.nanmean(values if metric == "mse" else np.sqrt(values), axis=0)
+        Z = np.sign(Z) if METRICS[metric].needs == "label" else Z
+        layout = {} if part.offsets is None else {"offsets": part.offsets}
+        return np.array([average(METRICS[metric](y, Z[..., a], **layout))[0] for a in range(len(W))])
+
+
+def _labels(data: TaskData) -> Array:
+    """Return the task of every row."""
+    return np.repeat(data.tasks, data.sizes)
+
+
+class SparseMTLCV(PathCV, SparseMTL):
+    """`SparseMTL` with `alpha` chosen by cross-validation along its path."""
+
+
+class SparseMTLClassifierCV(PathCV, SparseMTLClassifier):
+    """`SparseMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class JointFeatureMTLCV(PathCV, JointFeatureMTL):
+    """`JointFeatureMTL` with `alpha` chosen by cross-validation along its path."""
+
+
+class JointFeatureMTLClassifierCV(PathCV, JointFeatureMTLClassifier):
+    """`JointFeatureMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class TraceNormMTLCV(PathCV, TraceNormMTL):
+    """`TraceNormMTL` with `alpha` chosen by cross-validation along its path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import TraceNormMTLCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 4))
+    >>> Y = np.outer(X[:, 0], [1, 2, 3]) + 0.1 * rng.normal(size=(60, 3))
+    >>> model = TraceNormMTLCV(cv=3).fit(X, Y)
+    >>> model.scores_path_.shape, bool(0 < model.alpha_ < model.alphas_[0])
+    ((50, 3), True)
+    """
+
+
+class TraceNormMTLClassifierCV(PathCV, TraceNormMTLClassifier):
+    """`TraceNormMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class RobustMTLCV(PathCV, RobustMTL):
+    """`RobustMTL` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`.
+
+    Attributes
+    ----------
+    beta_ : float
+        The weight of the loss chosen.
+    """
+
+    _strength = "beta"
+
+    @property
+    def beta_(self) -> float:
+        """The weight of the loss chosen."""
+        return 1.0 / self.alpha_
+
+
+class RobustMTLClassifierCV(PathCV, RobustMTLClassifier):
+    """`RobustMTLClassifier` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`.
+
+    Attributes
+    ----------
+    beta_ : float
+        The weight of the loss chosen.
+    """
+
+    _strength = "beta"
+
+    @property
+    def beta_(self) -> float:
+        """The weight of the loss chosen."""
+        return 1.0 / self.alpha_
+
+
+class RobustFeatureMTLCV(PathCV, RobustFeatureMTL):
+    """`RobustFeatureMTL` with `alpha` chosen by cross-validation along its path."""
+
+
+class RobustFeatureMTLClassifierCV(PathCV, RobustFeatureMTLClassifier):
+    """`RobustFeatureMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class SparseLowRankMTLCV(PathCV, SparseLowRankMTL):
+    """`SparseLowRankMTL` with `alpha` chosen by cross-validation along its path."""
+
+
+class SparseLowRankMTLClassifierCV(PathCV, SparseLowRankMTLClassifier):
+    """`SparseLowRankMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class DirtyMTLCV(PathCV, DirtyMTL):
+    """`DirtyMTL` with `alpha` chosen by cross-validation along its path."""
+
+
+class DirtyMTLClassifierCV(PathCV, DirtyMTLClassifier):
+    """`DirtyMTLClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class TemporalGroupLassoCV(PathCV, TemporalGroupLasso):
+    """`TemporalGroupLasso` with `alpha` chosen by cross-validation along its path."""
+
+
+class TemporalGroupLassoClassifierCV(PathCV, TemporalGroupLassoClassifier):
+    """`TemporalGroupLassoClassifier` with `alpha` chosen by cross-validation along its path."""
+
+
+class FusedMTLCV(PathCV, FusedMTL):
+    """`FusedMTL` with `alpha` chosen by cross-validation along its path."""
+
+
+class FusedMTLClassifierCV(PathCV, FusedMTLClassifier):
+    """`FusedMTLClassifier` with `alpha` chosen by cross-validation along its path."""
