@@ -295,9 +295,9 @@ def descend_residual(
             continue
         kept = 0
         weights = combination(past[0])
-        new = [_combined(weights, kind) for kind in past]
-        if _objective(A, *new, alpha) < _objective(A, W, F, s, alpha):
-            W[:], F[:], s[:] = new
+        new_W, new_F, new_s = (_combined(weights, kind) for kind in past)
+        if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, W, F, s, alpha):
+            W[:], F[:], s[:] = new_W, new_F, new_s
         if _residual_gap(A, X, W, F.T if by_task else F, s, alpha) <= target:
             return epoch
     return max_epochs
