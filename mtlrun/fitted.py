@@ -229,7 +229,7 @@ class Model(BaseEstimator):
         truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
         if self.about["task_type"] == "regression":
             return float(r2_score(truth, found))
-        return float(accuracy_score(truth.ravel(), found.ravel()))
+        return float(accuracy_score(truth.ravel().astype(str), found.ravel().astype(str)))
 
     def read(self, X: Any) -> tuple[Any, np.ndarray | None]:
         """Return the matrix of the features of new rows, and the positions of their tasks.
@@ -335,7 +335,9 @@ class Model(BaseEstimator):
             return signs
         if self.ragged:
             return _plain(next(iter(self.words.values())))[(signs > 0).astype(int)]
-        scores = self.scores(X) if len(self.words) < signs.shape[1] else signs
+        scores = signs
+        if len(self.words) < signs.shape[1]:  # scores of classes are comparable if they are probabilities
+            scores = self.probabilities(X) if hasattr(self.estimator, "predict_proba") else self.scores(X)
         columns = []
         for words, place in self.outputs():
             chosen = (signs[:, place.start] > 0).astype(int) if len(words) == 2 else scores[:, place].argmax(axis=1)

@@ -46,6 +46,9 @@ def answers_table(
         If probabilities are wanted of a model that has none.
     """
     facts, found = model.about, model.answers(X, task_id)
+    more = {"score": model.scores(X, task_id)} if with_scores else {}
+    if with_probabilities:
+        more["probability"] = model.probabilities(X, task_id)
     table: dict[str, Any] = {"row": np.arange(len(found))}
     if model.by_task and task_id is not None:
         table["task"] = np.append(np.asarray(model.task_names, dtype=object), "unknown")[task_id]
@@ -57,9 +60,6 @@ def answers_table(
         table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
     if facts["task_type"] == "regression":
         return pd.DataFrame(table)
-    more = {"score": model.scores(X, task_id)} if with_scores else {}
-    if with_probabilities:
-        more["probability"] = model.probabilities(X, task_id)
     for kind, values in more.items():
         names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
         table |= dict(zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True))

@@ -161,9 +161,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     X, features, categories = _features(make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop})
     source = _source(make)
     known = ~np.isnan(y) if y.ndim == 1 else ~np.isnan(y).all(axis=1)
-    if task_type == "multiclass" and task_id is not None:
-        known &= _several_classes(make, y, task_id, tasks)
     keep, tasks, task_id = _large_enough(make, known, tasks, task_id)
+    if task_type == "multiclass" and task_id is not None:
+        keep, tasks, task_id = _several_classes(make, y, keep, tasks, task_id)
     y = y[keep]
     if task_id is not None and labels:
         words = labels[targets[0]]
@@ -435,12 +435,20 @@ def _tasks(make: _Building, name: str) -> tuple[np.ndarray, list[str]]:
     return codes.astype(np.int64), names_of(pd.Series(values, name=name))
 
 
-def _several_classes(make: _Building, codes: np.ndarray, task_id: np.ndarray, tasks: Sequence[str]) -> np.ndarray:
-    """Return whether the task of every row has several classes; those that do not are left out."""
-    single = [t for t in range(len(tasks)) if len(np.unique(codes[(task_id == t) & ~np.isnan(codes)])) == 1]
-    if single:
-        make.notes.append(f"left out, as all rows have one class: {listed([tasks[t] for t in single])}")
-    return ~np.isin(task_id, single)
+def _several_classes(
+    make: _Building, codes: np.ndarray, keep: np.ndarray, tasks: list[str], task_id: np.ndarray
+) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Return the rows and tasks that stay: tasks whose rows all have one class are left out."""
+    counts = [len(np.unique(codes[keep[task_id == t]])) for t in range(len(tasks))]
+    left = np.flatnonzero(np.array(counts) > 1)
+    if not len(left):
+        text = f"{make.table.name}: all rows of every task have the same class"
+        raise DataError(text, "There is nothing to predict; choose another task column.")
+    if len(left) < len(tasks):
+        single = [task for task, count in zip(tasks, counts, strict=True) if count == 1]
+        make.notes.append(f"left out, as all rows have one class: {listed(single)}")
+    mine = np.isin(task_id, left)
+    return keep[mine], [tasks[t] for t in left], np.searchsorted(left, task_id[mine])
 
 
 def _large_enough(

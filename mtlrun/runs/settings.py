@@ -234,6 +234,8 @@ def _measure(metric: str) -> str:
 
 def _metric(name: str | None, dataset: Dataset) -> str:
     regression = dataset.task_type == "regression"
+    if name is None and any(len(words) > 2 for words in dataset.labels.values()):
+        return "log_loss"  # scores of classes are compared with each other, so their scale counts
     if name is None:
         return "auc" if not regression else "nmse" if dataset.task_id is None else "rmse"
     if (get_metric(name).needs == "value") != regression:

@@ -71,7 +71,7 @@ class Trained:
 
     def page(self) -> str:
         """Return ``report.html``."""
-        facts, model = self.model.facts, self.model.estimator
+        facts, model = self.model.about, self.model.estimator
         names = transformed_names(self.model)
         coefficients = (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
         regression = facts["task_type"] == "regression"

@@ -119,7 +119,8 @@ def read_text(
     cells = _cells(line, delimiter, f"{name}:{first + 1}")
     if header is None:
         counted_names = len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
-        header = not all(map(is_number, cells)) or counted_names or '"' in line
+        numbers = [cell.replace(",", ".") if delimiter in (";", "\t") else cell for cell in cells]
+        header = not all(map(is_number, numbers)) or counted_names or '"' in line
     names = checked_names(cells, f"{name}:{first + 1}") if header else [f"x{k + 1}" for k in range(len(cells))]
     start = end if header else first
     texts = _positions(text, names, name)
