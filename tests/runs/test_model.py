@@ -17,7 +17,7 @@ from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.predictions import answers_table
 
 RNG = np.random.default_rng(0)
-FAST = {"splits": 2, "folds": 2}
+FAST = {"splits": 2, "repeats": 1, "folds": 2}
 
 
 @pytest.fixture(scope="module")
