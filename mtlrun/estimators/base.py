@@ -28,6 +28,7 @@ from mtlrun.estimators.inputs import (
     split_task_column,
 )
 from mtlrun.estimators.params import NONE, Declared, check_params, choice, instance
+from mtlrun.estimators.statistics import FromStatistics
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
@@ -84,6 +85,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     #: What to do when a fit would take too much memory.
     _remedy: ClassVar[str] = "Use fewer features (select some of them), fewer tasks or fewer rows."
+    #: Whether a regressor's `_fit_data` uses the rows through sums of products alone (`FromStatistics`).
+    _by_sums: ClassVar[bool] = False
     #: Attributes that hold the parts of `coef_`, in the order of the penalties.
     _part_names: ClassVar[tuple[str, ...]] = ()
 
@@ -242,7 +245,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return tags
 
 
-class RegressorMTL(RegressorMixin, Declared):
+class RegressorMTL(FromStatistics, RegressorMixin, Declared):
     """Prediction and score of regressors; labels -1/+1 are accepted as numbers, the predictions are then scores."""
 
     def _read_y(self, y: Any, n_rows: int) -> Array:

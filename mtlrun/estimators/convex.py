@@ -61,6 +61,8 @@ class ConvexMTL(BaseMTL):
         digest is compared) starts from there. Use it for paths of regularization strengths.
     """
 
+    _by_sums: ClassVar = True
+
     _: KW_ONLY
     solver: Annotated[str, choice("auto", "admm", "fista")] = "auto"
     fit_intercept: bool = True

@@ -80,6 +80,8 @@ class _SingleTask(BaseMTL):
 class _Independent(_SingleTask):
     """One model per task."""
 
+    _by_sums: ClassVar = True
+
     def _bytes(self, data: TaskData) -> float:
         rows = data.n_rows if data.shared else int(data.sizes.max())
         entries = 2.0 * data.X.nnz * rows / data.n_rows if data.sparse else float(rows) * data.n_features

@@ -93,6 +93,8 @@ class PathCV(_Model):
     fold is then solved as a problem of d + 1 rows. Sample weights count in the fits, not in the scores.
     """
 
+    _by_sums: ClassVar = False  # scores need the rows
+
     _: KW_ONLY
     alphas: Annotated[Any, _ALPHAS] = 50
     min_ratio: Annotated[float, real(0, 1, closed="neither")] = 1e-3

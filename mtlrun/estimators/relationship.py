@@ -58,6 +58,8 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         Relative decrease in the last round; `gap_` is None, since there is no certificate.
     """
 
+    _by_sums: ClassVar = True
+
     eta: Positive = 1.0
     rho: Positive = 1.0
     lower: Positive = 0.01

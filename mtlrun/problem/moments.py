@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,8 +52,11 @@ class Moments:
         y, yy = data.sum_by_task(weighted), data.sum_by_task(data.targets * weighted)
         return cls(weight, x, xx, y, yy, operator.adjoint(weighted))
 
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
     def __sub__(self, other: Moments) -> Moments:
-        return Moments(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Moments(*(a - b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
     def condensed(self, tasks: np.ndarray, *, centred: bool) -> tuple[TaskData, np.ndarray, np.ndarray]:
         """Return data of d + 1 rows per design with the same loss, whatever the coefficients.
