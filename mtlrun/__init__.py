@@ -4,15 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mtlrun.models import load_model
     from mtlrun.report.frames import load_results
     from mtlrun.runs.compare import compare
     from mtlrun.runs.results import load_run, reproduce
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "load_results", "load_run", "reproduce"]
+__all__ = ["__version__", "compare", "load_model", "load_results", "load_run", "reproduce"]
 
 _HOMES = {
     "compare": "mtlrun.runs.compare",
+    "load_model": "mtlrun.models",
     "load_results": "mtlrun.report.frames",
     "load_run": "mtlrun.runs.results",
     "reproduce": "mtlrun.runs.results",
@@ -24,3 +26,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,6 +7,10 @@ from collections.abc import Iterable, Sequence
 
 #: Characters of a message.
 LONGEST = 8000
+#: Characters of a name in a list of names.
+LONGEST_NAME = 80
+#: Known names of which all are listed.
+MOST_NAMES = 60
 
 
 class MtlrunError(Exception):
@@ -61,7 +65,9 @@ class UnknownNameError(UserError):
         names = sorted(known)
         near = suggest(name, names)
         hint = (
-            f"Did you mean {' or '.join(repr(n) for n in near)}?" if near else f"Known: {', '.join(names) or 'none'}."
+            f"Did you mean {' or '.join(repr(n) for n in near)}?"
+            if near
+            else f"Known: {listed(names, 8 if len(names) > MOST_NAMES else MOST_NAMES)}."
         )
         super().__init__(f"unknown {kind} {name!r}", hint)
 
@@ -78,9 +84,10 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Return names in one line: the first of them, and how many there are more."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+    """Return names in a row, of many the first ones and how many more there are: ``a, b, c and 1182 more``."""
+    rest = len(names) - most
+    shown = ", ".join(shorten(name, LONGEST_NAME) for name in (names if rest <= 1 else names[:most]))
+    return f"{shown} and {rest} more" if rest > 1 else shown or "none"
 
 
 def shorten(text: str, limit: int = LONGEST) -> str:

@@ -15,7 +15,6 @@ import os
 import platform
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,9 @@ import skops.io
 from skops.io.exceptions import UntrustedTypesFoundException
 
 from mtlrun import __version__
-from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
-from mtlrun.metrics import labels_from_scores
+from mtlrun.fitted import Model
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
 from mtlrun.utils.ownmodules import import_named
 from mtlrun.utils.publish import finish
@@ -56,111 +55,6 @@ MOST_BYTES, MOST_TIMES = 256 << 20, 20
 UNTRUSTED_REMEDY = "Train the model again, or get it from somebody you trust."
 
 
-@dataclass
-class Model:
-    """A fitted model with what is needed to feed it.
-
-    Attributes
-    ----------
-    estimator : fitted estimator
-        Tasks are the numbers 0..T-1 of `facts["tasks"]`.
-    step : fitted transformer or None
-        Applied to X first.
-    facts : dict
-        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator {name, class, params},
-        dataset {id, options, fingerprint}`` and what the caller adds; `save_model` adds versions and hashes.
-    """
-
-    estimator: Any
-    step: Any
-    facts: dict[str, Any]
-
-    @property
-    def ragged(self) -> bool:
-        """Whether every row belongs to one task."""
-        return self.facts["design"] == "ragged"
-
-    @property
-    def unseen(self) -> str:
-        """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
-        params = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
-        found = [value for name, value in params.items() if name.rpartition("__")[2] == "unseen"]
-        return "mean" if "mean" in found else "error"
-
-    def task_codes(self, names: Sequence[str] | np.ndarray) -> np.ndarray:
-        """Return the position of every task, given by name or, as integers, by position.
-
-        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
-        model fitted with ``unseen="mean"``.
-
-        Raises
-        ------
-        UnknownNameError
-            For a task that the model was not fitted on.
-        """
-        tasks = self.facts["tasks"]
-        if isinstance(names, np.ndarray):
-            if names.size and names.max() >= len(tasks):
-                raise UserError(
-                    f"the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
-                    "Train a model on these data, or name the tasks as in training.",
-                )
-            return names
-        numbers = {name: t for t, name in enumerate(tasks)}
-        if not any(name.isdecimal() for name in tasks):
-            numbers |= {str(t): t for t in range(len(tasks))}
-        for row, name in enumerate(names):
-            if name not in numbers:
-                if self.unseen == "mean":
-                    numbers[name] = -1
-                    continue
-                raise UnknownNameError(f"task of the model in row {row + 1}:", name, tasks)
-        return np.array([numbers[name] for name in names], dtype=int)
-
-    def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return decision values (predictions of a regressor): (n, T) for a shared design, else (n,)."""
-        return predict_scores(self.estimator, self._features(X), task_id)
-
-    def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
-        return predict_labels(self.estimator, self._features(X), task_id)
-
-    def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return the probability of +1, in the shape of `scores`.
-
-        Raises
-        ------
-        UserError
-            If the model has none.
-        """
-        if self.facts["task_type"] == "regression":
-            raise UserError("the model predicts numbers, not probabilities", "Leave out --proba.")
-        if not hasattr(self.estimator, "predict_proba"):
-            raise UserError(
-                f"{self.facts['estimator']['name']} does not predict probabilities",
-                "Use compare --calibrate, or train a model with the logistic loss.",
-            )
-        X = self._features(X)
-        found = self.estimator.predict_proba(X) if task_id is None else self.estimator.predict_proba(X, task_id=task_id)
-        return np.asarray(found if task_id is None and self.facts["design"] == "shared" else found[:, 1])
-
-    def _features(self, X: Any) -> Any:
-        return X if self.step is None else self.step.transform(X)
-
-
-def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
-    """Return the decision function where there is one, else the predictions."""
-    call = getattr(estimator, "decision_function", None) or estimator.predict
-    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
-
-
-def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
-    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
-    if hasattr(estimator, "classes_"):
-        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
-    return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
-
-
 def save_model(folder: Path, model: Model) -> dict[str, Any]:
     """Write a model into a folder, every file whole or not at all; returns the facts as written.
 
@@ -186,7 +80,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
         "mtlrun": __version__,
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
-        **model.facts,
+        **model.about,
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
     for name, data in content.items():
@@ -197,12 +91,12 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     return facts
 
 
-def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
+def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     """Read a model folder, or the ``model.skops`` or ``model.json`` in it.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
     trust : iterable of str
         Types, ``package.module.Class`` or ``package.module:Class``, that the archive may hold beside those of mtlrun,
         scikit-learn, numpy and scipy. Loading a type imports its module.
@@ -214,6 +108,7 @@ def load_model(path: Path, trust: Iterable[str] = ()) -> Model:
     UserError
         If the archive holds a type that is not trusted.
     """
+    path = Path(path)
     folder = finished(path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path)
     facts = read_facts(folder)
     file = folder / ARCHIVE
@@ -338,7 +233,7 @@ def _coefficients(model: Model) -> bytes | None:
         buffer,
         coef=coef,
         intercept=getattr(model.estimator, "intercept_", np.zeros(len(coef))),
-        tasks=np.asarray(model.facts["tasks"], dtype=str),
+        tasks=np.asarray(model.about["tasks"], dtype=str),
         features=np.asarray(names, dtype=str),
     )
     return buffer.getvalue()
@@ -346,7 +241,7 @@ def _coefficients(model: Model) -> bytes | None:
 
 def transformed_names(model: Model) -> Sequence[str]:
     """Return the names of the features as the estimator gets them; none where they have no names."""
-    names: Sequence[str] = model.facts["input"]["names"]
+    names: Sequence[str] = model.about["input"]["names"]
     if hasattr(model.step, "get_feature_names_out"):
         return list(model.step.get_feature_names_out(np.asarray(names, dtype=object) if names else None))
     return names or ()

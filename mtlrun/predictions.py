@@ -8,7 +8,74 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.fitted import Model
 from mtlrun.utils.text import sanitize, table_text
+
+#: Labels that need no words.
+_PLAIN = (["0", "1"], ["-1", "1"])
+
+
+def answers_table(
+    model: Model,
+    X: Any,
+    task_id: np.ndarray | None,
+    *,
+    with_scores: bool = True,
+    with_probabilities: bool = False,
+) -> pd.DataFrame:
+    """Return what a model predicts for new rows as a table, in the units and words of the table it was fitted on.
+
+    Parameters
+    ----------
+    model : Model
+    X, task_id
+        As `Model.read` returns them.
+    with_scores, with_probabilities : bool
+        Whether scores and probabilities stand beside labels.
+
+    Returns
+    -------
+    DataFrame
+        ``row``, ``task`` where rows belong to tasks, and the predictions: ``prediction`` or ``label`` for one target,
+        else a column per target. Then ``score`` and ``probability`` of the second label of two, of every label if
+        there are more; the labels stand before it (``yes:score``, ``TARGET=red:score``) unless they are 0/1 or -1/+1.
+
+    Raises
+    ------
+    UserError
+        If probabilities are wanted of a model that has none.
+    """
+    facts, found = model.about, model.answers(X, task_id)
+    more = {"score": model.scores(X, task_id)} if with_scores else {}
+    if with_probabilities:
+        more["probability"] = model.probabilities(X, task_id)
+    table: dict[str, Any] = {"row": np.arange(len(found))}
+    if model.by_task and task_id is not None:
+        table["task"] = np.append(np.asarray(model.task_names, dtype=object), "unknown")[task_id]
+    if facts["task_type"] == "multiclass":
+        return pd.DataFrame({**table, "label": np.asarray(facts["tasks"], dtype=object)[found]})
+    if found.ndim == 1:
+        table["prediction" if facts["task_type"] == "regression" else "label"] = found
+    else:
+        table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
+    if facts["task_type"] == "regression":
+        return pd.DataFrame(table)
+    for kind, values in more.items():
+        names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
+        table |= dict(zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True))
+    return pd.DataFrame(table)
+
+
+def _scored(model: Model) -> list[str]:
+    """Return what every column of the scores is about: a label, a target, or both; nothing where that is plain."""
+    if model.ragged:
+        words = next(iter(model.words.values()))
+        return ["" if words in _PLAIN else words[1]]
+    tasks, names = model.about["tasks"], []
+    for words, place in model.outputs():
+        single = len(words) == 2 and words not in _PLAIN and not model.by_task
+        names += [f"{task}={words[1]}" if single else task for task in tasks[place]]
+    return names
 
 
 def predictions_table(

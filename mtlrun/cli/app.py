@@ -31,7 +31,7 @@ COMMANDS = {
         "clean": "mtlrun clean table2 --profile demo",
     },
     "Your own data": {
-        "compare": "mtlrun compare grades.csv --target grade --task-column school",
+        "compare": "mtlrun compare grades.csv --target grade --task school",
         "init": "mtlrun init school --method TraceNormMTL",
         "train": "mtlrun train school.yaml",
         "predict": "mtlrun predict results/runs/train/school new_rows.csv",

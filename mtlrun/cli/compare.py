@@ -6,16 +6,13 @@ import math
 import shlex
 import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import say
 from mtlrun.cli.options import OUTPUT_DEFAULT, option
-
-if TYPE_CHECKING:
-    from mtlrun.report.grid import Grid
 
 #: Panels of the help.
 COLUMNS, PROTOCOL = "Roles of the columns", "How to compare"
@@ -27,25 +24,33 @@ WAIT = 20
 
 def compare(
     data: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
             metavar="DATA",
-            help="Table: .csv, .tsv, .txt, .parquet, .arff, .mat or .svm; text files also compressed (.gz, .bz2, .xz).",
+            help="Table: .csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat or .svm; text files also compressed (.gz, "
+            ".bz2, .xz). An .arff file may be followed by Mulan's list of its labels.",
         ),
     ],
     target: Annotated[
         str | None, option(COLUMNS, "--target", "-t", metavar="COLUMN", help="Column to predict.")
     ] = None,
-    task_column: Annotated[
-        str | None, option(COLUMNS, "--task-column", metavar="COLUMN", help="Column that names the task of each row.")
+    task: Annotated[
+        str | None, option(COLUMNS, "--task", metavar="COLUMN", help="Column that names the task of each row.")
     ] = None,
     targets: Annotated[
         str | None,
         option(
-            COLUMNS, "--targets", metavar="A,B,C", help="Several columns to predict, one task each, on the same rows."
+            COLUMNS,
+            "--targets",
+            metavar="A,B,C",
+            help="Several columns to predict, one task each, on the same rows; 'y*' stands for all that match.",
         ),
     ] = None,
-    label_file: Annotated[
+    targets_last: Annotated[
+        int | None,
+        option(COLUMNS, "--targets-last", metavar="N", min=1, help="The last N columns are the columns to predict."),
+    ] = None,
+    labels: Annotated[
         Path | None,
         option(
             COLUMNS, "--labels", metavar="FILE.xml", help="List of labels in Mulan's format: the columns to predict."
@@ -65,7 +70,7 @@ def compare(
         str | None, option(COLUMNS, "--positive", metavar="LABEL", help="Label of the positive class (+1).")
     ] = None,
     weight: Annotated[
-        str | None, option(COLUMNS, "--weight-column", metavar="COLUMN", help="Column with the weights of the rows.")
+        str | None, option(COLUMNS, "--weight", metavar="COLUMN", help="Column with the weights of the rows.")
     ] = None,
     drop: Annotated[str | None, option(COLUMNS, "--drop", metavar="A,B,C", help="Columns to ignore.")] = None,
     categorical: Annotated[
@@ -82,9 +87,7 @@ def compare(
     ] = None,
     group: Annotated[
         str | None,
-        option(
-            PROTOCOL, "--split-group", metavar="COLUMN", help="Never split rows with the same value in this column."
-        ),
+        option(PROTOCOL, "--group", metavar="COLUMN", help="Never split rows with the same value in this column."),
     ] = None,
     time: Annotated[
         str | None,
@@ -161,6 +164,10 @@ def compare(
             help="Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        option(PROTOCOL, "--folds", metavar="N", min=2, help="Folds of the search of parameters. Default: 3."),
+    ] = None,
     calibrate: Annotated[
         bool, option(PROTOCOL, "--calibrate", help="Make the saved classifier predict probabilities.")
     ] = False,
@@ -170,22 +177,26 @@ def compare(
     output_dir: options.Output = OUTPUT_DEFAULT,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
+    task_column: Annotated[str | None, typer.Option("--task-column", hidden=True)] = None,
+    weight_column: Annotated[str | None, typer.Option("--weight-column", hidden=True)] = None,
+    split_group: Annotated[str | None, typer.Option("--split-group", hidden=True)] = None,
 ) -> None:
     """Compare multi-task methods and baselines on your own table.
 
-    Name either a column to predict and a column of tasks (--target, --task-column), or several columns to predict
+    Name either a column to predict and a column of tasks (--target, --task), or several columns to predict
     (--targets). Every method is tuned and tested on the same folds. The leaderboard and a verdict are printed;
     the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
     from mtlrun.data.files import data_file
 
-    for path in filter(None, (data, test, label_file)):
+    for path in filter(None, (*data, test, labels)):
         data_file(path)  # one that is not there is named at once, before seconds of imports
     from mtlrun.runs.compare import compare as run
     from mtlrun.runs.compare import short_name
     from mtlrun.runs.store import check_folder
 
-    folder = output_dir / "compare" / short_name(data)
+    table = next((path for path in data if path.suffix != ".xml"), data[0])
+    folder = output_dir / "compare" / short_name(table)
     check_folder(folder)
 
     def progress(text: str) -> None:
@@ -197,20 +208,21 @@ def compare(
         result = run(
             data,
             target=target,
-            task=task_column,
+            task=task or task_column,
             targets=_names(targets),
-            labels=label_file,
+            targets_last=targets_last,
+            labels=labels,
             test=test,
             say=progress,
             finished=kept,
             output=folder,
             task_type=task_type,
             positive=positive,
-            weight=weight,
+            weight=weight or weight_column,
             drop=_names(drop),
             categorical=_names(categorical),
             min_rows=min_rows,
-            group=group,
+            group=group or split_group,
             time=time,
             unseen=unseen,
             methods=_names(methods),
@@ -220,6 +232,7 @@ def compare(
             repeats=repeats,
             smallest_gain=smallest_gain,
             family=tuple(family or ()),
+            folds=folds,
             calibrate=calibrate,
             seed=seed,
             jobs=jobs,
@@ -276,9 +289,10 @@ def _save(result: Any, folder: Path) -> None:
 
 def _show_board(result: Any) -> None:
     from mtlrun.cli.console import output
+    from mtlrun.report.grid import text_lines
     from mtlrun.report.leaderboard import caption, leaderboard_grid
 
-    for line in _fitting(leaderboard_grid(result.board), output().width):
+    for line in text_lines(leaderboard_grid(result.board), output().width, DROP_FIRST):
         say(line)
     say("")
     say(caption(result.board))
@@ -299,18 +313,3 @@ def _show_files(result: Any, folder: Path) -> None:
     say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
     say(f"best model, {result.board.ranked()[0].label}: {model} (settings: {folder / 'chosen.yaml'})")
     say(f"predict new rows: {' '.join(filter(None, command))}")
-
-
-def _fitting(grid: Grid, width: int) -> list[str]:
-    """Return the lines of a table, without the least needed columns where it would be too wide."""
-    from mtlrun.report.grid import Grid, pad
-
-    for drop in ("", *DROP_FIRST):
-        keep = [i for i, column in enumerate(grid.columns) if column.name != drop]
-        grid = Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
-        rows = [[column.name for column in grid.columns], *grid.texts()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(keep))]
-        lines = ["  ".join(pad(row, widths, [c.kind != "text" for c in grid.columns])).rstrip() for row in rows]
-        if max(map(len, lines)) <= width:
-            break
-    return lines

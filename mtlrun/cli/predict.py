@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,10 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.errors import DataError, UnknownNameError, UserError, counted
+from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.models import Model
+    from mtlrun.fitted import Model
 
 
 def predict(
@@ -25,7 +26,8 @@ def predict(
         str,
         typer.Argument(
             metavar="DATA",
-            help="New rows (.csv, .tsv, .txt, .arff, .mat, .npz, .svm, .fa, also .gz), or the name of a data set.",
+            help="New rows (.csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat, .npz, .svm, .fa, also .gz), or the name "
+            "of a data set.",
         ),
     ],
     task_column: Annotated[
@@ -73,66 +75,52 @@ def predict(
 ) -> None:
     """Predict new rows with a saved model and write the predictions as CSV.
 
-    A classifier gives the columns label and score (above 0 means +1), a regressor the column prediction. Where all
-    tasks share the same rows, there is one column per task, and for classifiers also TASK:score.
+    A classifier gives the column label, in the words of its table, and score; a regressor the column prediction. Where
+    all tasks share the same rows, there is one column per target, and for classifiers also TARGET:score.
     """
     from mtlrun.models import load_model
-    from mtlrun.predictions import predictions_table, to_csv
+    from mtlrun.predictions import answers_table, to_csv
 
     fitted = load_model(model, trust or ())
     X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
-    task_type = fitted.facts["task_type"]
-    if labels and task_type == "regression":
+    if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     try:
-        guessed = None if task_type == "regression" else fitted.labels(X, codes)
-        scores = fitted.scores(X, codes)
-        chances = fitted.probabilities(X, codes) if probabilities else None
+        table = answers_table(fitted, X, codes, with_scores=not labels, with_probabilities=probabilities)
     except ValueError as error:
         remedy = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", remedy) from error
-    facts = {"task_type": task_type, "tasks": fitted.facts["tasks"], "task_id": codes}
-    table = predictions_table(scores, labels=guessed, probabilities=chances, with_scores=not labels, **facts)
     _write(to_csv(table), output or Path(f"{_stem(data)}-predictions.csv"), len(table), quiet)
 
 
 def _rows(
     fitted: Model, data: str, task_column: str | None, task: str | None, data_dir: Path | None, quiet: bool
 ) -> tuple[Any, Any]:
-    """Return X and the task codes (None for a shared design) of new rows or of a whole data set."""
-    from mtlrun.data.schema import Schema, read_rows
+    """Return X and the task codes (None for a model without tasks of rows) of new rows or of a whole data set."""
+    from mtlrun.data.schema import read_rows
 
-    facts = fitted.facts
     path = Path(data)
+    schema = fitted.schema
     if path.suffix or path.exists():
-        columns = facts["input"]
-        task_column = task_column or columns.get("task_column") or "task"
-        schema = Schema(
-            columns["n_features"],
-            tuple(columns["names"]),
-            columns["strings"],
-            task_column if fitted.ragged else None,
-            columns.get("table", False),
-            columns.get("categories", {}),
-        )
+        if fitted.by_task and task_column:
+            schema = replace(schema, task_column=task_column)
         rows = read_rows(path, schema)
-        if rows.ignored and not quiet:
-            say(f"{data}: ignored {', '.join(rows.ignored)} (not used by the model)", error=True)
+        ignored = [name for name in rows.ignored if name not in set(fitted.about.get("targets", ()))]
+        if ignored and not quiet:
+            say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
         X, names = rows.X, rows.tasks
     else:
         X, names = _dataset(fitted, data, data_dir)
-    if not fitted.ragged:
-        return X, None
-    if task is not None:
+    if fitted.by_task and task is not None:
         names = [task] * X.shape[0]
-    if names is None:
+    if fitted.by_task and names is None:
         raise DataError(
-            f"{data}: no column says which of the {len(facts['tasks'])} tasks each row belongs to",
-            f"Add a column {task_column or 'task'!r}, name another one with --task-column, or use --task NAME for all "
+            f"{data}: no column says which of the {len(fitted.task_names)} tasks each row belongs to",
+            f"Add a column {schema.task_column!r}, name another one with --task-column, or use --task NAME for all "
             "rows.",
         )
     try:
-        return X, fitted.task_codes(names)
+        return X, fitted.codes(names, data)
     except UnknownNameError as error:
         raise UserError(f"{data if task is None else '--task'}: {error.message}", error.remedy) from None
 
@@ -141,7 +129,7 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
     """Return X and task names of a data set; with the options of the training, where it is the same set."""
     from mtlrun.data.load import load_dataset
 
-    facts = fitted.facts
+    facts = fitted.about
     options = facts["dataset"]["options"] if id == facts["dataset"]["id"] else {}
     dataset = load_dataset(id, data_dir=data_dir, **options)
     wanted = facts["input"]

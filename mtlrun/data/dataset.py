@@ -68,6 +68,12 @@ class Dataset:
     categories : dict of str to list of str
         Words of the features that hold words: X has the position of the word, NaN where the cell is empty. Numeric
         features of such sets may be NaN as well; both need a feature step.
+    targets : list of str
+        Columns of a user's table that hold the targets.
+    labels : dict of str to list of str
+        What labels of a user's table stand for, in its own words, by target of a shared design or by task of a ragged
+        one. Two words mean -1 and +1. More are classes of which each has a task of its own, against the rest; where
+        they are those of ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
 
     Raises
     ------
@@ -91,6 +97,8 @@ class Dataset:
     splits: dict[str, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
     source: dict[str, np.ndarray] = field(default_factory=dict)
     categories: dict[str, list[str]] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)
+    labels: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

@@ -15,7 +15,7 @@ from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.numbers import number_name
 from mtlrun.data.table import TARGET, TASK, Table, arff_table, svmlight_table, text_table
 from mtlrun.data.tasks import make_tasks
-from mtlrun.errors import DataError
+from mtlrun.errors import DataError, listed
 
 
 def read_csv(
@@ -151,7 +151,7 @@ def read_uci(
         column = table.frame[names[label]]
         wrong = next((k for k, word in enumerate(column) if not word or (known and word not in known)), None)
         if wrong is not None:
-            what = f"{column[wrong]!r} is none of {', '.join(known)}" if column[wrong] else "is empty"
+            what = f"{column[wrong]!r} is none of {listed(list(known), 20)}" if column[wrong] else "is empty"
             raise DataError(f"{table.where(wrong, names[label])}: the class {what}", "Is it the file on the card?")
         parts.append(table.numbers([name for name in names if name != names[label]]))
         labels.append(column.to_numpy(dtype=str))
@@ -230,7 +230,7 @@ def _target(table: Table, name: str, task_type: str, positive: str | None, gaps:
         if len(found) != 2 or positive not in found:
             raise DataError(
                 f"{table.name}: column {name!r}: two labels are needed, {positive!r} and another, "
-                f"found {', '.join(found[:5])}",
+                f"found {listed(found)}",
                 "The option 'positive' names the label that means +1.",
             )
         return np.where(values == positive, 1.0, -1.0)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from mtlrun.data.ranges import check_large
 from mtlrun.data.table import SEQUENCE, Table, coded, names_of, read_table
-from mtlrun.errors import DataError, counted
+from mtlrun.errors import DataError, counted, listed
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
 
@@ -140,8 +140,7 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
         return rest
     missing = [name for name in wanted if name not in known]
     if missing:
-        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        text = f"{table.name}: {len(missing)} of the model's features are missing: {shown}"
+        text = f"{table.name}: {len(missing)} of the model's features are missing: {listed(missing)}"
         raise DataError(text, "Add them, named as in the training data; other columns may stay.")
     return wanted
 

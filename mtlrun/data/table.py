@@ -26,13 +26,15 @@ from mtlrun.data.files import DataFile, Snapshot, data_file, refuse_bomb
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
-from mtlrun.data.formats.svmlight import read_svmlight
-from mtlrun.data.formats.text import read_text
+from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
+from mtlrun.data.formats.text import MISSING, checked_names, one_line_name, read_text
 from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
-from mtlrun.errors import DataError, UnknownNameError, counted, shorten
+from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
 TARGET, TASK, SEQUENCE = "target", "task", "sequence"
+#: Starts the names of the targets of svmlight files with several labels per row.
+_LABEL = "label "
 #: Limit of columns that are given names.
 MAX_COLUMNS = 1_000_000
 #: Variables of MATLAB files: features and targets.
@@ -180,7 +182,7 @@ class Table:
         missing = [name for name in needed if name not in set(other.columns)]
         if missing:
             raise DataError(
-                f"{other.name}: lacks {counted(len(missing), 'column')} of {self.name}: {', '.join(missing[:5])}",
+                f"{other.name}: lacks {counted(len(missing), 'column')} of {self.name}: {listed(missing)}",
                 "Test rows need the columns of the training rows.",
             )
         if (self.sparse is None) != (other.sparse is None):
@@ -203,11 +205,11 @@ def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
     """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
-    * ``.parquet``: needs pyarrow.
+    * ``.parquet`` (needs pyarrow), ``.xlsx`` (the first sheet; needs openpyxl).
     * ``.arff``: dense or sparse; nominal values that are not numbers are words.
     * ``.mat``: `X` and `Y` (or `feature` and `label`), cells with a matrix per task, or one matrix each; `Y` may be
       absent.
-    * ``.svm``, ``.svmlight``, ``.libsvm``: the target, and one task per ``qid``.
+    * ``.svm``, ``.svmlight``, ``.libsvm``: the target and one task per ``qid``, or several labels, each a target.
     * ``.npz``: `X` (and `task_id`), or what ``scipy.sparse.save_npz`` writes.
     * ``.fa``, ``.fasta``: one sequence per row.
 
@@ -233,7 +235,9 @@ def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
 def read_table_file(file: DataFile, suffix: str, like: Columns | None = None) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
-        raise DataError(f"{file.where()}: unknown format", f"Known suffixes: {', '.join(_READERS)}, also with .gz.")
+        other = "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
+        known = f"Known suffixes: {', '.join(_READERS)}, also with .gz."
+        raise DataError(f"{file.where()}: unknown format", other or known)
     table = _READERS[suffix](file, like)
     if table.sparse is None and table.frame.shape[0] == 0:
         raise DataError(f"{file.where()}: no rows", _COMPLETE)
@@ -257,7 +261,7 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
         raise DataError(
             f"{name}: cannot be read as a table ({error})", "Pass a pandas or polars DataFrame, or the path of a file."
         ) from None
-    frame.columns = [str(c) for c in frame.columns]
+    frame.columns = [one_line_name(str(c)) if "\n" in str(c) else str(c) for c in frame.columns]
     if frame.empty:
         raise DataError(f"{name}: no rows")
     repeated = frame.columns[frame.columns.duplicated()]
@@ -275,11 +279,38 @@ def text_table(file: DataFile, **options: Any) -> Table:
     return Table(found.name, found.frame, named=found.header, locate=found.where)
 
 
-def _parquet(file: DataFile) -> Table:
+def _require(package: str, extra: str, file: DataFile) -> None:
     try:
-        importlib.import_module("pyarrow")
+        importlib.import_module(package)
     except ImportError:
-        raise DataError(f"{file.where()}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+        raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install 'mtlrun[{extra}]'") from None
+
+
+def _excel(file: DataFile) -> Table:
+    """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
+    _require("openpyxl", "excel", file)
+    raw, name = file.read_bytes(), file.where()
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            refuse_bomb(archive.infolist(), len(raw), name)
+        sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=list(MISSING))
+    except DataError:
+        raise
+    except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
+        raise DataError(f"{name}: not a readable .xlsx workbook ({error})", _COMPLETE) from None
+    sheet = sheet.dropna(how="all")
+    if sheet.empty:
+        raise DataError(f"{name}: no rows in its first sheet", "Put the table into the first sheet.")
+    cells = ["" if pd.isna(cell) else one_line_name(str(cell)) for cell in sheet.iloc[0]]
+    header = not all(map(is_number, cells))
+    names = checked_names(cells, f"{name}:{sheet.index[0] + 1}") if header else _made_up(len(cells), name)
+    rows = sheet.iloc[int(header) :]
+    frame = rows.reset_index(drop=True).infer_objects().set_axis(names, axis=1)
+    return Table(name, frame, named=header, locate=lambda row, column=None: f"{name}:{rows.index[row] + 1}")
+
+
+def _parquet(file: DataFile) -> Table:
+    _require("pyarrow", "parquet", file)
     try:
         return table_of_frame(pd.read_parquet(io.BytesIO(file.read_bytes())), file.where())
     except (ValueError, OSError) as error:
@@ -344,21 +375,28 @@ def _mat(file: DataFile) -> Table:
 
 def svmlight_table(file: DataFile, like: Columns | None = None, **options: Any) -> Table:
     """Return an svmlight file as a sparse table; options as of `mtlrun.data.formats.svmlight.read_svmlight`."""
-    X, y, qid = read_svmlight(file.read_bytes(), file.where(), **options)
-    if like is not None:
-        known = [int(name[1:]) for name in like.columns if re.fullmatch("x[1-9][0-9]{0,8}", name)]
-        X.resize(X.shape[0], max([X.shape[1], *known]))
-    frame = pd.DataFrame({TARGET: y, TASK: qid})
+    content, name = file.read_bytes(), file.where()
+    known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
+    zero = options.setdefault("zero_based", 0 in known if known else counts_from_zero(content))
+    several = has_several_labels(content) or bool(like and any(n.startswith(_LABEL) for n in like.columns))
+    X, y, qid = read_svmlight(content, name, multilabel=several, **options)
+    if known:
+        X.resize(X.shape[0], max(X.shape[1], max(known) + zero))
+    columns = _made_up(X.shape[1], name, first=0 if zero else 1)
+    if several:
+        targets = _indicators(y)
+        return Table(name, targets, X, columns, default_targets=list(targets.columns), named=False)
     task = TASK if len(np.unique(qid)) > 1 or like is not None else None
-    return Table(
-        file.where(),
-        frame if task else frame.drop(columns=TASK),
-        X,
-        _made_up(X.shape[1], file.where()),
-        default_targets=[TARGET],
-        default_task=task,
-        named=False,
-    )
+    frame = pd.DataFrame({TARGET: y, TASK: qid} if task else {TARGET: y})
+    return Table(name, frame, X, columns, default_targets=[TARGET], default_task=task, named=False)
+
+
+def _indicators(labels: Sequence[tuple[float, ...]]) -> pd.DataFrame:
+    """Return a column of -1 and +1 for every label that occurs, in the order of their numbers."""
+    sets = [set(row) for row in labels]
+    known = sorted(set().union(*sets))
+    values = [[1.0 if label in row else -1.0 for label in known] for row in sets]
+    return pd.DataFrame(values, columns=[f"{_LABEL}{number_name(label)}" for label in known])
 
 
 def _npz(file: DataFile) -> Table:
@@ -396,7 +434,7 @@ def _npz_rows(arrays: dict[str, np.ndarray], file: DataFile) -> Any:
         X = sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
         X.check_format(full_check=True)
     if X is None:
-        raise DataError(f"{file.where()}: no array 'X'", f"Arrays: {', '.join(arrays) or 'none'}.")
+        raise DataError(f"{file.where()}: no array 'X'", f"Arrays: {listed(list(arrays))}.")
     if X.dtype.kind == "S" and X.ndim == 1:
         return X
     if X.ndim != 2 or X.dtype.kind not in "fiub":
@@ -421,15 +459,16 @@ def _numbered(X: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
 
 
-def _made_up(count: int, name: str) -> list[str]:
+def _made_up(count: int, name: str, first: int = 1) -> list[str]:
     if count > MAX_COLUMNS:
         raise DataError(f"{name}: {count} columns; a table has at most {MAX_COLUMNS}", "Hash the features.")
-    return [f"x{j + 1}" for j in range(count)]
+    return [f"x{j + first}" for j in range(count)]
 
 
 _READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file)),
     ".parquet": lambda file, like: _parquet(file),
+    ".xlsx": lambda file, like: _excel(file),
     ".arff": lambda file, like: arff_table(file),
     ".mat": lambda file, like: _mat(file),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), svmlight_table),

@@ -235,6 +235,20 @@ def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> lis
     return [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
 
 
+def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a table, without the columns `drop_first` as long as it would be wider than `width`."""
+    lines: list[str] = []
+    for drop in ("", *drop_first):
+        keep = [i for i, column in enumerate(grid.columns) if column.name != drop]
+        grid = Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
+        rows = [[column.name for column in grid.columns], *grid.texts()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(keep))]
+        lines = ["  ".join(pad(row, widths, [c.kind != "text" for c in grid.columns])).rstrip() for row in rows]
+        if width is None or max(map(len, lines)) <= width:
+            break
+    return lines
+
+
 def escape_markdown(text: str) -> str:
     """Keep a cell on one line and its bars from ending it."""
     return harmless(" ".join(text.split()).replace("|", "\\|").replace("](", "]\\("))

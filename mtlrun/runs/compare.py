@@ -16,12 +16,11 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import data_file
-from mtlrun.data.formats.mulan import read_labels
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.selectors import label_list, matching, target_columns
 from mtlrun.data.table import Table, read_table, table_of_frame
-from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
+from mtlrun.errors import ConfigError
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
 from mtlrun.report.leaderboard import Board
@@ -41,7 +40,7 @@ from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, several, sizes_of
+from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.runs.waves import Waves
 from mtlrun.utils.io import canonical_json, temporary, writing
@@ -55,7 +54,8 @@ def compare(
     *,
     target: str | None = None,
     task: str | None = None,
-    targets: Sequence[str] = (),
+    targets: str | Sequence[str] = (),
+    targets_last: int | None = None,
     labels: str | Path | None = None,
     test: Any = None,
     say: Callable[[str], None] = lambda _: None,
@@ -68,13 +68,17 @@ def compare(
     Parameters
     ----------
     data : DataFrame, or path of a file
-        csv, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`.
+        csv, Excel, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`. A pair of paths is an ARFF
+        file and Mulan's list of its labels.
     target, task : str
         Column to predict, and column that names the task of every row (ragged tasks).
-    targets : sequence of str
-        Columns to predict, each a task, on the same rows (shared tasks).
+    targets : str or sequence of str
+        Columns to predict, each a task, on the same rows (shared tasks). Patterns such as ``y*`` stand for all columns
+        that match.
+    targets_last : int, optional
+        The last columns of the table, so many, are the targets.
     labels : path, optional
-        Mulan's XML list of labels: the targets.
+        Mulan's XML list of labels: the targets. Not needed if it lies beside the table with the same name.
     test : DataFrame or path, optional
         Test rows; by default, the rows are tested by repeated cross-validation.
     say : callable
@@ -84,15 +88,15 @@ def compare(
     output : path, optional
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
-        Fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group, time, drop, categorical, min_rows,
-        unseen``) and of `Settings` (``methods, metric, budget, splits, repeats, folds, seed, jobs, retries, calibrate,
-        smallest_gain, family``).
+        The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
+        time, drop, categorical, min_rows, unseen``) and of `Settings` (``methods, metric, budget, splits, repeats,
+        folds, seed, jobs, retries, calibrate, smallest_gain, family``).
 
     Returns
     -------
     Comparison
-        With DataFrames `leaderboard`, `tasks` and `coefficients`, the sentence `verdict`, the fitted `model`,
-        ``save(folder)`` and ``plot()``.
+        With DataFrames `leaderboard`, `tasks` and `coefficients`, the sentence `verdict`, ``predict(frame)`` and
+        ``predict_proba(frame)`` of the best method, that `model` itself, ``save(folder)`` and ``plot()``.
 
     Raises
     ------
@@ -115,14 +119,13 @@ def compare(
     ['PooledRidge', 'GraphMTL', 'IndependentRidgeCV', 'IndependentRidge', 'TaskMean']
     """
     started = clock.monotonic()
+    task = options.pop("task_column", task)
     settings, given = read_settings(options)
-    if sum(bool(x) for x in (target, targets, labels)) > 1:
-        raise ConfigError("the targets are named more than once", "Give only one of target, targets and labels.")
+    data, labels = label_list(data, labels, other=bool(target or targets or targets_last))
     table = _table(data, None)
     more = None if test is None else _table(test, table)
-    names = several(targets if target is None else target)
-    if labels is not None:
-        names = tuple(_label_names(Path(labels), table))
+    names = target_columns(table, target, targets, targets_last, labels)
+    given |= {name: matching(given[name], table) for name in ("drop", "categorical") if name in given}
     source = Source(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(
         make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
@@ -268,19 +271,6 @@ def _table(data: Any, like: Table | None) -> Table:
     return table_of_frame(data, "data frame" if like is None else "data frame of the test rows")
 
 
-def _label_names(path: Path, table: Table) -> list[str]:
-    names = read_labels(data_file(path)[0])
-    known = set(table.columns)
-    missing = [name for name in names if name not in known]
-    if missing:
-        near = suggest(missing[0], table.columns)
-        raise DataError(
-            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {listed(missing)}",
-            f"Did you mean {near[0]!r}?" if near else "Is it the list of labels of this file?",
-        )
-    return names
-
-
 def short_name(file: str | Path) -> str:
     """Return what a comparison of a file is called: its name in small letters, without suffixes."""
     return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
@@ -297,10 +287,10 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     coef = getattr(model.estimator, "coef_", None)
     if coef is None:
         return None
-    names = model.step.get_feature_names_out(model.facts["input"]["names"])
+    names = model.step.get_feature_names_out(model.about["input"]["names"])
     # An estimator of several outputs has no names of tasks: its rows are in their order.
     order = getattr(model.estimator, "tasks_", range(len(coef)))
-    tasks = [model.facts["tasks"][t] for t in np.asarray(order, dtype=int)]
+    tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
     own = ("task", "intercept")
     columns = [own[1], *distinct(names, own)]
     values = np.column_stack([np.broadcast_to(model.estimator.intercept_, len(coef)), coef])

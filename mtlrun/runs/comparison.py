@@ -19,10 +19,10 @@ from mtlrun.data.numbers import is_number
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, counted, shorten
+from mtlrun.fitted import Model
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.models import Model
 from mtlrun.predictions import to_csv
-from mtlrun.report.grid import Grid, Section, csv_grid, html_block
+from mtlrun.report.grid import Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.leaderboard import (
     MULTITASK,
     Board,
@@ -43,6 +43,8 @@ CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS = "coefficients.csv"
 #: What lies beside earlier results while a comparison runs, and after one that was interrupted.
 UNFINISHED = ("unfinished.md", "unfinished.json")
+#: Lines of the leaderboard that a result shows of itself.
+TOP = 7
 #: Up to so many tasks have their names in a figure.
 _NAMED_TASKS = 60
 #: Characters of a name in a figure.
@@ -79,9 +81,6 @@ class Comparison:
     coefficients_of: str
     cells: dict[str, Any]
 
-    def __repr__(self) -> str:
-        return f"<Comparison on {self.dataset.title}: {self.verdict}>"
-
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)
         return html_block(self.board.title, [self.verdict], [Section("", self.board.left_out, [grid])])
@@ -103,13 +102,65 @@ class Comparison:
 
     @property
     def model(self) -> Model:
-        """The best method, fitted on all rows: ``model.scores(X, task_id)`` of the columns of the table."""
+        """The best method, fitted on all rows: a scikit-learn estimator of frames with the columns of the table."""
         return self.trained.model
+
+    def predict(self, frame: Any) -> pd.Series | pd.DataFrame:
+        """Predict new rows with the best method, in the units or words of the table.
+
+        Parameters
+        ----------
+        frame : data frame
+            With the columns of the table; the targets may be there or not.
+
+        Returns
+        -------
+        Series or DataFrame
+            A prediction per row, or a column per target; rows have the index of the frame.
+
+        Raises
+        ------
+        DataError
+            If columns are missing, or a cell does not fit.
+        UnknownNameError
+            For a task that the table did not have.
+        """
+        found, names = self.model.predict(frame), self.model.target_names
+        index = frame.index if isinstance(frame, pd.DataFrame) else None
+        if found.ndim == 1:
+            return pd.Series(found, index, name=names[0])
+        return pd.DataFrame(found, index, names).infer_objects()
+
+    def predict_proba(self, frame: Any) -> pd.DataFrame:
+        """Return the probability of every label: columns ``LABEL``, or ``TARGET=LABEL`` if there are several targets.
+
+        Parameters and errors are those of `predict`.
+
+        Raises
+        ------
+        UserError
+            If the best method has no probabilities; ``calibrate=True`` gives it some.
+        """
+        model = self.model
+        parts, names = model.chances(*model.read(frame)), model.target_names
+        classes = [model.classes_] if len(parts) == 1 else model.classes_
+        columns = [
+            str(label) if len(parts) == 1 else f"{name}={label}"
+            for name, labels in zip(names, classes, strict=True)
+            for label in labels
+        ]
+        index = frame.index if isinstance(frame, pd.DataFrame) else None
+        return pd.DataFrame(np.hstack(parts), index, columns)
+
+    def __repr__(self) -> str:
+        lines = text_lines(leaderboard_grid(self.board))
+        rest = len(lines) - TOP
+        return "\n".join([self.verdict, "", *lines[:TOP], *([f"... and {rest} more"] if rest > 0 else [])])
 
     @property
     def config(self) -> dict[str, Any]:
         """The best method as a training file."""
-        return self.model.facts["config"]
+        return self.model.about["config"]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the scores of all methods, with the spread over splits; returns the matplotlib axes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
+from mtlrun.data.selectors import several
 from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.metrics import METRICS, get_metric
@@ -24,6 +24,8 @@ from mtlrun.utils.seeds import derive_seed
 #: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
 SPLITS, REPEATS, FOLDS = 5, 2, 3
 FEATURES = "table"
+#: Other names of options.
+ALIASES = {"weight_column": "weight", "split_group": "group"}
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,12 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """
     own = set(Settings.__dataclass_fields__)
     roles = set(Roles.__dataclass_fields__) - {"targets", "task", *own}
+    options = dict(options)
+    for old, name in ALIASES.items():
+        if old in options:
+            if options.get(name) is not None:
+                raise ConfigError(f"{old} and {name} are given", "They are two names of one option: give one.")
+            options[name] = options.pop(old)
     for name in options:
         if name not in own | roles:
             near = suggest(name, own | roles)
@@ -98,11 +106,6 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
         given[name] = several(given[name])
     settings = Settings(**{name: value for name, value in given.items() if name in own})
     return settings, {name: value for name, value in given.items() if name in roles}
-
-
-def several(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return names that may be given as one text."""
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,8 @@ def _measure(metric: str) -> str:
 
 def _metric(name: str | None, dataset: Dataset) -> str:
     regression = dataset.task_type == "regression"
+    if name is None and any(len(words) > 2 for words in dataset.labels.values()):
+        return "log_loss"  # scores of classes are compared with each other, so their scale counts
     if name is None:
         return "auc" if not regression else "nmse" if dataset.task_id is None else "rmse"
     if (get_metric(name).needs == "value") != regression:
@@ -252,8 +257,7 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
     if dataset.n_tasks < 2:
         raise DataError(
             f"{dataset.title}: all rows belong to one task, {dataset.tasks[0]!r}: there is nothing to share",
-            "Name another column with --task-column, add rows of more tasks, or train a single model with "
-            "scikit-learn.",
+            "Name another column with --task, add rows of more tasks, or train a single model with scikit-learn.",
         )
     if not dataset.source.keys() & {GROUP, TIME}:
         return
@@ -262,7 +266,7 @@ def check_parts(dataset: Dataset, protocol: Protocol, unseen: str) -> None:
         inside = dataset.subset(train)
         if len(np.unique(inside.source.get(GROUP, [0, 1]))) < 2:
             text = "all training rows belong to one group, so parameters cannot be chosen on another one"
-            raise DataError(text, "Choose another column with --split-group.")
+            raise DataError(text, "Choose another column with --group.")
         folds = [(train[a], train[b]) for a, b in fold_rows(inside, protocol.folds, protocol.seed)]
         if not folds:
             text = "all training rows have the same time, so parameters cannot be chosen on later ones"

@@ -17,17 +17,8 @@ from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
-from mtlrun.models import (
-    COEFFICIENTS,
-    FACTS,
-    Model,
-    finished,
-    load_model,
-    predict_labels,
-    read_facts,
-    save_model,
-    transformed_names,
-)
+from mtlrun.fitted import Model, predict_labels
+from mtlrun.models import COEFFICIENTS, FACTS, finished, load_model, read_facts, save_model, transformed_names
 from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
 from mtlrun.report.training import Tested, training_page
@@ -80,7 +71,7 @@ class Trained:
 
     def page(self) -> str:
         """Return ``report.html``."""
-        facts, model = self.model.facts, self.model.estimator
+        facts, model = self.model.about, self.model.estimator
         names = transformed_names(self.model)
         coefficients = (np.asarray(model.coef_), names) if hasattr(model, "coef_") else None
         regression = facts["task_type"] == "regression"
@@ -239,7 +230,7 @@ def save_training(trained: Trained, folder: Path) -> None:
         If the folder cannot be written.
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
-        for name, value in ((CONFIG, trained.model.facts["config"]), (METRICS, trained.result)):
+        for name, value in ((CONFIG, trained.model.about["config"]), (METRICS, trained.result)):
             write_atomic(new / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
         write_atomic(new / PREDICTIONS, trained.predictions)
         save_model(new, trained.model)
@@ -314,6 +305,9 @@ def _facts(
             "task_column": dataset.options.get("task"),
             "table": features.kind == "table",
         },
+        "targets": dataset.targets,
+        "labels": dataset.labels,
+        "positive": dataset.options.get("positive"),
         "estimator": {
             "name": training.spec.method.estimator,
             "class": cell.method.estimator,

@@ -88,7 +88,7 @@ def test_tasks_of_rows_by_column_by_option_and_by_data_set(trained, tmp_path):
     result = trained("predict", STRINGS, "new.csv", "--task-column", "organism")
     assert result.exit_code == 0, result.output
     table = pd.read_csv("new-predictions.csv")
-    assert list(table.columns) == ["row", "task", "score", "label"]
+    assert list(table.columns) == ["row", "task", "label", "score"]
     assert table["task"].tolist() == names
     np.testing.assert_allclose(table["score"], model.scores(data.X[rows], data.task_id[rows]), rtol=1e-6)
     (tmp_path / "new.fa").write_text("".join(f">{i}\n{row}\n" for i, row in enumerate(text)))

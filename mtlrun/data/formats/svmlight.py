@@ -1,9 +1,10 @@
-"""The svmlight / LIBSVM format, through scikit-learn: a single task, or one task per ``qid``."""
+"""The svmlight / LIBSVM format, through scikit-learn: one task, a task per ``qid``, or several labels per row."""
 
 from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,11 +14,22 @@ from mtlrun.data.numbers import is_number, whole
 from mtlrun.errors import DataError
 
 _DIGITS = re.compile("[0-9]+")
+_ZERO, _SEVERAL = re.compile(rb"^[^#\n]*[ \t]0+:", re.MULTILINE), re.compile(rb"^[^#\n:]*,", re.MULTILINE)
+
+
+def counts_from_zero(content: bytes) -> bool:
+    """Whether the first feature is 0, as ``sklearn.datasets.dump_svmlight_file`` writes by default."""
+    return _ZERO.search(content) is not None
+
+
+def has_several_labels(content: bytes) -> bool:
+    """Whether a row has several labels, separated by commas."""
+    return _SEVERAL.search(content) is not None
 
 
 def read_svmlight(
-    content: bytes, name: str, *, n_features: int | None = None, zero_based: bool = False
-) -> tuple[sparse.csr_matrix, np.ndarray, np.ndarray]:
+    content: bytes, name: str, *, n_features: int | None = None, zero_based: bool = False, multilabel: bool = False
+) -> tuple[sparse.csr_matrix, Any, np.ndarray]:
     """Parse ``<target> [qid:<q>] <index>:<value> ...`` lines.
 
     Parameters
@@ -29,11 +41,13 @@ def read_svmlight(
         Columns of X; by default the largest index that occurs (a file of test rows may need more).
     zero_based : bool, default=False
         Whether the first feature is 0 rather than 1, as the format says.
+    multilabel : bool, default=False
+        Whether the target is a list of labels, ``3,7`` or nothing.
 
     Returns
     -------
     X : csr_matrix of shape (n, d)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,), or with `multilabel` a list of n tuples of float
     qid : ndarray of shape (n,), int64
         Zeros when there are none.
 
@@ -44,12 +58,17 @@ def read_svmlight(
     """
     try:
         X, y, qid = load_svmlight_file(
-            io.BytesIO(content), n_features=n_features, query_id=True, zero_based=zero_based, dtype=np.float64
+            io.BytesIO(content),
+            n_features=n_features,
+            query_id=True,
+            zero_based=zero_based,
+            multilabel=multilabel,
+            dtype=np.float64,
         )
-        if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+        if not (np.isfinite(X.data).all() and np.isfinite(np.concatenate(y) if multilabel else y).all()):
             raise ValueError("it contains NaN or infinity")
     except (ValueError, OverflowError) as error:
-        _locate(content, name, zero_based, n_features)
+        _locate(content, name, zero_based, n_features, multilabel)
         raise DataError(f"{name}: not an svmlight file ({error})") from None
     if len(y) == 0:
         raise DataError(f"{name}: no rows", "Check that the file was saved completely.")
@@ -58,7 +77,7 @@ def read_svmlight(
     return X, y, np.asarray(qid, dtype=np.int64) if len(qid) else np.zeros(len(y), dtype=np.int64)
 
 
-def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None) -> None:
+def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None, multilabel: bool) -> None:
     """Raise a DataError with line and column of the first bad item; return when there is none."""
     first = 0 if zero_based else 1
     for number, raw in enumerate(content.split(b"\n"), start=1):
@@ -74,8 +93,8 @@ def _locate(content: bytes, name: str, zero_based: bool, n_features: int | None)
             column = line.index(item, column)
             place = f"{name}:{number}:{column + 1}"
             column += len(item)
-            if k == 0:
-                if not is_number(item):
+            if k == 0 and not (multilabel and ":" in item):
+                if not all(map(is_number, item.split(",") if multilabel else [item])):
                     raise DataError(f"{place}: the target {item!r} is not a finite number")
                 continue
             index, colon, value = item.partition(":")

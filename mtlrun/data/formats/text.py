@@ -24,7 +24,12 @@ MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
 DETECT = "detect"
 _SEPARATORS = ",;\t"
 _COMPLETE = "Check that the file was saved completely."
-_DECIMAL = r"(?:^|[;\t])\s*[-+]?\d*{}\d+\s*(?=[;\t]|$)"
+_DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
+_DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
+_BREAK = re.compile(r"\s*[\r\n]+\s*")
+_QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
+#: Rows that are looked at to detect the separator, and lines that a header in quotes may have.
+_SAMPLE, _HEADER_LINES = 20, 50
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def read_text(
         UTF-8 text, with or without a byte order mark.
     delimiter : str or None, default="detect"
         One character; None stands for any run of blanks. Comma, semicolon, tab and blanks are detected. Where the
-        separator is not a comma, so is a decimal comma.
+        separator is not a comma, so is a decimal comma. A name with line breaks in quotes becomes one line.
     header : bool, optional
         Whether the first line (after `skip`) names the columns. By default it does unless all its cells are numbers;
         numbers in quotes are names, too, and 0, 1, 2, ... as pandas writes for columns without names.
@@ -103,27 +108,28 @@ def read_text(
     """
     name = file.where()
     content = decode(file.read_bytes(), name)
-    lines = enumerate(io.StringIO(content))
-    first, line = next(((k, line) for k, line in lines if k >= skip and line.strip()), (0, ""))
-    if not line:
+    lines = io.StringIO(content).readlines()
+    first = next((k for k in range(skip, len(lines)) if lines[k].strip()), None)
+    if first is None:
         raise DataError(f"{name}: no rows", _COMPLETE)
+    line = _record(lines, first)
+    end = first + max(1, line.count("\n"))
     if delimiter == DETECT:
-        best = max(_SEPARATORS, key=line.count)
-        delimiter = best if best in line or " " not in line.strip() else None
+        delimiter = _delimiter(line, lines[end : end + _SAMPLE])
     cells = _cells(line, delimiter, f"{name}:{first + 1}")
     if header is None:
         counted_names = len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
-        header = not all(map(is_number, cells)) or counted_names or '"' in line
-    names = _checked_names(cells, f"{name}:{first + 1}") if header else [f"x{k + 1}" for k in range(len(cells))]
-    start = first + header
+        numbers = [cell.replace(",", ".") if delimiter in (";", "\t") else cell for cell in cells]
+        header = not all(map(is_number, numbers)) or counted_names or '"' in line
+    names = checked_names(cells, f"{name}:{first + 1}") if header else [f"x{k + 1}" for k in range(len(cells))]
+    start = end if header else first
     texts = _positions(text, names, name)
     try:
         frame = pd.read_csv(
-            io.BytesIO(content.encode()),
+            io.BytesIO(content[sum(map(len, lines[:start])) :].encode()),
             sep=r"\s+" if delimiter is None else delimiter,
             header=None,
             names=list(range(len(names))),
-            skiprows=start,
             dtype=dict.fromkeys(texts, str),
             keep_default_na=False,
             na_values={k: list(MISSING) for k in range(len(names)) if k not in texts},
@@ -165,6 +171,34 @@ def _wrong_byte(content: bytes, at: int, name: str, what: str, remedy: str) -> D
     return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
 
 
+def _record(lines: list[str], first: int) -> str:
+    """Return a line, and the lines after it that belong to a quoted cell with line breaks."""
+    record = lines[first]
+    for line in lines[first + 1 : first + 1 + _HEADER_LINES]:
+        if record.count('"') % 2 == 0 or not _OPENED.search(record):
+            return record
+        record += line
+    return record if record.count('"') % 2 == 0 else lines[first]
+
+
+def _delimiter(record: str, rows: list[str]) -> str | None:
+    """Return the separator of the first record: as often in the rows below it, most frequent, outside of quotes."""
+    plain = _QUOTED.sub("", record)
+    below = [_QUOTED.sub("", row) for row in rows if row.strip()]
+
+    def rank(mark: str) -> tuple[bool, int]:
+        count = plain.count(mark)
+        return count > 0 and all(row.count(mark) == count for row in below), count
+
+    best = max(reversed(_SEPARATORS), key=rank)
+    for other in _SEPARATORS[1:] if best == "," else "":  # 1,5;2,5 are two numbers
+        if other in plain and all(map(_DECIMALS.fullmatch, plain.strip().split(other))):
+            return other
+    if best in plain:
+        return best
+    return None if " " in plain.strip() else _SEPARATORS[0]
+
+
 def _decimal_comma(content: str, delimiter: str | None) -> bool:
     """Whether numbers are written as 1,5 and none as 1.5."""
     if delimiter not in (";", "\t"):
@@ -173,7 +207,12 @@ def _decimal_comma(content: str, delimiter: str | None) -> bool:
     return found == [True, False]
 
 
-def _checked_names(cells: list[str], place: str) -> list[str]:
+def one_line_name(name: str) -> str:
+    """Return the name of a column without line breaks and without blanks at its ends."""
+    return _BREAK.sub(" ", name).strip()
+
+
+def checked_names(cells: list[str], place: str) -> list[str]:
     """Return the cells of a header; every column needs a name of its own."""
     seen: dict[str, int] = {}
     for k, cell in enumerate(cells, start=1):
@@ -203,7 +242,8 @@ def _cells(line: str, delimiter: str | None, place: str) -> list[str]:
     if delimiter is None:
         return line.split()
     try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
+        cells = next(csv.reader(io.StringIO(line), delimiter=delimiter, skipinitialspace=True), [])
+        return [one_line_name(cell) for cell in cells]
     except csv.Error as error:
         raise _unreadable(place, error) from None
 

@@ -1,0 +1,121 @@
+"""Columns as a user names them: by name, by pattern, by position, or by a list of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mtlrun.data.files import data_file
+from mtlrun.data.formats.mulan import read_labels
+from mtlrun.data.table import Table
+from mtlrun.errors import DataError, UnknownNameError, counted, listed, suggest
+
+
+def target_columns(
+    table: Table,
+    target: str | None = None,
+    targets: str | Sequence[str] = (),
+    last: int | None = None,
+    labels: Path | None = None,
+) -> tuple[str, ...]:
+    """Return the columns to predict, which may be named in one of four ways.
+
+    Parameters
+    ----------
+    table : Table
+    target : str, optional
+        One column.
+    targets : str or sequence of str
+        Columns; ``y*`` stands for those that match.
+    last : int, optional
+        The last columns of the table, so many.
+    labels : Path, optional
+        Mulan's list of labels.
+
+    Raises
+    ------
+    UnknownNameError
+        For a name or pattern without a column.
+    DataError
+        For more than one way, a number that leaves no feature, or a list of labels that is not that of the table.
+    """
+    if sum(bool(way) for way in (target, targets, last, labels)) > 1:
+        raise DataError(
+            "the targets are named more than once", "Give only one of target, targets, targets_last and labels."
+        )
+    if last is not None:
+        if not 0 < last < len(table.columns):
+            text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
+            raise DataError(text, "--targets-last takes a number that leaves columns as features.")
+        return tuple(table.columns[-last:])
+    if labels is not None:
+        return _listed_labels(table, labels)
+    return (target,) if target else matching(several(targets), table)
+
+
+def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[Any, Path | None]:
+    """Return a table and Mulan's list of its labels, given as a pair or lying beside it under the same name.
+
+    Parameters
+    ----------
+    data : data frame, path, or pair of paths in any order
+    labels : path, optional
+    other : bool
+        Whether the targets are named in another way, so that no list is looked for.
+
+    Raises
+    ------
+    DataError
+        For a pair without an .xml file, or with a second list.
+    """
+    if isinstance(data, list | tuple) and all(isinstance(item, str | Path) for item in data):
+        lists = [Path(item) for item in data if Path(item).suffix.lower() == ".xml"]
+        tables = [item for item in data if Path(item).suffix.lower() != ".xml"]
+        if len(tables) != 1 or len(lists) > 1 or (lists and labels):
+            text = f"{counted(len(tables), 'table')} and {counted(len(lists) + bool(labels), 'list')} of labels"
+            raise DataError(text, "Give one table, and for Mulan's format one .xml file of its labels.")
+        data, labels = tables[0], lists[0] if lists else labels
+    if labels is None and not other and isinstance(data, str | Path):
+        beside = Path(data).with_suffix(".xml")
+        if Path(data).suffix.lower() == ".arff" and beside.is_file():
+            labels = beside
+    return data, None if labels is None else Path(labels)
+
+
+def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
+    names, known = read_labels(data_file(path)[0]), set(table.columns)
+    missing = [name for name in names if name not in known]
+    if missing:
+        near = suggest(missing[0], table.columns)
+        raise DataError(
+            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {listed(missing)}",
+            f"Did you mean {near[0]!r}?" if near else "Is it the list of labels of this file?",
+        )
+    return tuple(names)
+
+
+def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
+    """Return the columns that are named; ``y*``, ``y?`` and ``y[12]`` stand for those that match.
+
+    Raises
+    ------
+    UnknownNameError
+        For a pattern that matches nothing. A plain name is returned as it is.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if name in table.columns or not set(name) & set("*?["):
+            found[name] = None
+            continue
+        columns = [column for column in table.columns if fnmatchcase(column, name)]
+        if not columns:
+            raise UnknownNameError(f"column of {table.name}", name, table.columns)
+        found |= dict.fromkeys(columns)
+    return tuple(found)
+
+
+def several(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names that may be given as one text."""
+    return (names,) if isinstance(names, str) else tuple(names)

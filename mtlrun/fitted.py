@@ -1,0 +1,409 @@
+"""A fitted method with the table that it was fitted on: an estimator of the user's own columns, labels and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mtlrun.data.columns import column_names
+from mtlrun.data.numbers import is_number
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, new_rows
+from mtlrun.data.table import Table, table_of_frame
+from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.evaluation import Part
+from mtlrun.features.table import TableFeatures
+from mtlrun.metrics import labels_from_scores
+
+#: Default name of the column that names the task of every row.
+TASK_COLUMN = "task"
+
+
+class Model(BaseEstimator):
+    """A fitted method with what is needed to feed it, as a scikit-learn estimator.
+
+    `predict` takes a data frame with the columns of the table that it was fitted on. Other columns, among them those
+    of the targets, may be there. `scores`, `labels` and `probabilities` take a matrix and positions of tasks.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its tasks are the numbers 0..T-1 of `facts["tasks"]`.
+    step : transformer or None
+        Applied to X first.
+    facts : dict
+        ``name, task_type, design, tasks, input {n_features, names, strings}, estimator {name, class, params},
+        dataset {id, options, fingerprint}`` and what the caller adds; `save_model` adds versions and hashes. Of a
+        table: ``targets`` and ``labels``, as of `Dataset`.
+
+    Attributes
+    ----------
+    fitted_ : Model
+        Only after `fit`: the method fitted on those rows. Otherwise `estimator` and `step` are fitted themselves; a
+        clone has neither.
+    classes_ : ndarray, or list of ndarray
+        Labels in the words of the table, of every target if there are several; only of classifiers.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        The columns that `predict` needs: features and, if rows belong to tasks, the column of tasks.
+    """
+
+    def __init__(self, estimator: Any, step: Any = None, facts: dict[str, Any] | None = None) -> None:
+        self.estimator = estimator
+        self.step = step
+        self.facts = facts
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        facts = self._now().about
+        return f"<Model: {facts['estimator']['name']}, {counted(len(facts['tasks']), 'task')}>"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self._now().estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "regressor" if self.about["task_type"] == "regression" else "classifier"
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is known of the method and its table."""
+        return self.facts or {}
+
+    @property
+    def ragged(self) -> bool:
+        """Whether every row belongs to one task."""
+        return self.about["design"] == "ragged"
+
+    @property
+    def by_task(self) -> bool:
+        """Whether rows say to which task they belong: ragged data, and those with classes in each task."""
+        return self.ragged or (bool(self.about["input"].get("task_column")) and bool(self.about.get("labels")))
+
+    @property
+    def unseen(self) -> str:
+        """What the estimator, or the one inside it, does with unknown tasks: ``error`` or ``mean``."""
+        params = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        found = [value for name, value in params.items() if name.rpartition("__")[2] == "unseen"]
+        return "mean" if "mean" in found else "error"
+
+    @property
+    def words(self) -> Mapping[str, list[str]]:
+        """Labels of every target, or of every task where rows belong to tasks; -1 and +1 where no others are known."""
+        return self.about.get("labels") or {name: ["-1", "1"] for name in self.about["tasks"]}
+
+    @property
+    def task_names(self) -> list[str]:
+        """Tasks to which rows may belong."""
+        return self.about["tasks"] if self.ragged or not self.by_task else list(self.words)
+
+    @property
+    def target_names(self) -> list[str]:
+        """Targets, one per column of `answers`."""
+        if self.by_task:
+            return [(self.about.get("targets") or ["prediction"])[0]]
+        return list(self.about.get("labels") or self.about["tasks"])
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns of new rows must be."""
+        wanted = self.about["input"]
+        return Schema(
+            wanted["n_features"],
+            tuple(wanted["names"]),
+            wanted["strings"],
+            (wanted.get("task_column") or TASK_COLUMN) if self.by_task else None,
+            wanted.get("table", False),
+            wanted.get("categories", {}),
+        )
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns that `predict` needs."""
+        schema = self._now().schema
+        if not schema.features or not self.__sklearn_is_fitted__():
+            raise AttributeError("feature_names_in_ exists for models that were fitted on columns with names")
+        return np.array([*schema.features, *filter(None, [schema.task_column])], dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns that `predict` needs."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("n_features_in_ exists after fit")
+        return self._now().schema.n_features + self.by_task
+
+    @property
+    def classes_(self) -> Any:
+        """Labels, of every target if there are several."""
+        model = self._now()
+        if model.about["task_type"] == "regression" or not self.__sklearn_is_fitted__():
+            raise AttributeError("classes_ exists for fitted classifiers")
+        found = [_plain(words) for words in model.words.values()]
+        if model.by_task:
+            return np.unique(_plain([word for words in model.words.values() for word in words]))
+        return found[0] if len(found) == 1 else found
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the same method, with the same parameters, on other rows of the same table.
+
+        Parameters
+        ----------
+        X : data frame
+        y : array-like, optional
+            Targets, in the words of the table; a column per target. Default: the columns of X.
+
+        Raises
+        ------
+        UserError
+            If the model was not fitted on a table, or as `mtlrun.data.roles.make_dataset`.
+        """
+        facts, schema = self.about, self.schema
+        targets = facts.get("targets") or []
+        if not schema.table or not targets:
+            raise UserError("this model was not fitted on a table", "Train it again with `mtlrun train`.")
+        frame = table_of_frame(X).frame
+        if y is not None:
+            values = pd.DataFrame(np.asarray(y, dtype=object)).infer_objects().set_axis(targets, axis=1)
+            frame = frame.drop(columns=targets, errors="ignore").join(values)
+        columns = [*schema.features, *filter(None, [schema.task_column]), *targets]
+        lacking = [name for name in columns if name not in frame.columns]
+        if lacking:
+            raise DataError(f"the data frame lacks {listed(lacking)}", "fit needs the columns of the table.")
+        several = any(len(words) > 2 for words in facts.get("labels", {}).values())
+        roles = Roles(
+            tuple(targets),
+            schema.task_column,
+            "multiclass" if several or (self.by_task and not self.ragged) else facts["task_type"],
+            facts.get("positive"),
+            categorical=tuple(schema.categories),
+            min_rows=1,
+        )
+        dataset = make_dataset(Table("data frame", frame[columns]), roles)
+        words = {dataset.features.index(name): words for name, words in dataset.categories.items()}
+        step = TableFeatures(words).fit(dataset.X)
+        ready = replace(dataset, X=step.transform(dataset.X), features=[])
+        every = np.arange(dataset.n_samples)
+        estimator = Part.of(ready, every, every[:1]).fit(clone(self.estimator))
+        read = {"n_features": len(dataset.features), "names": dataset.features, "categories": dataset.categories}
+        new = {"tasks": dataset.tasks, "labels": dataset.labels, "input": facts["input"] | read}
+        self.fitted_ = Model(estimator, step, facts | new)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions for a data frame, in its units or words: one per row, or a column per target.
+
+        Raises
+        ------
+        DataError
+            If columns are missing, or a cell does not fit.
+        UnknownNameError
+            For a task that the model was not fitted on.
+        """
+        model = self._now()
+        return model.answers(*model.read(X))
+
+    @available_if(lambda self: hasattr(self._now().estimator, "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every label, in the order of `classes_`; a list, if there are several targets."""
+        model = self._now()
+        found = model.chances(*model.read(X))
+        return found[0] if len(found) == 1 else found
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return R2 of numbers, the accuracy of labels (of all targets together)."""
+        found = self.predict(X)
+        truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
+        if self.about["task_type"] == "regression":
+            return float(r2_score(truth, found))
+        return float(accuracy_score(truth.ravel().astype(str), found.ravel().astype(str)))
+
+    def read(self, X: Any) -> tuple[Any, np.ndarray | None]:
+        """Return the matrix of the features of new rows, and the positions of their tasks.
+
+        Parameters
+        ----------
+        X : data frame, Table, or without a column of tasks an array of the features in their order
+        """
+        check_is_fitted(self)
+        table = X if isinstance(X, Table) else table_of_frame(X)
+        if not isinstance(X, Table):
+            table.named = column_names(X) is not None
+        rows = new_rows(table, self.schema)
+        return rows.X, self.codes(rows.tasks, table.name)
+
+    def codes(self, names: Sequence[str] | np.ndarray | None, where: str) -> np.ndarray | None:
+        """Return the position of the task of every row; None for a model that needs none.
+
+        Raises
+        ------
+        DataError
+            If it needs tasks and there are none.
+        UnknownNameError
+            See `task_codes`.
+        """
+        if not self.by_task:
+            return None
+        if names is None:
+            column = self.schema.task_column
+            raise DataError(
+                f"{where}: no column {column!r} says to which of {counted(len(self.task_names), 'task')} a row belongs",
+                f"Add the column {column!r} with the tasks as named in the training data.",
+            )
+        return self.task_codes(names)
+
+    def task_codes(self, names: Sequence[str] | np.ndarray) -> np.ndarray:
+        """Return the position of every task, given by name or, as integers, by position.
+
+        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
+        model fitted with ``unseen="mean"``.
+
+        Raises
+        ------
+        UnknownNameError
+            For a task that the model was not fitted on.
+        """
+        tasks = self.task_names
+        if isinstance(names, np.ndarray):
+            if names.size and names.max() >= len(tasks):
+                raise UserError(
+                    f"the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
+                    "Train a model on these data, or name the tasks as in training.",
+                )
+            return names
+        numbers = {name: t for t, name in enumerate(tasks)}
+        if not any(name.isdecimal() for name in tasks):
+            numbers |= {str(t): t for t in range(len(tasks))}
+        unknown = list(dict.fromkeys(name for name in names if name not in numbers))
+        if unknown and self.unseen == "mean" and self.ragged:
+            numbers |= dict.fromkeys(unknown, -1)
+        elif unknown:
+            kind = f"task of the model in row {list(names).index(unknown[0]) + 1}:"
+            error = UnknownNameError(kind, unknown[0], tasks)
+            error.message += f" (also unknown: {listed(unknown[1:])})" if unknown[1:] else ""
+            error.remedy = f"{error.remedy} A model that was compared with --unseen mean predicts new tasks, too."
+            raise error
+        return np.array([numbers[name] for name in names], dtype=int)
+
+    def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return decision values (predictions of a regressor): (n, T) for a shared design, else (n,)."""
+        return predict_scores(self.estimator, self._features(X), self._ids(task_id))
+
+    def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
+        return predict_labels(self.estimator, self._features(X), self._ids(task_id))
+
+    def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return the probability of +1, in the shape of `scores`.
+
+        Raises
+        ------
+        UserError
+            If the model has none.
+        """
+        if self.about["task_type"] == "regression":
+            raise UserError("the model predicts numbers, not probabilities", "Leave out --proba, or use predict.")
+        if not hasattr(self.estimator, "predict_proba"):
+            raise UserError(
+                f"{self.about['estimator']['name']} does not predict probabilities",
+                "Use compare with --calibrate (calibrate=True), or train a model with the logistic loss.",
+            )
+        X, task_id = self._features(X), self._ids(task_id)
+        found = self.estimator.predict_proba(X) if task_id is None else self.estimator.predict_proba(X, task_id=task_id)
+        return np.asarray(found if task_id is None and self.about["design"] == "shared" else found[:, 1])
+
+    def answers(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return predictions in the units or words of the table: one per row, or a column per target."""
+        if self.about["task_type"] == "regression":
+            found = self.scores(X, task_id)
+            return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+        signs = self.labels(X, task_id)
+        if not self.about.get("labels"):
+            return signs
+        if self.ragged:
+            return _plain(next(iter(self.words.values())))[(signs > 0).astype(int)]
+        scores = signs
+        if len(self.words) < signs.shape[1]:  # scores of classes are comparable if they are probabilities
+            scores = self.probabilities(X) if hasattr(self.estimator, "predict_proba") else self.scores(X)
+        columns = []
+        for words, place in self.outputs():
+            chosen = (signs[:, place.start] > 0).astype(int) if len(words) == 2 else scores[:, place].argmax(axis=1)
+            columns.append(_plain(words)[chosen])
+        if self.by_task:
+            return _plain(np.stack(columns).astype(object)[task_id, np.arange(len(signs))].tolist())
+        return columns[0] if len(columns) == 1 else np.stack([c.astype(object) for c in columns], axis=1)
+
+    def chances(self, X: Any, task_id: np.ndarray | None = None) -> list[np.ndarray]:
+        """Return the probability of every label: a matrix per target, one where rows belong to tasks."""
+        positive = self.probabilities(X, task_id)
+        if positive.ndim == 1:
+            return [np.column_stack([1 - positive, positive])]
+        found = []
+        for words, place in self.outputs():
+            if len(words) == 2:
+                found.append(np.column_stack([1 - positive[:, place.start], positive[:, place.start]]))
+            else:
+                total = positive[:, place].sum(axis=1, keepdims=True)
+                equal = np.full((len(positive), len(words)), 1 / len(words))
+                found.append(np.divide(positive[:, place], total, where=total > 0, out=equal))
+        if not self.by_task:
+            return found
+        classes, out = self.classes_, np.zeros((len(positive), len(self.classes_)))
+        for t, (words, values) in enumerate(zip(self.words.values(), found, strict=True)):
+            mine = np.flatnonzero(task_id == t)
+            out[np.ix_(mine, np.searchsorted(classes, _plain(words)))] = values[mine]
+        return [out]
+
+    def outputs(self) -> Iterator[tuple[list[str], slice]]:
+        """Yield the labels of every target of a shared design (or task with classes), and its columns in the scores."""
+        start = 0
+        for words in self.words.values():
+            width = 1 if len(words) == 2 else len(words)
+            yield words, slice(start, start + width)
+            start += width
+
+    def _now(self) -> Model:
+        """Return the model that predicts: the one that `fit` made, if it was called."""
+        return self.__dict__.get("fitted_", self)
+
+    def _ids(self, task_id: np.ndarray | None) -> np.ndarray | None:
+        """Return the tasks that the estimator needs: none, where classes of tasks are columns of a shared design."""
+        return None if self.by_task and not self.ragged else task_id
+
+    def _features(self, X: Any) -> Any:
+        return X if self.step is None else self.step.transform(X)
+
+
+def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return the decision function where there is one, else the predictions."""
+    call = getattr(estimator, "decision_function", None) or estimator.predict
+    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
+
+
+def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
+    if hasattr(estimator, "classes_"):
+        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
+    return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
+
+
+def _plain(words: Sequence[Any]) -> np.ndarray:
+    """Return labels as numbers, if all of them are such."""
+    texts = [str(word) for word in words]
+    if not all(map(is_number, texts)):
+        return np.array(texts, dtype=object)
+    values = np.array([float(text) for text in texts])
+    return values.astype(np.int64) if (values == np.round(values)).all() and np.abs(values).max() < 2**53 else values

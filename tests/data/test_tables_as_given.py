@@ -1,0 +1,207 @@
+"""Tables as people have them: separators, headers, workbooks, several labels per row, targets by pattern."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.selectors import label_list, matching, target_columns
+from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.errors import DataError, UnknownNameError
+
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {
+        "hours": RNG.normal(size=40).round(2),
+        "school": np.repeat(["north", "south"], 20),
+        "level": RNG.choice(["low", "mid", "top"], size=40),
+        "y1": RNG.normal(size=40),
+        "y2": RNG.normal(size=40),
+    }
+)
+
+
+def read(tmp_path, text, name="t.csv"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "first"),
+    [
+        ("a;b;c\n1,5;2;x\n3,25;4;y\n", ["a", "b", "c"], [1.5, 2, "x"]),
+        ('a;b\n"1,5";"2,5"\n"3,5";"4"\n', ["a", "b"], [1.5, 2.5]),
+        ("1,5;2,5;3,5\n4,5;5;6\n", ["x1", "x2", "x3"], [1.5, 2.5, 3.5]),
+        ("yield, t/ha;rain, mm;site\n1,5;2;x\n2;3,5;y\n", ["yield, t/ha", "rain, mm", "site"], [1.5, 2, "x"]),
+        ('a,"b;c;d;e",f\n1,2,3\n4,5,6\n', ["a", "b;c;d;e", "f"], [1, 2, 3]),
+        ("a\tb\n1,5\t2\n3\t4\n", ["a", "b"], [1.5, 2]),
+        ("alone\n1\n2\n", ["alone"], [1]),
+    ],
+)
+def test_separators_and_decimal_commas_are_recognised(tmp_path, text, columns, first):
+    table = read(tmp_path, text)
+    assert table.columns == columns
+    assert table.frame.iloc[0].tolist() == first
+
+
+def test_line_breaks_in_quoted_names_become_blanks_and_lines_are_counted_on(tmp_path):
+    table = read(tmp_path, 'hours,"grade\n (points)","of\r\nall"\n1,2,3\n4,5,six\n')
+    assert table.columns == ["hours", "grade (points)", "of all"]
+    assert table.frame.shape == (2, 3)
+    assert table.where(1).endswith("t.csv:5")
+    assert table_of_frame(pd.DataFrame({"a\nb": [1]})).columns == ["a b"]
+
+
+def test_a_quote_that_stays_open_does_not_swallow_the_table(tmp_path):
+    assert read(tmp_path, 'size 5",b\n1,2\n3,4\n').columns == ['size 5"', "b"]
+
+
+def test_a_workbook_reads_as_the_csv_of_its_first_sheet(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = FRAME.assign(hours=[None, *FRAME.hours[1:]])
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        frame.to_excel(book, sheet_name="one", index=False)
+        pd.DataFrame({"other": [1]}).to_excel(book, sheet_name="two", index=False)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found, expected = read_table(tmp_path / "t.xlsx"), read_table(tmp_path / "t.csv")
+    pd.testing.assert_frame_equal(found.frame, expected.frame, check_dtype=False)
+    assert found.where(0).endswith("t.xlsx:2")
+
+
+def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04 no workbook")
+    with pytest.raises(DataError, match=r"t\.xlsx: not a readable \.xlsx"):
+        read_table(tmp_path / "t.xlsx")
+    (tmp_path / "t.xls").write_bytes(b"old")
+    with pytest.raises(DataError, match=r"(?s)t\.xls: unknown format.*\.xlsx or \.csv"):
+        read_table(tmp_path / "t.xls")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(DataError, match=r"(?s)needs openpyxl.*mtlrun\[excel\]"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_several_labels_per_row_of_svmlight_are_targets(tmp_path):
+    X, Y = sparse.random(30, 6, 0.5, format="csr", random_state=0), (RNG.random((30, 3)) < 0.5).astype(int)
+    Y[0] = 0  # a row without labels
+    for name, zero in (("zero.svm", True), ("one.svm", False)):
+        dump_svmlight_file(X, sparse.csr_matrix(Y), str(tmp_path / name), zero_based=zero, multilabel=True)
+        table = read_table(tmp_path / name)
+        data = make_dataset(table, Roles())
+        np.testing.assert_array_equal(data.y, 2 * Y - 1)
+        np.testing.assert_allclose(data.X.toarray(), X.toarray())
+        assert (data.tasks, data.task_type) == (["label 0", "label 1", "label 2"], "binary")
+        assert data.features[0] == ("x0" if zero else "x1")
+    # A file of test rows in which neither a label nor the first column occurs has the columns of the training rows.
+    path = tmp_path / "test.svm"
+    path.write_text("1,2 3:0.5\n")
+    rows = read_table(path, like=read_table(tmp_path / "zero.svm"))
+    assert rows.sparse.toarray().tolist() == [[0, 0, 0, 0.5, 0, 0]]
+
+
+def test_targets_by_pattern_by_position_and_by_a_list_of_labels(tmp_path):
+    table = table_of_frame(FRAME)
+    assert target_columns(table, targets="y*") == ("y1", "y2")
+    assert target_columns(table, targets=["y?", "level"]) == ("y1", "y2", "level")
+    assert target_columns(table, last=2) == ("y1", "y2")
+    assert target_columns(table, "y1") == ("y1",)
+    assert target_columns(table) == ()
+    assert matching(["a*", "a*"], table_of_frame(pd.DataFrame({"a*": [1], "ab": [2]}))) == ("a*",)
+    with pytest.raises(UnknownNameError, match=r"z\*"):
+        target_columns(table, targets="z*")
+    for wrong in (0, -1, 5, 9):
+        with pytest.raises(DataError, match="--targets-last"):
+            target_columns(table, last=wrong)
+    with pytest.raises(DataError, match="more than once"):
+        target_columns(table, "y1", last=2)
+
+
+def test_a_mulan_pair_is_given_as_one_argument_or_as_two(tmp_path):
+    (tmp_path / "t.arff").write_text("@relation t\n@attribute a numeric\n@attribute b {0,1}\n@data\n1,0\n2,1\n")
+    (tmp_path / "t.xml").write_text('<labels><label name="b"/></labels>')
+    arff, xml = tmp_path / "t.arff", tmp_path / "t.xml"
+    for data in (arff, str(arff), [arff], [arff, xml], (str(xml), str(arff))):
+        table, labels = label_list(data, None, other=False)
+        assert (str(table), labels) == (str(arff), xml)
+        assert target_columns(read_table(table), labels=labels) == ("b",)
+    assert label_list(arff, None, other=True) == (arff, None)
+    for data, labels in (([arff, arff], None), ([xml], None), ([arff, xml, xml], None), ([arff, xml], xml)):
+        with pytest.raises(DataError, match="one table"):
+            label_list(data, labels, other=False)
+
+
+def test_classes_of_ragged_tasks_are_tasks_of_their_own_rows():
+    frame = FRAME.assign(level=np.where((FRAME.school == "north") & (FRAME.level == "top"), "mid", FRAME.level))
+    data = make_dataset(table_of_frame(frame), Roles(("level",), "school", drop=("y1", "y2")))
+    assert data.labels == {"north": ["low", "mid"], "south": ["low", "mid", "top"]}
+    assert data.tasks == ["north=mid", "south=low", "south=mid", "south=top"]
+    assert (data.task_type, data.task_id, data.targets) == ("binary", None, ["level"])
+    for task, column in zip(data.tasks, data.y.T, strict=True):
+        school, level = task.split("=")
+        mine = (frame.school == school).to_numpy()
+        np.testing.assert_array_equal(column[mine], np.where(frame.level[mine] == level, 1, -1))
+        assert np.isnan(column[~mine]).all()
+
+
+def test_classes_beside_two_labels_and_a_task_with_one_class():
+    frame = FRAME.assign(passed=np.where(FRAME.y1 > 0, "yes", "no"))
+    data = make_dataset(table_of_frame(frame), Roles(("level", "passed"), drop=("y1", "y2", "school")))
+    assert data.tasks == ["level=low", "level=mid", "level=top", "passed"]
+    assert data.labels == {"level": ["low", "mid", "top"], "passed": ["no", "yes"]}
+    np.testing.assert_array_equal(data.y[:, 3], np.where(frame.passed == "yes", 1, -1))
+    third = pd.concat([FRAME, FRAME[:5].assign(school="west", level="low")], ignore_index=True)
+    found = make_dataset(table_of_frame(third), Roles(("level",), "school", drop=("y1", "y2")))
+    assert len(found.y) == 40
+    assert "one class: west" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "role", "told"),
+    [
+        ("rate", ["12%", "15%", "9%", "11%"], "feature", ["'rate'", "'12%'", "--categorical rate", "--drop rate"]),
+        ("price", ["$1,200.50", "$3", "$4"], "feature", ["'price'", "numbers as text"]),
+        ("grade", ["1,5", "2,25", "3,5"], "target", ["'grade'", "'1,5'", "1.5"]),
+        ("remark", [f"remark {k}" for k in range(40)], "target", ["'remark'", "40 different texts", "no categories"]),
+        ("name", [f"name {k}" for k in range(40)], "only", ["no column is left", "name"]),
+    ],
+)
+def test_a_text_column_that_is_no_category_is_named_with_the_remedy(column, values, role, told):
+    frame = FRAME.drop(columns=["level", "y2"]).assign(**{column: np.resize(values, 40)})
+    if role == "only":
+        frame = pd.concat([frame.drop(columns="hours")] * 2, ignore_index=True)
+        frame[column] = [f"name {k}" for k in range(80)]
+    roles = Roles((column if role == "target" else "y1",), "school", drop=("y1",) if role == "target" else ())
+    with pytest.raises(DataError) as caught:
+        make_dataset(table_of_frame(frame), roles)
+    for part in told:
+        assert part in str(caught.value)
+
+
+def test_dates_and_versions_are_no_written_numbers():
+    frame = FRAME.assign(
+        day=[f"{k % 28 + 1:02d}.03.2020" for k in range(40)], part=np.resize(["1.2.3", "1.2.4", "2.0.0"], 40)
+    )
+    data = make_dataset(table_of_frame(frame), Roles(("y1",), "school", drop=("y2",)))
+    assert {"day", "part", "level"} == set(data.categories)
+
+
+def test_messages_name_a_few_of_very_many_columns():
+    names = [f"gene {k}" for k in range(1185)]
+    wide = pd.DataFrame(RNG.normal(size=(8, 1185)), columns=names)
+    table = table_of_frame(wide.assign(school=np.repeat(["a", "b"], 4)))
+    with pytest.raises(UnknownNameError) as caught:
+        make_dataset(table, Roles(("weight of the leaves",), "school"))
+    assert len(str(caught.value)) < 400
+    assert "more" in str(caught.value)
+    with pytest.raises(DataError) as caught:
+        table.stacked(table_of_frame(wide[names[:2]]), table.columns)
+    assert len(str(caught.value)) < 400
+    gone = pd.DataFrame(np.nan, index=range(8), columns=names[2:])
+    frame = pd.concat([wide[names[:2]], gone, table.frame["school"]], axis=1)
+    notes = make_dataset(table_of_frame(frame), Roles(("gene 0",), "school")).notes
+    assert "1183 columns are empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more: left out" in notes

@@ -1,0 +1,186 @@
+"""The model of a comparison: it takes the user's frame, answers in its words, and is a scikit-learn estimator."""
+
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.validation import check_is_fitted
+
+import mtlrun
+from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.predictions import answers_table
+
+RNG = np.random.default_rng(0)
+FAST = {"splits": 2, "repeats": 1, "folds": 2}
+
+
+@pytest.fixture(scope="module")
+def frame():
+    X = pd.DataFrame(RNG.normal(size=(90, 3)), columns=list("abc"))
+    X["colour"] = RNG.choice(["red", "blue"], 90)
+    X["school"] = np.repeat(["north", "south", "west"], 30)
+    X["grade"] = 2 * X.a - X.b + 0.3 * RNG.normal(size=90)
+    X["passed"] = np.where(X.grade > 0, "yes", "no")
+    X["level"] = pd.cut(X.grade, [-99, -1, 1, 99], labels=["low", "mid", "top"]).astype(str)
+    X["points"] = (X.a + X.c > 0).astype(int)
+    return X
+
+
+def compared(frame, columns, **options):
+    roles = {"grade", "passed", "level", "points", "school"} - set(columns)
+    labels = not {"grade"} & set(columns)
+    method = "GraphMTLClassifier" if labels else "GraphMTL"
+    return mtlrun.compare(frame, methods=[method], calibrate=labels, drop=sorted(roles), **FAST, **options)
+
+
+CASES = {
+    "numbers": (["grade", "school"], {"target": "grade", "task": "school"}),
+    "labels": (["passed", "school"], {"target": "passed", "task": "school"}),
+    "shared": (["passed", "points"], {"targets": ["passed", "points"]}),
+    "classes": (["level"], {"target": "level"}),
+    "classes of tasks": (["level", "school"], {"target": "level", "task": "school"}),
+    "classes and labels": (["level", "passed"], {"targets": ["level", "passed"]}),
+}
+
+
+@pytest.fixture(scope="module")
+def results(frame):
+    return {name: compared(frame, columns, **options) for name, (columns, options) in CASES.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(frame, results, case, tmp_path):
+    result, options = results[case], CASES[case][1]
+    targets = [options["target"]] if "target" in options else options["targets"]
+    found = result.predict(frame)
+    if case == "numbers":
+        assert np.corrcoef(found, frame.grade)[0, 1] > 0.9
+    else:
+        assert set(np.ravel(found)) <= set(np.ravel(frame[targets]))
+        assert (np.asarray(found).reshape(90, -1) == frame[targets].to_numpy()).mean() > 0.75
+    assert list(found.columns if len(targets) > 1 else [found.name]) == targets
+    # With or without targets, in another order of rows and columns, with an index of its own.
+    other = frame.drop(columns=targets)[::-1].set_index(np.arange(90) + 7)[sorted(set(frame) - set(targets))]
+    again = result.predict(other)
+    assert again.index.tolist() == other.index.tolist()
+    np.testing.assert_array_equal(np.asarray(again)[::-1], np.asarray(found))
+    result.save(tmp_path / "out")
+    for place in (tmp_path / "out" / "model", str(tmp_path / "out" / "model")):
+        np.testing.assert_array_equal(mtlrun.load_model(place).predict(frame), np.asarray(found))
+    written = answers_table(result.model, *result.model.read(frame))
+    np.testing.assert_array_equal(
+        written[targets if len(targets) > 1 else ["prediction" if case == "numbers" else "label"]].to_numpy().ravel(),
+        np.ravel(found),
+    )
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "numbers"])
+def test_probabilities_are_of_the_labels_and_sum_to_one(frame, results, case):
+    result = results[case]
+    found = result.predict_proba(frame)
+    targets = CASES[case][1].get("targets") or [""]
+    for target in targets:
+        mine = found[[c for c in found if c.startswith(f"{target}=")]] if target else found
+        np.testing.assert_allclose(mine.sum(axis=1), 1)
+        best = mine.idxmax(axis=1).str.removeprefix(f"{target}=")
+        said = result.predict(frame) if not target else result.predict(frame)[target]
+        assert (best.to_numpy() == said.astype(str).to_numpy()).mean() > 0.9
+    raw = result.model.predict_proba(frame)
+    np.testing.assert_array_equal(np.hstack(raw) if isinstance(raw, list) else raw, found)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(frame, results, case, tmp_path):
+    model, options = results[case].model, CASES[case][1]
+    targets = [options["target"]] if "target" in options else options["targets"]
+    columns = ["a", "b", "c", "colour", *([options["task"]] if "task" in options else [])]
+    assert model.feature_names_in_.tolist() == columns
+    assert model.n_features_in_ == len(columns)
+    assert (is_regressor(model), is_classifier(model)) == (case == "numbers", case != "numbers")
+    check_is_fitted(model)
+    assert "estimator" in model.get_params()
+    expected = model.predict(frame)
+    np.testing.assert_array_equal(model.predict(frame[columns]), expected)
+    joblib.dump(model, tmp_path / "m.joblib")
+    for stored in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "m.joblib")):
+        np.testing.assert_array_equal(stored.predict(frame), expected)
+    copy = clone(model)
+    assert not copy.__sklearn_is_fitted__()
+    assert not hasattr(copy, "n_features_in_")
+    y = frame[targets] if len(targets) > 1 else frame[targets[0]]
+    copy.fit(frame.drop(columns=targets), y)  # the same rows: the same model
+    if case == "numbers":
+        np.testing.assert_allclose(copy.predict(frame), expected, rtol=1e-3, atol=1e-3)
+    else:
+        assert np.mean(copy.predict(frame) == expected) > 0.95
+    assert copy.score(frame, y) > 0.75
+
+
+def test_scikit_learn_can_validate_it(frame, results):
+    mixed = frame.sample(frac=1, random_state=0)
+    scores = cross_val_score(results["numbers"].model, mixed.drop(columns="grade"), mixed.grade, cv=3)
+    assert scores.min() > 0.8
+
+
+def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, results):
+    result = results["numbers"]
+    with pytest.raises(
+        UnknownNameError, match=r"(?s)row 1: 'norht' \(also unknown: 'est'|est\).*'north'.*--unseen mean"
+    ):
+        result.predict(frame.replace({"school": {"north": "norht", "west": "est"}}))
+    with pytest.raises(DataError, match=r"(?s)'school'.*3 tasks.*Add the column 'school'"):
+        result.predict(frame.drop(columns="school"))
+    with pytest.raises(DataError, match="missing: a, b"):
+        result.predict(frame.drop(columns=["a", "b"]))
+    with pytest.raises(UserError, match="numbers, not probabilities"):
+        result.predict_proba(frame)
+    with pytest.raises(UnknownNameError, match="'east'"):
+        results["classes of tasks"].predict(frame.assign(school="east"))
+
+
+def test_labels_of_each_task_are_those_that_occurred_there(frame):
+    few = frame.assign(level=np.where((frame.school == "north") & (frame.level == "top"), "mid", frame.level))
+    result = compared(few, ["level", "school"], target="level", task="school")
+    found = result.predict(few)
+    assert set(found[few.school == "north"]) <= {"low", "mid"}
+    assert (found == few.level).mean() > 0.75
+    chances = result.predict_proba(few)
+    assert (chances.loc[few.school == "north", "top"] == 0).all()
+
+
+def test_a_result_shows_itself_in_ten_lines_and_as_a_table(results):
+    result = results["numbers"]
+    text = repr(result)
+    assert result.verdict in text
+    assert "IndependentRidge" in text
+    assert len(text.splitlines()) <= 12
+    assert "<table" in result._repr_html_()
+    assert "GraphMTL" in result._repr_html_()
+    for table in (result.leaderboard, result.tasks, result.coefficients):
+        assert isinstance(table, pd.DataFrame)
+        assert all(isinstance(name, str) for name in table.columns)
+    assert "north" in result.tasks.index
+
+
+def test_the_package_lists_what_it_offers_and_stays_light():
+    assert {"compare", "load_model", "__version__"} <= set(dir(mtlrun))
+    code = "import sys, mtlrun; dir(mtlrun); sys.exit('numpy' in sys.modules or 'sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_other_names_of_options_and_a_number_of_last_columns(frame):
+    plain = mtlrun.compare(
+        frame[["a", "b", "school", "grade"]], target="grade", task="school", methods="GraphMTL", **FAST
+    )
+    other = mtlrun.compare(
+        frame[["a", "b", "school", "grade"]], targets_last=1, task_column="school", methods="GraphMTL", **FAST
+    )
+    assert plain.leaderboard["rmse"].tolist() == other.leaderboard["rmse"].tolist()
+    with pytest.raises(UserError, match="split_group and group"):
+        mtlrun.compare(frame, target="grade", task="school", group="colour", split_group="colour")
