@@ -34,13 +34,14 @@ from mtlrun.report.leaderboard import (
     verdict,
 )
 from mtlrun.report.summary import COMPARED
+from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
 from mtlrun.utils.text import sanitize
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
-COEFFICIENTS = "coefficients.csv"
+COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
 #: What lies beside earlier results while a comparison runs, and after one that was interrupted.
 UNFINISHED = ("unfinished.md", "unfinished.json")
 #: Lines of the leaderboard that a result shows of itself.
@@ -71,6 +72,8 @@ class Comparison:
     coefficients_of : str
     cells : dict
         Options, metric and split, and the key of the cell of every method on every split.
+    curve : DataFrame or None
+        The gain against the rows per task (`mtlrun.runs.curve.curve_of`), where it was asked for.
     """
 
     board: Board
@@ -80,6 +83,7 @@ class Comparison:
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
+    curve: pd.DataFrame | None = None
 
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)
@@ -209,6 +213,9 @@ class Comparison:
         if self.board.best(MULTITASK) is not None and self.board.reference is not None:
             drawn.append((self.plot_tasks().figure, "Gain of the best multi-task method, task by task"))
         found = [section for section in sections(self.board) if section.title != "Verdict"]
+        if self.curve is not None:
+            text = [curve_text(self.board.tested)]
+            found.insert(1, Section("Gain against rows per task", text, [curve_grid(self.curve)]))
         return html_page(self.board.title, [self.verdict], found, drawn)
 
     def save(self, folder: str | Path) -> Path:
@@ -224,7 +231,7 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        gone = [*UNFINISHED, COEFFICIENTS, CURVE, f"{MODEL}/{MODEL_COEFFICIENTS}"]
         with writing(folder, "Free some space, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
         return folder
@@ -238,6 +245,8 @@ class Comparison:
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
+        if self.curve is not None:
+            write_atomic(folder / CURVE, csv_grid(curve_grid(self.curve)))
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
         write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
         write_atomic(folder / CHOSEN, self._yaml())
