@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,7 +97,7 @@ class Report:
     @property
     def runs(self) -> list[Run]:
         """The run under its main reading, and the cells that only the others have, as far as those were begun."""
-        return [self.run, *(replace(one.run, planned=self.run.own(one.run)) for one in self.readings)]
+        return [self.run, *_alone(self.run, self.readings)]
 
     @property
     def cells(self) -> dict[str, int]:
@@ -181,6 +181,11 @@ def verdicts_text(verdicts: Iterable[str]) -> str:
     return ", ".join(f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict])
 
 
+def _alone(run: Run, others: Sequence[Judged]) -> list[Run]:
+    """Return the run under other readings, each with the cells that the main one does not share."""
+    return [replace(one.run, planned=run.own(one.run)) for one in others]
+
+
 def build_report(folder: Path) -> Report:
     """Build the report of a run folder, finished or not.
 
@@ -204,7 +209,9 @@ def build_report(folder: Path) -> Report:
     findings = [*measurement_sections(run), *statistics_sections(main.evidence.groups)]
     compared = [tests_section(run, claims), comparison_section(run, rows)]
     readings = readings_section(main, others, claims)
-    sections = [s for s in (readings, *findings, *compared, *run_sections(run, rows)) if not s.empty]
+    sections = [
+        s for s in (readings, *findings, *compared, *run_sections(run, rows, _alone(run, others))) if not s.empty
+    ]
     other_tables = {one.name: printed_tables(one) for one in others if run.own(one.run)}
-    figures, tables = run_figures(run, rows), printed_tables(main)
+    figures, tables = run_figures(run, rows, main.references), printed_tables(main)
     return Report(run, rows, claims, main.references, sections, figures, findings, others, tables, other_tables)

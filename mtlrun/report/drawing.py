@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.report.figures import (
     FIGURES,
     Curve,
     Figure,
+    Forest,
     HeatMap,
     Panel,
     RankDiagram,
@@ -36,6 +37,7 @@ from mtlrun.report.grid import number, show
 from mtlrun.report.run import Run, build_rows, read_run
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
+from mtlrun.utils.text import sanitize
 
 #: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
@@ -72,6 +74,8 @@ COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
 NAME_POINTS = 120
 #: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
 SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
+#: Forests: inches of their width, rows that are named, and letters of a name.
+FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
 KINDS = {
     "trace": "curves of measurements (kind: trace)",
@@ -96,7 +100,7 @@ def draw(figure: Figure, *, bare: bool = False) -> Canvas:
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
         height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
-        height = height * lines + (0.0 if bare else 0.3 + legend_height)
+        height = height * lines + 0.3 * (not bare) + legend_height
         canvas = Canvas(figsize=(width * columns, height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
         for axes, panel in zip(grid[:count], figure.panels, strict=True):
@@ -180,12 +184,16 @@ class Drawn:
 
 def drawn_panel(figure: Figure, panel: Panel | HeatMap) -> Drawn:
     """Draw a panel alone, without title and legend, its curves named ``curve-<number>-<part>``."""
-    canvas = draw(replace(figure, panels=[panel]), bare=True)
+    told = _map_points(panel) if isinstance(panel, HeatMap) else _curve_points(figure, panel)
+    return _drawn(draw(replace(figure, panels=[panel]), bare=True), told)
+
+
+def _drawn(canvas: Canvas, told: Iterable[tuple[int, float, float, str]]) -> Drawn:
     for ground in (canvas.patch, *(axes.patch for axes in canvas.axes)):
         ground.set_visible(False)  # the page is the ground, light or dark
     text = canvas_svg(canvas)
-    axes, points = canvas.axes[0], []
-    told = _map_points(panel) if isinstance(panel, HeatMap) else _curve_points(figure, panel)
+    axes = canvas.axes[0]
+    points: list[tuple[int, float, float, str]] = []
     for curve, x, y, words in told:
         across, down = axes.transData.transform((x, y)) * POINTS_PER_INCH / canvas.dpi
         points.append((curve, round(across, 1), round(canvas.get_figheight() * POINTS_PER_INCH - down, 1), words))
@@ -272,6 +280,43 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
         canvas.suptitle(f"Average ranks by {figure.title} (1 is best; bars: Nemenyi, {SIGNIFICANCE:g})", fontsize=10)
         _no_formulas(canvas)
     return canvas
+
+
+def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
+    """Draw numbers with intervals; what lies beyond the axis is a triangle at its end."""
+    named, (low_end, high_end) = len(figure.entries) <= MAX_ROWS, figure.limits
+    with mpl.rc_context(STYLE):
+        if axes is None:
+            height = 0.7 + (0.24 if named else 0.05) * len(figure.entries)
+            axes = Canvas(figsize=(FOREST_INCHES, height), layout="constrained").subplots()
+        axes.axvline(0.0, color="#777777", linewidth=0.8)
+        for place, (name, value, low, high) in enumerate(figure.entries):
+            sure = COLOURS[2] if low > 0 else COLOURS[3] if high < 0 else COLOURS[0]
+            colour = "#777777" if name in figure.pale else sure
+            at, *ends = (min(max(number, low_end), high_end) for number in (value, low, high))
+            axes.plot(ends, [place, place], color=colour, linewidth=1.2 if named else 0.6)
+            marker = "<" if value < low_end else ">" if value > high_end else "o"
+            axes.plot([at], [place], color=colour, marker=marker, markersize=5 if named else 2, clip_on=False)
+        names = [sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL)) for entry in figure.entries]
+        axes.set(xlim=(low_end, high_end), ylim=(len(names) - 0.5, -0.5))
+        axes.set_xlabel(figure.axis, parse_math=False)
+        axes.set_yticks(range(len(names)) if named else [], names if named else [], parse_math=False)
+        axes.grid(visible=False, axis="y")
+    return axes
+
+
+def drawn_alone(figure: Forest | RankDiagram) -> Drawn:
+    """Draw a figure without panels for a page."""
+    if isinstance(figure, RankDiagram):
+        return _drawn(draw_ranks(figure), ())
+    left, right = figure.limits
+    told = [
+        (-1, min(max(value, left), right), place, f"{name}\n{show(value)} [{low:.4g}, {high:.4g}]")
+        for place, (name, value, low, high) in enumerate(figure.entries)
+    ]
+    canvas = draw_forest(figure).figure
+    assert isinstance(canvas, Canvas)
+    return _drawn(canvas, told)
 
 
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:

@@ -198,6 +198,43 @@ class RankDiagram:
         return f"Average ranks by {self.title} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
+@dataclass
+class Forest:
+    """Numbers with intervals below each other, and a line at zero.
+
+    Attributes
+    ----------
+    name, title : str
+    axis : str
+        Label of the horizontal axis.
+    entries : list of (str, float, float, float)
+        Name, number, and the ends of its interval; from the top.
+    pale : set of str
+        Names that are drawn in grey and do not stretch the axis.
+    """
+
+    name: str
+    title: str
+    axis: str
+    entries: list[tuple[str, float, float, float]]
+    pale: set[str] = field(default_factory=set)
+
+    @property
+    def caption(self) -> str:
+        """What the figure shows, in one line."""
+        return f"{self.title}: {self.axis}; a triangle: beyond the axis"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Ends of the axis: zero, and the intervals of all that are not pale, as far as these are not very long."""
+        shown = [entry for entry in self.entries if entry[0] not in self.pale] or self.entries
+        numbers = [0.0, *(value for _, value, _, _ in shown)]
+        reach = max(numbers) - min(numbers) or max(high - low for _, _, low, high in shown) or 1.0
+        low = max(min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - reach)
+        high = min(max(0.0, *(high for _, _, _, high in shown)), max(numbers) + reach)
+        return low - 0.05 * (high - low), high + 0.05 * (high - low)
+
+
 def file_name(*parts: str) -> str:
     """Return the name of a figure's file: letters, digits, ``-`` and ``_``; a long one ends with a digest."""
     name = "-".join("".join(c if c.isalnum() or c in "-_" else "-" for c in part) for part in parts)
@@ -211,9 +248,9 @@ def are_numbers(values: Iterable[Any]) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
-def run_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
+def run_figures(run: Run, rows: Sequence[Row], references: Sequence[ReferenceVerdict] = ()) -> list[Figure]:
     """Return the figures that belong to the report of a run."""
-    return sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
+    return printed_figures(run, references) + sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
 
 
 # ---------------------------------------------------------------- printed against ours

@@ -17,11 +17,11 @@ from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
 from mtlrun.report.figures import (
     Figure,
+    Forest,
     HeatMap,
     Panel,
     RankDiagram,
     path_figures,
-    printed_figures,
     published_line,
     rank_diagrams,
 )
@@ -43,6 +43,8 @@ TONES = {
 #: Characters from which on an entry is given some width; columns that are not broken; those that hold a verdict.
 LONG = 40
 WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
+#: A table with so few rows and so many columns is turned.
+FEW_ROWS, MANY_COLUMNS = 2, 8
 #: Size of a panel in a page; what its vertical axis can be switched to.
 REM_PER_INCH, SCALES = 6.2, ("linear", "logarithmic")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
@@ -57,7 +59,7 @@ def html_report(report: Report) -> str:
     tables = [_matrix(table, run.reading if report.readings else "", anchors) for table in report.tables]
     for name, others in report.other_tables.items():
         tables += [_matrix(table, name, {}) for table in others]
-    results = None if tables else _table(measured_grid(run, report.rows))
+    results = None if tables else _table(_upright(measured_grid(run, report.rows)))
     shown = [_figure(place, figure) for place, figure in enumerate(_figures(report))]
     sections = [_section(section) for section in report.sections]
     contents = [("results", "Results")] + [("figures", "Figures")] * bool(shown)
@@ -90,7 +92,7 @@ def html_report(report: Report) -> str:
 
 
 def html_page(
-    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[Figure | tuple[Any, str]] = ()
+    title: str, summary: Sequence[str], sections: Sequence[Section], drawings: Sequence[Figure | Forest] = ()
 ) -> str:
     """Return sections as an HTML page of the same look, the summary first.
 
@@ -99,40 +101,36 @@ def html_page(
     title : str
     summary : sequence of str
     sections : sequence of Section
-    drawings : sequence of Figure or (matplotlib figure, caption)
+    drawings : sequence of Figure or Forest
         Set before the sections.
     """
-    shown = []
-    for place, drawing in enumerate(drawings):
-        if isinstance(drawing, Figure):
-            shown.append(_figure(place, drawing))
-            continue
-        from mtlrun.report.drawing import canvas_svg  # matplotlib only where there is something to draw
-
-        shown.append(_inline(str(place), canvas_svg(drawing[0]), drawing[1]))
+    shown = [_figure(place, drawing) for place, drawing in enumerate(drawings)]
     parts = [_section(section) for section in sections]
     return _render("page.html", title=title, summary=summary, figures=shown, sections=parts)
 
 
 def _figures(report: Report) -> list[Figure | RankDiagram]:
     paths = [] if report.run.config.get("sweep") else path_figures(report.run)  # there is one per value of an axis
-    printed = printed_figures(report.run, report.references)
-    return [*printed, *report.figures, *paths, *rank_diagrams(report.run, report.rows)]
+    return [*report.figures, *paths, *rank_diagrams(report.run, report.rows)]
 
 
-def _figure(place: int, figure: Figure | RankDiagram) -> dict[str, Any]:
+def _figure(place: int, figure: Figure | RankDiagram | Forest) -> dict[str, Any]:
     """Return a figure for the templates: its panels one by one, each also with the other scale where there is one.
 
     Parameters
     ----------
     place : int
         Number of the figure in the page.
-    figure : Figure or RankDiagram
+    figure : Figure, RankDiagram or Forest
     """
-    from mtlrun.report.drawing import drawn_panel, legend, svg  # matplotlib only where there is something to draw
+    from mtlrun.report.drawing import drawn_alone, drawn_panel, legend  # matplotlib only where something is drawn
 
-    if isinstance(figure, RankDiagram):
-        return _inline(f"{place}", svg(figure), figure.caption)
+    about = {"title": figure.title, "caption": figure.caption, "alone": True, "legend": {}}
+    if not isinstance(figure, Figure):
+        drawn = drawn_alone(figure)
+        part = _inline(f"{place}", drawn.svg) | {"title": "", "width": f"{drawn.width * REM_PER_INCH:.1f}rem"}
+        part |= {"data": {"labels": [], "points": drawn.points}, "hidden": False, "scale": ""}
+        return about | {"panels": [part]}
     panels: list[dict[str, Any]] = []
     for number, panel in enumerate(figure.panels):
         labels: list[str] = []
@@ -143,20 +141,19 @@ def _figure(place: int, figure: Figure | RankDiagram) -> dict[str, Any]:
             variants = [panel] if other is None else [other, panel] if panel.log else [panel, other]
         for variant in variants:
             drawn = drawn_panel(figure, variant)
-            part = _inline(f"{place}-{number}-{len(panels)}", drawn.svg, "")
+            part = _inline(f"{place}-{number}-{len(panels)}", drawn.svg)
             part |= {"title": panel.title, "width": f"{drawn.width * REM_PER_INCH:.1f}rem"}
             part |= {"data": {"labels": labels, "points": drawn.points}, "hidden": variant is not panel}
             panels.append(part | {"scale": SCALES[variants.index(variant)] if len(variants) > 1 else ""})
-    about = {"title": figure.title, "caption": figure.caption, "alone": len(figure.panels) == 1}
-    return {**about, "panels": panels, "legend": legend(figure)}
+    return about | {"alone": len(figure.panels) == 1, "panels": panels, "legend": legend(figure)}
 
 
-def _inline(place: str, text: str, caption: str) -> dict[str, Any]:
+def _inline(place: str, text: str) -> dict[str, Any]:
     """Return an SVG as part of a page: without its prolog, its ids apart from those of other figures."""
     text = text[text.index("<svg") :]
     for before in ('id="', 'xlink:href="#', 'href="#', "url(#"):
         text = re.sub(rf"(?<![\w:]){re.escape(before)}(?!f{place}-)", f"{before}f{place}-", text)
-    return {"svg": Markup(text), "caption": caption, "panels": [], "title": "", "alone": False}
+    return {"svg": Markup(text)}
 
 
 def _section(section: Section) -> dict[str, Any]:
@@ -170,6 +167,15 @@ def _table(grid: Grid) -> dict[str, Any]:
     columns = [{"name": c.name, "right": c.kind != "text"} for c in grid.columns]
     rows = [[_entry(c, value) for c, value in zip(grid.columns, row, strict=True)] for row in grid.rows]
     return {"columns": columns, "rows": rows}
+
+
+def _upright(grid: Grid) -> Grid:
+    """Return a table of few and long rows with its columns as rows."""
+    if len(grid.rows) > FEW_ROWS or len(grid.columns) < MANY_COLUMNS:
+        return grid
+    heads = [" / ".join(show(value) for value in row[:2]) for row in grid.rows]
+    rows = [[column.name, *(show(row[i], column.kind) for row in grid.rows)] for i, column in enumerate(grid.columns)]
+    return Grid([Column("quantity"), *(Column(head, "number") for head in heads)], rows[2:])
 
 
 def _matrix(table: PrintedTable, reading: str, anchors: Mapping[tuple[str, str], str]) -> dict[str, Any]:

@@ -8,16 +8,32 @@ from functools import cached_property
 from typing import Any
 
 from mtlrun.errors import counted
+from mtlrun.report.figures import Forest
 from mtlrun.report.gain import Gain
 from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
 from mtlrun.report.run import mean
-from mtlrun.report.verdict import INDEPENDENT, MULTITASK, OWN, POOLED, TRIVIAL, Answer, Entry, Evaluation, answer
+from mtlrun.report.verdict import (
+    CANNOT_TELL,
+    HELPS,
+    INDEPENDENT,
+    MULTITASK,
+    NO_VERDICT,
+    OWN,
+    POOLED,
+    TRIVIAL,
+    Answer,
+    Entry,
+    Evaluation,
+    answer,
+)
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 2
 LEVEL = 0.05
 #: Methods shown in tables per task.
 MAX_COLUMNS = 8
+#: Tasks that are named in a sentence.
+MAX_NAMED = 5
 __all__ = ["INDEPENDENT", "MULTITASK", "OWN", "POOLED", "TRIVIAL", "Answer", "Board", "Entry", "Evaluation", "verdict"]
 
 
@@ -85,9 +101,36 @@ class Board:
 
     def gain(self, entry: Entry, other: Entry) -> Gain | None:
         """Return how much better a method is than another: a function of the losses of these two alone."""
+        return self.tested.gain(entry.losses, other.losses, self._repeats(entry, other))
+
+    def _repeats(self, entry: Entry, other: Entry) -> int:
         done = range(self.tested.folds * self.tested.repeats)
-        repeats = self.tested.repeats if all(s in entry.losses and s in other.losses for s in done) else 1
-        return self.tested.gain(entry.losses, other.losses, repeats)
+        return self.tested.repeats if all(s in entry.losses and s in other.losses for s in done) else 1
+
+    @property
+    def gain_forest(self) -> Forest | None:
+        """How much better every method is than the reference, the best first; None where nothing can be compared."""
+        base = self.reference
+        others = [e for e in self.ranked() if base is not None and e is not base and e.losses]
+        found = [(e, gain) for e in others if base is not None and (gain := self.gain(e, base)) is not None]
+        if base is None or not found:
+            return None
+        entries = [(e.label, g.value, g.low, g.high) for e, g in sorted(found, key=lambda pair: -pair[1].value)]
+        pale = {e.label for e, _ in found if e.family == TRIVIAL}
+        return Forest("gains", f"Gain over {base.label}", f"gain ({self.tested.measure}), 95% interval", entries, pale)
+
+    @property
+    def task_forest(self) -> Forest | None:
+        """How much better the best multi-task method is than the reference on every task, the best first."""
+        joint, base = self.best(MULTITASK), self.reference
+        if joint is None or base is None or not joint.losses:
+            return None
+        gains = self.tested.task_gains(joint.losses, base.losses, self._repeats(joint, base))
+        found = [(t, g) for t, g in zip(self.tasks, gains, strict=False) if g is not None and math.isfinite(g.error)]
+        entries = [(t, g.value, g.low, g.high) for t, g in sorted(found, key=lambda pair: -pair[1].value)]
+        title = f"Gain of {joint.label} over {base.label}, task by task"
+        axis = f"gain ({self.tested.measure}), 95% interval; left of 0: hurt"
+        return Forest("tasks", title, axis, entries) if entries else None
 
     @cached_property
     def answer(self) -> Answer:
@@ -131,6 +174,27 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 def verdict(board: Board) -> str:
     """Return the answer in a sentence or two."""
     return board.answer.sentence
+
+
+def next_steps(board: Board) -> list[str]:
+    """Return what to do next, in two sentences at most."""
+    joint, best, kind = board.best(MULTITASK), board.best(), board.answer.kind
+    if best is None:
+        return []
+    if joint is None or kind in (CANNOT_TELL, NO_VERDICT):
+        return [
+            "To decide, get more rows, or let more splits run (--repeats, a larger --budget). "
+            f"Until then use {best.label}, which has the best score."
+        ]
+    if kind != HELPS:
+        simple = board.best(INDEPENDENT, POOLED)
+        return [f"Use a model without multi-task learning: {(simple or best).label} has the best score of these."]
+    always = [name for name, _, every in board.hurt(joint) if every]
+    text = f"Use multi-task learning: {joint.label} has the best score of these methods."
+    if always:
+        more = f" and {len(always) - MAX_NAMED} more" if len(always) > MAX_NAMED else ""
+        text += f" First look at the tasks that it makes worse in every split: {', '.join(always[:MAX_NAMED])}{more}."
+    return [text]
 
 
 def caption(board: Board) -> str:
@@ -204,7 +268,7 @@ def sections(board: Board) -> list[Section]:
         search.rows.append([entry.label, chosen or "-", "; ".join([*entry.notes, *entry.errors]) or "-"])
     many = len(board.ranked()) > MAX_COLUMNS
     found = [
-        Section("Verdict", [verdict(board), *(f"* {line}" for line in board.answer.details)]),
+        Section("Verdict", [verdict(board), *next_steps(board), *(f"* {line}" for line in board.answer.details)]),
         Section("Leaderboard", [f"{caption(board)} Seconds: search and fit of one split."], [leaderboard_grid(board)]),
         Section("What was done", [f"* {line}" for line in board.facts]),
         Section("Left out", [f"* {line}" for line in board.left_out]),

@@ -34,8 +34,8 @@ EDGE_NOTE = {"low": "lowest", "high": "highest"}
 ERROR_LENGTH, LOG_LENGTH, KEY_LENGTH = 200, 4000, 16
 
 
-def run_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Return all sections of this module, in the order of the report."""
+def run_sections(run: Run, rows: Sequence[Row], others: Sequence[Run] = ()) -> list[Section]:
+    """Return all sections of this module, in the order of the report; `others` as of `failures_section`."""
     return [
         protocol_section(run),
         search_section(run),
@@ -44,7 +44,7 @@ def run_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
         timing_section(run),
         environment_section(run),
         Section("Deviations", [str(line) for line in as_list(run.config.get("deviations"))]),
-        failures_section(run),
+        failures_section(run, others),
         cost_section(run),
         rerun_section(run),
     ]
@@ -302,21 +302,23 @@ def environment_section(run: Run) -> Section:
 # ---------------------------------------------------------------- failures and cost
 
 
-def failures_section(run: Run) -> Section:
-    """Return every failed, unreadable or missing cell."""
+def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
+    """Return every failed, unreadable or missing cell; `others`: the run under other readings, with its own cells."""
     section = Section("Failures", grids=[Grid([Column("cell"), Column("status"), Column("error"), Column("file")])])
-    for cell in run.failed:
-        record = run.cells[cell.key]
-        error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
-        section.grids[0].rows.append([cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
     section.lines += [
         f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable
     ]
-    missing = Counter((c.dataset, c.method) for c in run.missing)
-    section.lines += [
-        f"{dataset} / {method}: {counted(count, 'cell')} not computed yet."
-        for (dataset, method), count in missing.items()
-    ]
+    for one in (run, *others):
+        where = "" if one is run else f"reading {one.reading}: "
+        for cell in one.failed:
+            record = one.cells[cell.key]
+            error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
+            section.grids[0].rows.append([where + cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
+        missing = Counter((c.dataset, c.method) for c in one.missing)
+        section.lines += [
+            f"{where}{dataset} / {method}: {counted(count, 'cell')} not computed yet."
+            for (dataset, method), count in missing.items()
+        ]
     return section
 
 

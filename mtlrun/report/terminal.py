@@ -38,7 +38,8 @@ def print_report(console: Console, report: Report) -> None:
     if len(hits) > MAX_EDGES:
         console.print(Text(f"... and {len(hits) - MAX_EDGES} more searches at an edge of their grid, see report.md"))
     for claim in report.judged:
-        more = ". ".join(filter(None, (claim.why.rstrip("."), claim.holding)))
+        why = claim.why.split("; ")[0] if console.is_terminal else claim.why  # the page has the comparisons one by one
+        more = ". ".join(filter(None, (why.rstrip("."), claim.holding)))
         print_verdict(console, claim.verdict, f"{claim.id}: {claim.text.rstrip('.')}.", more)
     for line in report.untestable:
         print_verdict(console, Verdict.NOT_TESTABLE, line)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -37,8 +37,6 @@ TRIVIAL, INDEPENDENT, POOLED, MULTITASK = "trivial", "independent", "pooled", "m
 #: Trees of several outputs take no part in the verdict, as little as classes of the user's that are of no named family.
 NATIVE, OWN = "native multi-output", "own"
 FAMILIES = (TRIVIAL, INDEPENDENT, POOLED, MULTITASK, NATIVE, OWN)
-#: Families that strategies are chosen from: with multi-task learning, and two without.
-STRATEGIES = (MULTITASK, INDEPENDENT, POOLED)
 
 HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL, NO_VERDICT = (
     "helps",
@@ -190,15 +188,30 @@ class Evaluation:
 
     def gain(self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int) -> Gain | None:
         """Return how much better some losses are than others, both by split, over the splits that both have."""
+        return next(self._gains(first, second, repeats, [slice(None)]), None)
+
+    def task_gains(self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int) -> list[Gain | None]:
+        """Return the same for every task alone."""
+        of = self.layout.task_id
+        tasks = range(self.layout.n_tasks)
+        return list(self._gains(first, second, repeats, [(slice(None), t) if of is None else of == t for t in tasks]))
+
+    def _gains(
+        self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int, parts: Iterable[Any]
+    ) -> Iterator[Gain | None]:
         splits = [s for s in range(self.folds * repeats) if s in first and s in second]
         if not splits:
-            return None
+            return
         factor = correction(self.folds, repeats, self.separate)
         one, two = self._whole(first, splits), self._whole(second, splits)
-        if self.measure != AUC:
-            return relative_gain(one, two, self.layout, factor)
-        pairs = self._whole(dict(enumerate(self.pairs)), splits)
-        return auc_gain(one, two, pairs, self.y > 0, self.layout, factor)
+        pairs = self._whole(dict(enumerate(self.pairs)), splits) if self.measure == AUC else None
+        for part in parts:
+            alone = np.full(one.shape, np.nan)
+            alone[part] = one[part]  # the other field is compared where this one is known
+            if pairs is None:
+                yield relative_gain(alone, two, self.layout, factor)
+            else:
+                yield auc_gain(alone, two, pairs, self.y > 0, self.layout, factor)
 
     def _whole(self, parts: Mapping[int, Array], splits: list[int]) -> Array:
         """Return the mean of every row over the splits that tested it; of the AUC, the sum."""
@@ -324,7 +337,7 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     repeats = tested.repeats
     for repeats in range(tested.repeats, 0, -1):
         splits = range(tested.folds * repeats)
-        sides = {f: Strategy.of([e for e in entries if e.family == f], splits) for f in STRATEGIES}
+        sides = {f: Strategy.of([e for e in entries if e.family == f], splits) for f in _SIDES}
         if sides[MULTITASK] and (sides[INDEPENDENT] or sides[POOLED]):
             break
     joint, without = sides[MULTITASK], Strategy.either(sides[INDEPENDENT], sides[POOLED])
@@ -334,7 +347,7 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     why = _too_few(found, tested)
     if found is None or why:
         return Answer(NO_VERDICT, f"No verdict: {why}.")
-    over = {f: tested.gain(joint.losses, side.losses, repeats) for f in STRATEGIES[1:] if (side := sides[f])}
+    over = {f: tested.gain(joint.losses, side.losses, repeats) for f in _SIDES[1:] if (side := sides[f])}
     support = {f: gain for f, gain in over.items() if gain is not None}
     kind = kind_of(found.low, found.high, tested.smallest, [gain.value for gain in support.values()])
     provisional = not tested.separate and repeats < 2
@@ -352,6 +365,9 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     picked = {"multi-task": joint, "without": without, INDEPENDENT: sides[INDEPENDENT], POOLED: sides[POOLED]}
     counts = {name: dict(Counter(side.picked.values())) for name, side in picked.items() if side}
     return Answer(kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional)
+
+
+_SIDES = (MULTITASK, INDEPENDENT, POOLED)
 
 
 def _nothing(entries: Sequence[Entry], joint: Strategy | None, splits: range) -> str:
@@ -401,7 +417,7 @@ def _native(entries: Sequence[Entry], joint: Strategy, without: Strategy, tested
 
 def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: Gain) -> list[str]:
     """Return what failed, what is unfinished, and what weakens the answer."""
-    inside = [e for e in entries if e.family in STRATEGIES]
+    inside = [e for e in entries if e.family in _SIDES]
     failed = [
         f"{e.label} failed in {n} of {counted(len(splits), 'training part')}"
         for e in inside

@@ -18,13 +18,13 @@ from mtlrun.data.files import data_file, digest, suffix_of
 from mtlrun.data.numbers import is_number
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
-from mtlrun.errors import DataError, counted, shorten
+from mtlrun.errors import DataError
 from mtlrun.fitted import Model
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.predictions import to_csv
+from mtlrun.report.figures import Forest
 from mtlrun.report.grid import Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.leaderboard import (
-    MULTITASK,
     Board,
     leaderboard_grid,
     leaderboard_json,
@@ -34,22 +34,16 @@ from mtlrun.report.leaderboard import (
     verdict,
 )
 from mtlrun.report.summary import COMPARED
-from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
-from mtlrun.utils.text import sanitize
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
-COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
+COEFFICIENTS = "coefficients.csv"
 #: What lies beside earlier results while a comparison runs, and after one that was interrupted.
 UNFINISHED = ("unfinished.md", "unfinished.json")
 #: Lines of the leaderboard that a result shows of itself.
 TOP = 7
-#: Up to so many tasks have their names in a figure.
-_NAMED_TASKS = 60
-#: Characters of a name in a figure.
-_LONGEST_NAME = 40
 
 
 @dataclass(repr=False)
@@ -72,8 +66,6 @@ class Comparison:
     coefficients_of : str
     cells : dict
         Options, metric and split, and the key of the cell of every method on every split.
-    curve : DataFrame or None
-        The gain against the rows per task (`mtlrun.runs.curve.curve_of`), where it was asked for.
     """
 
     board: Board
@@ -83,7 +75,6 @@ class Comparison:
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
-    curve: pd.DataFrame | None = None
 
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)
@@ -167,18 +158,14 @@ class Comparison:
         return self.model.about["config"]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the scores of all methods, with the spread over splits; returns the matplotlib axes."""
-        ax = _axes(0.35 * len(self.board.entries) + 1) if ax is None else ax
-        ranked = self.board.ranked()[::-1]
-        table = self.leaderboard.set_index("method")
-        spread = [table["std"].get(e.label) for e in ranked]
-        colours = ["C0" if e.family == "multi-task" else "0.6" for e in ranked]
-        for place, (entry, std, colour) in enumerate(zip(ranked, spread, colours, strict=True)):
-            ax.errorbar(entry.score, place, xerr=None if pd.isna(std) else std, fmt="o", color=colour)
-        _name_ticks(ax, [e.label for e in ranked])
-        direction = "greater" if self.board.greater else "smaller"
-        ax.set_xlabel(f"{self.board.metric} ({direction} is better); blue: multi-task")
-        return ax
+        """Draw how much better every method is than the reference, with 95% intervals; returns the matplotlib axes.
+
+        Raises
+        ------
+        ValueError
+            If nothing can be compared.
+        """
+        return _drawn(self.board.gain_forest, ax)
 
     def plot_tasks(self, ax: Any = None) -> Any:
         """Draw how much the best multi-task method gains on every task over the reference; returns the axes.
@@ -190,33 +177,15 @@ class Comparison:
         ValueError
             If no multi-task method was fitted.
         """
-        joint, base = self.board.best(MULTITASK), self.board.reference
-        if joint is None or base is None:
-            raise ValueError("no multi-task method was fitted, so there is nothing to compare task by task")
-        pairs = zip(self.board.tasks, self.board.gains(joint, base), strict=True)
-        gains = sorted(((gain, name) for name, gain in pairs if gain is not None), key=lambda pair: pair[0])
-        ax = _axes(min(0.2 * len(gains) + 1, 12)) if ax is None else ax
-        values = [gain for gain, _ in gains]
-        ax.scatter(values, range(len(gains)), s=12, color=["C0" if gain >= 0 else "C1" for gain in values])
-        ax.axvline(0.0, color="0.6", linewidth=1)
-        few = len(gains) <= _NAMED_TASKS
-        _name_ticks(ax, [name for _, name in gains] if few else [])
-        ax.set_ylabel("" if few else f"{counted(len(gains), 'task')}, ordered by gain")
-        ax.set_xlabel(f"gain in {self.board.metric} of {joint.label} over {base.label}; left of 0: hurt")
-        return ax
+        return _drawn(self.board.task_forest, ax)
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
         from mtlrun.report.html import html_page  # a template engine, and matplotlib for the figures
 
-        drawn = [(self.plot().figure, "Scores, with the standard deviation over the splits")]
-        if self.board.best(MULTITASK) is not None and self.board.reference is not None:
-            drawn.append((self.plot_tasks().figure, "Gain of the best multi-task method, task by task"))
-        found = [section for section in sections(self.board) if section.title != "Verdict"]
-        if self.curve is not None:
-            text = [curve_text(self.board.tested)]
-            found.insert(1, Section("Gain against rows per task", text, [curve_grid(self.curve)]))
-        return html_page(self.board.title, [self.verdict], found, drawn)
+        drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
+        first, *others = sections(self.board)
+        return html_page(self.board.title, [line.removeprefix("* ") for line in first.lines], others, drawn)
 
     def save(self, folder: str | Path) -> Path:
         """Write everything into a folder.
@@ -231,7 +200,7 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        gone = [*UNFINISHED, COEFFICIENTS, CURVE, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
         with writing(folder, "Free some space, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
         return folder
@@ -245,8 +214,6 @@ class Comparison:
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
-        if self.curve is not None:
-            write_atomic(folder / CURVE, csv_grid(curve_grid(self.curve)))
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
         write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
         write_atomic(folder / CHOSEN, self._yaml())
@@ -389,17 +356,13 @@ def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
     return {"name": name, "sha256": sha256, "bytes": size}
 
 
-def _axes(height: float) -> Any:
-    """Return the axes of a new figure."""
-    from matplotlib.figure import Figure
+def _drawn(forest: Forest | None, ax: Any) -> Any:
+    """Draw a figure and return its axes."""
+    from mtlrun.report.drawing import draw_forest  # loads matplotlib
 
-    return Figure(figsize=(7, height), layout="constrained").subplots()
-
-
-def _name_ticks(ax: Any, names: list[str]) -> None:
-    """Write names from a table beside the rows of a figure: short, without control characters, never as formulas."""
-    texts = [sanitize(shorten(" ".join(name.split()), _LONGEST_NAME)) for name in names]
-    ax.set_yticks(range(len(texts)), texts, parse_math=False)
+    if forest is None:
+        raise ValueError("no multi-task method, or no method to compare it with, was fitted on the same rows")
+    return draw_forest(forest, ax)
 
 
 def _frame(grid: Grid) -> pd.DataFrame:

@@ -200,8 +200,8 @@ const shown = () => [...document.querySelectorAll(".matrix:not([hidden])")].map(
 const first = shown(); document.querySelectorAll(".switch button")[1].click(); const second = shown();
 heading.querySelector("button").click(); const up = column();
 heading.querySelector("button").click(); const down = column();
-const points = [...document.querySelectorAll(".plot .panel")].flatMap((p) => JSON.parse(p.dataset.plot).points);
-const key = document.querySelector(".plot .legend button");
+const points = [...document.querySelectorAll("figure .panel")].flatMap((p) => JSON.parse(p.dataset.plot).points);
+const key = document.querySelector("figure .legend button");
 const curve = key.closest("figure").querySelector('[id*="-curve-0-"]');
 key.click(); const off = curve.style.display; key.click(); const on = curve.style.display;
 const box = document.querySelector(".pick input"); box.click();

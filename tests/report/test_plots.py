@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.report.build import build_report
-from mtlrun.report.drawing import alike, drawn_panel, plot
-from mtlrun.report.figures import Curve, Panel, path_figures, printed_figures
+from mtlrun.report.drawing import alike, drawn_alone, drawn_panel, plot
+from mtlrun.report.figures import Curve, Forest, Panel, path_figures, printed_figures
 from mtlrun.report.run import read_run
 from mtlrun.report.writers import markdown
 
@@ -150,3 +150,17 @@ def test_an_axis_is_rescaled_only_where_it_can_be():
     assert Panel("y", True, [curve]).rescaled().log is False
     assert Panel("y", False, [Curve("a", [1, 2], [0.0, 50.0])]).rescaled() is None, "zero has no logarithm"
     assert Panel("y", False, [Curve("a", [1, 2], [0.8, 0.9])]).rescaled() is None, "a short axis gains nothing"
+
+
+def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
+    entries = [("Joint", 0.1, 0.05, 0.15), ("Pooled", -0.02, -0.06, 0.02), ("Mean", -3.0, -3.2, -2.8)]
+    figure = Forest("gains", "Gain", "gain", entries, pale={"Mean"})
+    low, high = figure.limits
+    assert -0.1 < low < -0.06
+    assert 0.15 < high < 0.2
+    drawn = drawn_alone(figure)
+    x = {text.split("\n")[0]: across for _, across, _, text in drawn.points}
+    assert x["Mean"] < x["Pooled"] < x["Joint"]
+    assert drawn.points[2][3] == "Mean\n-3 [-3.2, -2.8]", "its number is told all the same"
+    wide = Forest("tasks", "Gain", "gain", [("a", 0.1, -9.0, 9.2), ("b", -0.1, -0.2, 0.0)])
+    assert wide.limits[1] < 1, "neither does one long interval"

@@ -133,7 +133,7 @@ for (const panel of document.querySelectorAll(".panel")) {
     tip.style.top = `${event.pageY + 12}px`;
   });
 }
-for (const figure of document.querySelectorAll("figure.plot")) {
+for (const figure of document.querySelectorAll("figure")) {
   const panels = [...figure.querySelectorAll(".panel")], off = new Set();
   for (const button of figure.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
