@@ -168,6 +168,12 @@ def compare(
         int | None,
         option(PROTOCOL, "--folds", metavar="N", min=2, help="Folds of the search of parameters. Default: 3."),
     ] = None,
+    curve: Annotated[
+        bool,
+        option(
+            PROTOCOL, "--curve", help="Repeat the comparison with 10, 20 and 50% of the training rows of each task."
+        ),
+    ] = False,
     calibrate: Annotated[
         bool, option(PROTOCOL, "--calibrate", help="Make the saved classifier predict probabilities.")
     ] = False,
@@ -233,6 +239,7 @@ def compare(
             smallest_gain=smallest_gain,
             family=tuple(family or ()),
             folds=folds,
+            curve=curve,
             calibrate=calibrate,
             seed=seed,
             jobs=jobs,
@@ -296,6 +303,12 @@ def _show_board(result: Any) -> None:
         say(line)
     say("")
     say(caption(result.board))
+    if result.curve is not None:
+        from mtlrun.runs.curve import curve_grid
+
+        say("")
+        for line in text_lines(curve_grid(result.curve), output().width, ("part",)):
+            say(line)
     for line in result.board.left_out:
         say(f"left out: {line}")
     say("")

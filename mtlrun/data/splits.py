@@ -19,6 +19,9 @@ from mtlrun.utils.seeds import derive_seed
 
 Rows = np.ndarray
 
+#: Rows that a task keeps where only a part is trained on: those of the folds of a search.
+MIN_PART = 4
+
 #: Keys of `Dataset.source` that splits and fits respect.
 GROUP, TIME, WEIGHT = "group", "time", "weight"
 
@@ -303,6 +306,8 @@ def split_rows(
         fit, test = _published(dataset, name or "", trial)
     elif kind == "kfold":
         fit, test = list(fold_rows(dataset, folds or 0, seed))[trial % (folds or 1)]
+        if train is not None:
+            fit = fewer_rows(dataset, fit, train, derive_seed(seed, "part"))
     elif dataset.task_id is None:
         fit, test = random_split(dataset.n_samples, train or 0.0, seed)
     else:
@@ -316,6 +321,20 @@ def split_rows(
     else:
         test, held = _take(dataset, test, validation, np.arange(dataset.n_samples), own)
     return fit, held, test
+
+
+def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
+    """Return a random part of rows, of every task for ragged data; a larger part holds the smaller ones.
+
+    A task keeps at least `MIN_PART` rows.
+    """
+    tasks = np.zeros(dataset.n_samples, dtype=int) if dataset.task_id is None else dataset.task_id
+    order = np.random.default_rng(seed).permutation(rows)
+    kept = []
+    for task in np.unique(tasks[rows]):
+        mine = order[tasks[order] == task]
+        kept.append(mine[: max(MIN_PART, round(part * len(mine)))])
+    return np.sort(np.concatenate(kept))
 
 
 def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:

@@ -37,6 +37,8 @@ TRIVIAL, INDEPENDENT, POOLED, MULTITASK = "trivial", "independent", "pooled", "m
 #: Trees of several outputs take no part in the verdict, as little as classes of the user's that are of no named family.
 NATIVE, OWN = "native multi-output", "own"
 FAMILIES = (TRIVIAL, INDEPENDENT, POOLED, MULTITASK, NATIVE, OWN)
+#: Families that strategies are chosen from: with multi-task learning, and two without.
+STRATEGIES = (MULTITASK, INDEPENDENT, POOLED)
 
 HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL, NO_VERDICT = (
     "helps",
@@ -337,7 +339,7 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     repeats = tested.repeats
     for repeats in range(tested.repeats, 0, -1):
         splits = range(tested.folds * repeats)
-        sides = {f: Strategy.of([e for e in entries if e.family == f], splits) for f in _SIDES}
+        sides = {f: Strategy.of([e for e in entries if e.family == f], splits) for f in STRATEGIES}
         if sides[MULTITASK] and (sides[INDEPENDENT] or sides[POOLED]):
             break
     joint, without = sides[MULTITASK], Strategy.either(sides[INDEPENDENT], sides[POOLED])
@@ -347,7 +349,7 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     why = _too_few(found, tested)
     if found is None or why:
         return Answer(NO_VERDICT, f"No verdict: {why}.")
-    over = {f: tested.gain(joint.losses, side.losses, repeats) for f in _SIDES[1:] if (side := sides[f])}
+    over = {f: tested.gain(joint.losses, side.losses, repeats) for f in STRATEGIES[1:] if (side := sides[f])}
     support = {f: gain for f, gain in over.items() if gain is not None}
     kind = kind_of(found.low, found.high, tested.smallest, [gain.value for gain in support.values()])
     provisional = not tested.separate and repeats < 2
@@ -365,9 +367,6 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     picked = {"multi-task": joint, "without": without, INDEPENDENT: sides[INDEPENDENT], POOLED: sides[POOLED]}
     counts = {name: dict(Counter(side.picked.values())) for name, side in picked.items() if side}
     return Answer(kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional)
-
-
-_SIDES = (MULTITASK, INDEPENDENT, POOLED)
 
 
 def _nothing(entries: Sequence[Entry], joint: Strategy | None, splits: range) -> str:
@@ -417,7 +416,7 @@ def _native(entries: Sequence[Entry], joint: Strategy, without: Strategy, tested
 
 def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: Gain) -> list[str]:
     """Return what failed, what is unfinished, and what weakens the answer."""
-    inside = [e for e in entries if e.family in _SIDES]
+    inside = [e for e in entries if e.family in STRATEGIES]
     failed = [
         f"{e.label} failed in {n} of {counted(len(splits), 'training part')}"
         for e in inside

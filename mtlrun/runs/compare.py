@@ -24,7 +24,7 @@ from mtlrun.errors import ConfigError
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
 from mtlrun.report.leaderboard import Board
-from mtlrun.report.verdict import INDEPENDENT, MULTITASK, Entry, Evaluation
+from mtlrun.report.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.runs.candidates import (
     Candidate,
     calibrated,
@@ -35,6 +35,7 @@ from mtlrun.runs.candidates import (
 )
 from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
 from mtlrun.runs.compute import loaded
+from mtlrun.runs.curve import PARTS, curve_of
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
@@ -90,7 +91,7 @@ def compare(
     **options
         The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
         time, drop, categorical, min_rows, unseen``) and of `Settings` (``methods, metric, budget, splits, repeats,
-        folds, seed, jobs, retries, calibrate, smallest_gain, family``).
+        folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
 
     Returns
     -------
@@ -133,6 +134,8 @@ def compare(
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
     protocol = Protocol.of(dataset, settings)
+    if settings.curve and protocol.split["kind"] != "kfold":
+        raise ConfigError("--curve needs cross-validation, not a file of test rows", "Leave out --curve or --test.")
     check_parts(dataset, protocol, source.roles.unseen)
     candidates = _candidates(settings, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
@@ -181,8 +184,27 @@ class _Bench:
         keys = [{"method": label, "trial": trial, "key": cell.key} for (label, trial), cell in cells.items()]
         asked = {name: value for name, value in asdict(self.settings).items() if name not in ("jobs", "retries")}
         planned = {"options": asked, "metric": self.protocol.metric, "split": self.protocol.split, "cells": keys}
+        curve = self._curve(board, deadline) if self.settings.curve else None
         trained, linear, label = self._final(board, {c.label: c for c in candidates})
-        return Comparison(board, self.dataset, trained, self.source, _coefficients(linear), label, planned)
+        return Comparison(board, self.dataset, trained, self.source, _coefficients(linear), label, planned, curve)
+
+    def _curve(self, board: Board, deadline: float | None) -> pd.DataFrame:
+        """Repeat the comparison after training on parts of the rows; its cells are kept like all others."""
+
+        def fewer(part: float) -> Protocol:
+            return replace(self.protocol, split={**self.protocol.split, **({} if part == 1 else {"train": part})})
+
+        answers = {1.0: board.answer}
+        for part in PARTS[:-1]:
+            self.say(f"training on {part:.0%} of the rows of every task")
+            found = _candidates(self.settings, self.dataset, fewer(part), self.source.roles.unseen)
+            candidates = [candidate for candidate in found if candidate.family in STRATEGIES]
+            made = self._plan(fewer(part).experiment(candidates, self.dataset))
+            cells = {(row.method, row.trial): row.cell for row in made.rows}
+            runner = Runner(made, Pool(self.jobs), _Told(self.say), retries=self.settings.retries)
+            entries = Waves(candidates, cells, runner, board.tested, deadline, self.say).run()
+            answers[part] = answer(entries, board.tested)
+        return curve_of(answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0])
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""

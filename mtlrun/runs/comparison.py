@@ -34,12 +34,13 @@ from mtlrun.report.leaderboard import (
     verdict,
 )
 from mtlrun.report.summary import COMPARED
+from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
 
 CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
-COEFFICIENTS = "coefficients.csv"
+COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
 #: What lies beside earlier results while a comparison runs, and after one that was interrupted.
 UNFINISHED = ("unfinished.md", "unfinished.json")
 #: Lines of the leaderboard that a result shows of itself.
@@ -66,6 +67,8 @@ class Comparison:
     coefficients_of : str
     cells : dict
         Options, metric and split, and the key of the cell of every method on every split.
+    curve : DataFrame or None
+        The gain against the rows per task (`mtlrun.runs.curve.curve_of`), where it was asked for.
     """
 
     board: Board
@@ -75,6 +78,7 @@ class Comparison:
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
+    curve: pd.DataFrame | None = None
 
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)
@@ -185,6 +189,9 @@ class Comparison:
 
         drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
         first, *others = sections(self.board)
+        if self.curve is not None:
+            text = [curve_text(self.board.tested)]
+            others.insert(1, Section("Gain against rows per task", text, [curve_grid(self.curve)]))
         return html_page(self.board.title, [line.removeprefix("* ") for line in first.lines], others, drawn)
 
     def save(self, folder: str | Path) -> Path:
@@ -200,7 +207,7 @@ class Comparison:
             If the folder cannot be written.
         """
         folder = Path(folder)
-        gone = [*UNFINISHED, COEFFICIENTS, f"{MODEL}/{MODEL_COEFFICIENTS}"]
+        gone = [*UNFINISHED, COEFFICIENTS, CURVE, f"{MODEL}/{MODEL_COEFFICIENTS}"]
         with writing(folder, "Free some space, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
         return folder
@@ -214,6 +221,8 @@ class Comparison:
         write_atomic(folder / "tasks.csv", csv_grid(task_grid(self.board)))
         if self.coefficients is not None:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
+        if self.curve is not None:
+            write_atomic(folder / CURVE, csv_grid(curve_grid(self.curve)))
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
         write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
         write_atomic(folder / CHOSEN, self._yaml())

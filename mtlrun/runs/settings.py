@@ -51,6 +51,8 @@ class Settings:
         Smallest gain of interest. Default: 0.01 (1% of the error), or 0.005 of the AUC.
     family : tuple of str
         Families of classes, such as ``multi-task=package.module:Class``; other classes take no part in the verdict.
+    curve : bool
+        Whether the comparison is repeated with fewer training rows.
     """
 
     methods: tuple[str, ...] = ()
@@ -65,6 +67,7 @@ class Settings:
     calibrate: bool = False
     smallest_gain: float | None = None
     family: tuple[str, ...] = ()
+    curve: bool = False
 
     def __post_init__(self) -> None:
         for name, low in (("splits", 2), ("repeats", 1), ("folds", 2), ("seed", 0), ("retries", 0)):
@@ -157,7 +160,7 @@ class Protocol:
     def train(self) -> float:
         """Part of the rows that is trained on, about."""
         folds = self.split.get("folds", SPLITS)
-        return 1 - 1 / float(folds)
+        return (1 - 1 / float(folds)) * float(self.split.get("train", 1))
 
     def tested(self, dataset: Dataset) -> Evaluation:
         """Return which rows are tested, and what gains are measured in."""

@@ -86,11 +86,12 @@ class Paper(Base):
 class Split(Base):
     """How rows are divided. `random`: a fraction of the rows (of every task, for ragged data sets) is used for
     training, `trials` times; `kfold`: each of `folds` folds is the test part once, in new partitions for more `trials`;
-    `published`: the splits that come with the data set. `balanced`: at most the fraction `train` of every task is used
-    for training (where tasks are made of classes, equally many rows of every class; a row is in the same part in all
-    tasks), and the rest is halved into a validation and a test part. `validation` sets further rows aside, at random
-    within every task of ragged data sets: a fraction of all rows, taken from the test rows (`random`), or a fraction of
-    the training rows (`published`); see `selection.on`."""
+    with `train`, that fraction of the other rows (of every task) is trained on. `published`: the splits that come with
+    the data set. `balanced`: at most the fraction `train` of every task is used for training (where tasks are made of
+    classes, equally many rows of every class; a row is in the same part in all tasks), and the rest is halved into a
+    validation and a test part. `validation` sets further rows aside, at random within every task of ragged data sets: a
+    fraction of all rows, taken from the test rows (`random`), or a fraction of the training rows (`published`); see
+    `selection.on`."""
 
     kind: Literal["random", "kfold", "published", "balanced"] = "random"
     train: Fraction | None = None
@@ -108,7 +109,7 @@ class Split(Base):
     def _fields_of_kind(self) -> Split:
         needs, may = {
             "random": ({"train"}, {"trials", "validation"}),
-            "kfold": ({"folds"}, {"trials"}),
+            "kfold": ({"folds"}, {"trials", "train"}),
             "published": ({"name"}, {"trials", "validation"}),
             "balanced": ({"train"}, {"trials"}),
         }[self.kind]
