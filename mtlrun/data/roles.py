@@ -16,6 +16,7 @@ from scipy import sparse
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.numbers import is_number
 from mtlrun.data.ranges import check_read
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, coded, names_of, read_table_file
@@ -237,6 +238,8 @@ class _Building:
         if is_numeric_dtype(column) or column.nunique() < 3:
             return
         first = str(column.iloc[0])
+        if is_number(first.strip()):
+            return  # a frame of texts that read as numbers: names
         if column.astype("string").str.strip().str.fullmatch(_WRITTEN_NUMBER).all():
             text = (
                 f"{self.table.where(int(column.index[0]), name)}: column {name!r} contains numbers as text: {first!r}"

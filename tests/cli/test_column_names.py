@@ -22,7 +22,19 @@ def frame():
 def use(mtlrun, folder, *columns):
     """Compare, train what was chosen, predict; returns the folder of the comparison."""
     for words in (
-        ("compare", "s.csv", *columns, "--methods", "JointFeatureMTL,TraceNormMTL", "--splits", "1", "-o", "out"),
+        (
+            "compare",
+            "s.csv",
+            *columns,
+            "--methods",
+            "JointFeatureMTL,TraceNormMTL",
+            "--splits",
+            "2",
+            "--repeats",
+            "1",
+            "-o",
+            "out",
+        ),
         ("predict", "out/compare/s/model", "s.csv", "--output", "new.csv"),
         ("train", "out/compare/s/chosen.yaml", "--data-dir", "out/compare/s/data", "-o", "out"),
     ):

@@ -108,7 +108,7 @@ def assert_told(code, err, place, remedy):
 def test_compare(on_full_disk, table):
     before = table.read_bytes()
     words = ("--target", "y", "--task-column", "task", "--drop", "note")
-    fast = ("--methods", "JointFeatureMTL", "--splits", "1", "-q")
+    fast = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "-q")
     code, err, _ = on_full_disk(600, "compare", "grades.csv", *words, *fast, "-o", "full")
     assert_told(code, err, "full/compare/grades", "folder")
     assert table.read_bytes() == before

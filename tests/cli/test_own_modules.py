@@ -18,7 +18,19 @@ from sklearn.linear_model import Ridge
 class Mine(Ridge):
     alpha_of_mine = helpers.ALPHA
 """
-COMPARE = ("compare", "grades.csv", "--target", "grade", "--task-column", "school", "--splits", "1", "-q")
+COMPARE = (
+    "compare",
+    "grades.csv",
+    "--target",
+    "grade",
+    "--task-column",
+    "school",
+    "--splits",
+    "2",
+    "--repeats",
+    "1",
+    "-q",
+)
 
 
 @pytest.fixture

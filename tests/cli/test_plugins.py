@@ -86,7 +86,18 @@ def test_they_are_compared_and_trained(other, tmp_path):
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
     table.to_csv(tmp_path / "rows.csv", index=False)
     shown = other(
-        "compare", "rows.csv", "--target", "y", "--task-column", "task", "--methods", "GrandMean", "--splits", "1"
+        "compare",
+        "rows.csv",
+        "--target",
+        "y",
+        "--task-column",
+        "task",
+        "--methods",
+        "GrandMean",
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
     )
     assert "GrandMean" in shown
     other("init", "plugged", "--method", "GrandMean", "-o", "mine.yaml")

@@ -105,7 +105,20 @@ def test_next_step_of_init_runs_as_printed(mtlrun, own):
 
 def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
     shutil.copy(own / "plants/plants.csv", "new.csv")
-    words = ("-t", "height", "--task-column", "garden", "--methods", "GraphMTL", "--splits", "1", "-o", "my runs")
+    words = (
+        "-t",
+        "height",
+        "--task-column",
+        "garden",
+        "--methods",
+        "GraphMTL",
+        "--splits",
+        "2",
+        "--repeats",
+        "1",
+        "-o",
+        "my runs",
+    )
     made = mtlrun("compare", "new.csv", *words)
     assert made.exit_code == 0, made.output
     (line,) = [line for line in made.stdout.splitlines() if "predict new rows: " in line]

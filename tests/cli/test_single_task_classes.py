@@ -165,7 +165,7 @@ def table(tmp_path):
     ids=["ragged", "shared", "labels", "probabilities"],
 )
 def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, method):
-    result = mtlrun("compare", "s.csv", *columns, "--methods", method, "--splits", "1", "-o", "out")
+    result = mtlrun("compare", "s.csv", *columns, "--methods", method, "--splits", "2", "--repeats", "1", "-o", "out")
     assert result.exit_code == 0, result.output
     folder = tmp_path / "out/compare/s"
     best = json.loads((folder / "leaderboard.json").read_text())["methods"][0]
@@ -177,7 +177,7 @@ def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, m
 
 def test_coefficients_of_a_class_that_takes_several_outputs(mtlrun, table, tmp_path):
     words = ("--targets", "y,z", "--drop", "school,passed", "--methods", f"{BOOSTED},sklearn.linear_model:Ridge")
-    result = mtlrun("compare", "s.csv", *words, "--splits", "1", "-o", "out")
+    result = mtlrun("compare", "s.csv", *words, "--splits", "2", "--repeats", "1", "-o", "out")
     assert result.exit_code == 0, result.output
     assert list(pd.read_csv(tmp_path / "out/compare/s/coefficients.csv")["task"]) == ["y", "z"]
 

@@ -8,6 +8,7 @@ from scipy.io import savemat
 
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 
@@ -145,14 +146,6 @@ REFUSED = {
         lambda: dataset_of(with_cell(2, "day", "soon"), time="day"),
         "row 3: the time column 'day' contains neither a number nor a date\nFix the cell, or choose",
     ),
-    "one day": (
-        lambda: dataset_of(marks().assign(day=1), time="day"),
-        "needs at least two times\nChoose another column",
-    ),
-    "one group": (
-        lambda: dataset_of(marks(), group="w"),
-        "needs at least two groups\nChoose another column with --group",
-    ),
     "small tasks": (
         lambda: dataset_of(marks(), min_rows=20),
         "marks: no task has 20 rows\nChoose another task column or",
@@ -214,12 +207,13 @@ def test_small_tasks_empty_columns_and_identifiers_are_left_out_with_a_note():
 
 def test_dates_part_earlier_from_later_rows():
     found = dataset_of(marks(24, 1).sample(frac=1, random_state=0), task="school", time="day")
-    ((train, test),) = found.splits["time"]
-    assert found.source["time"][train].max() < found.source["time"][test].min()
-    tied = dataset_of(marks(24, 1).assign(day=np.maximum(np.arange(24), 20)), time="day")
-    ((train, test),) = tied.splits["time"]  # the first of the times alone is more than the training part
-    np.testing.assert_array_equal(train, np.arange(21))
-    np.testing.assert_array_equal(test, np.arange(21, 24))
+    folds = list(fold_rows(found, 3, 0))
+    assert len(folds) == 3
+    for train, test in folds:
+        assert found.source["time"][train].max() < found.source["time"][test].min()
+    tied = dataset_of(marks(24, 1).assign(day=np.maximum(np.arange(24), 20)), task="school", time="day")
+    for train, test in fold_rows(tied, 3, 0):  # the rows of one time stay together
+        assert not set(tied.source["time"][train]) & set(tied.source["time"][test])
 
 
 # --- sparse tables ---

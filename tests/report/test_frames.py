@@ -107,7 +107,7 @@ def test_objects_show_themselves(root):
     assert len(report.frame()) == 10
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=40), "<b>": np.repeat(["u", "v"], 20), "y": rng.normal(size=40)})
-    result = mtlrun.compare(table, target="y", task="<b>", methods=["PooledRidge"], splits=1, folds=2)
+    result = mtlrun.compare(table, target="y", task="<b>", methods=["PooledRidge"], splits=2, repeats=1, folds=2)
     assert len(repr(result)) < 600
     assert "PooledRidge" in result._repr_html_()
     assert "<b>u" not in result._repr_html_()

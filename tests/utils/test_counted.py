@@ -21,8 +21,8 @@ def test_a_comparison_of_one_feature_on_one_split(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"school": np.repeat(["a", "b"], 20), "x": rng.normal(size=40), "y": rng.normal(size=40)})
     lines = []
-    compare(table, target="y", task="school", methods=["PooledRidge"], splits=1, folds=2, say=lines.append)
+    compare(table, target="y", task="school", methods=["PooledRidge"], splits=2, repeats=1, folds=2, say=lines.append)
     text = "\n".join(lines)
     assert "40 rows, 1 feature, 2 tasks" in text
     assert "20 targets per task" in text
-    assert "1 random split," in text
+    assert "2-fold cross-validation, 1 repeat," in text
