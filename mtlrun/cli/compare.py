@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import sys
 import time as clock
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from mtlrun.cli import complete, options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import interactive, say
 from mtlrun.cli.options import OUTPUT_DEFAULT, option
+from mtlrun.utils.text import sanitize
 
 #: Panels of the help.
 COLUMNS, PROTOCOL = "Roles of the columns", "How to compare"
@@ -205,11 +207,15 @@ def compare(
     folder = output_dir / "compare" / short_name(table)
     check_folder(folder)
 
+    live = None if quiet or not interactive(sys.stderr) else _Live()
+
     def progress(text: str) -> None:
-        if not quiet:
+        if live is not None:
+            live.say(text)
+        elif not quiet:
             say(text, error=True)
 
-    kept = _Kept(folder)
+    kept = _Kept(folder, live)
     try:
         result = run(
             data,
@@ -245,18 +251,56 @@ def compare(
             jobs=jobs,
             retries=retries,
         )
+        kept.end()
         _save(result, folder)
     except BaseException:  # a Ctrl-C, too
+        kept.end()
         kept.tell()
         raise
     _show_files(result, folder)
 
 
-class _Kept:
-    """Writes the leaderboard of what is finished, so that it survives whatever ends the comparison."""
+class _Live:
+    """A leaderboard on the terminal that grows while the comparison runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        from mtlrun.cli.console import messages
+
+        self.console = messages()
+        self.live = Live(console=self.console, transient=True, auto_refresh=False)
+        self.live.start()
+
+    def say(self, text: str) -> None:
+        """Print a line above the leaderboard."""
+        self.console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
+
+    def show(self, board: Any) -> None:
+        """Show the leaderboard so far: as many methods as fit, and the verdict as it stands."""
+        from rich.text import Text
+
+        from mtlrun.report.leaderboard import leaderboard_grid
+
+        lines = _fitting(leaderboard_grid(board), self.console.width)[: max(self.console.height - 6, 5)]
+        self.live.update(Text(_plain([*lines, "", *board.left_out, board.answer.sentence])), refresh=True)
+
+    def end(self) -> None:
+        """Leave the screen to the final leaderboard."""
+        self.live.stop()
+
+
+def _plain(lines: list[str]) -> str:
+    """Return lines of a display without control characters."""
+    return "\n".join(sanitize(line) for line in lines)
+
+
+class _Kept:
+    """Writes the leaderboard of what is finished, so that it survives whatever ends the comparison, and shows it."""
+
+    def __init__(self, folder: Path, live: _Live | None = None) -> None:
         self.folder = folder
+        self.live = live
         self.file: Path | None = None
         self.refused = False
         self.next = -math.inf
@@ -273,9 +317,15 @@ class _Kept:
             if not self.refused:
                 say(f"warning: cannot write into {self.folder}: {error.strerror or error}", error=True)
             self.refused = True
-        seconds = clock.monotonic() - started
-        if seconds > 1:  # 15 s with 20,000 tasks: a small part of the time of the fits is enough
-            self.next = started + WAIT * seconds
+        if self.live is not None:
+            self.live.show(board)
+        now = clock.monotonic()
+        self.next = now + WAIT * (now - started)  # a small part of the time of the fits is enough
+
+    def end(self) -> None:
+        """End the display."""
+        if self.live is not None:
+            self.live.end()
 
     def tell(self) -> None:
         """Say where it was written."""

@@ -185,10 +185,13 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     ridge, sparse = ("Logistic", "SVC") if binary else ("Ridge", "Lasso")
     per_task = f"{TUNED}:{'TunedLogistic' if binary else 'TunedRidge'}"
     tuned = {"alphas": scale.times(_WIDE if binary else _FINE)}
+    fast = {"tol": SEARCH_TOL} if binary else {}
     found = [
         Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
-        Candidate(f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, _grid(f"Independent{ridge}", scale)),
-        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, _grid(f"Pooled{ridge}", scale)),
+        Candidate(
+            f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, _grid(f"Independent{ridge}", scale), fast
+        ),
+        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, _grid(f"Pooled{ridge}", scale), fast),
         Candidate(f"Independent{ridge}CV", INDEPENDENT, *_per_task(dataset, per_task, tuned)),
     ]
     if dataset.task_id is not None:  # tasks that share their rows differ from one model by their offsets alone
@@ -199,7 +202,7 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
             grid = {"C": scale.inverse(_WIDE)[::-1]}
         found.append(_feature(f"Pooled{ridge}+Task", inner, grid, "one-hot"))
     name = f"Independent{sparse}"
-    found.append(Candidate(name, INDEPENDENT, name, {}, _grid(name, scale)))
+    found.append(Candidate(name, INDEPENDENT, name, {}, _grid(name, scale), {"tol": 10 * SEARCH_TOL} if binary else {}))
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
@@ -245,7 +248,8 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
     family = MULTITASK if info.multitask else POOLED if name.startswith("Pooled") else INDEPENDENT
     known = parameter_names(name) or ()
     tolerances = "tol" in known and info.multitask
-    params = {**info.default_params, **({"tol": FIT_TOL} if tolerances else {})}
+    fit = FIT_TOL if dataset.task_type == "regression" else SEARCH_TOL  # logistic losses take many more iterations
+    params = {**info.default_params, **({"tol": fit} if tolerances else {})}
     select_with = {**info.fast, **({"tol": SEARCH_TOL} if tolerances else {})}
     grid = _grid(name, _scale(dataset, train))
     return _wrapped(Candidate(name, family, name, params, grid, select_with if grid else {}), dataset)

@@ -139,8 +139,8 @@ def _fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
 def _train_sections(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that a training file has one split, chooses parameters by folds, and that its metrics suit the data."""
     split, own = _dict(data.get("split")), _dicts(data.get("datasets"))
-    if split.get("kind") == "kfold" or split.get("trials") not in (None, 1):
-        hint = "leave 'trials' out and use random or published"
+    if split.get("trials") not in (None, 1):
+        hint = "leave 'trials' out; of a kfold split, the first fold is tested"
         yield ("split",), True, "a training file evaluates one split", hint
     if split.get("validation") is not None or _dict(data.get("selection")).get("on") == "validation":
         text = "a training file chooses parameters by folds: it has no validation part"

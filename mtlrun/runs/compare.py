@@ -225,8 +225,6 @@ class _Bench:
         )
         if not board.ranked():
             failed = [f"{entry.label}: {entry.errors[0]}" for entry in entries if not entry.scores and entry.errors]
-            if not failed:
-                raise ConfigError("the budget ended before any method was fitted", "Give more minutes with --budget.")
             raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
         return board
 

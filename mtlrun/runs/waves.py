@@ -61,13 +61,19 @@ class Waves:
             for number, wave in enumerate(self._waves()):
                 cells = [self.cells[place] for place in wave]
                 self._known(cells, done=True)
-                # The first two are cheap: there is a board before the seconds that a process takes to start.
-                here = replace(pool, stops=False, workers=()) if number < 2 else pool
+                # The first two are cheap, and need no process of their own; the first is computed in any case, so that
+                # there is a board whatever the budget.
+                here = replace(pool, until=self.deadline if number else None, stops=False, workers=())
+                here = here if number < 2 else pool
                 self.runner.fits([self.cells[place] for place in wave if place in self.open], here)
                 self._known(cells, done=False)  # of other processes
+        late: dict[int, list[str]] = {}
         for label in self.entries:
-            if missing := sum(place[0] == label for place in self.open):
-                self.left_out.append(f"{label}: no time was left for {missing} of {len(self.tested.rows)} splits")
+            late.setdefault(sum(place[0] == label for place in self.open), []).append(label)
+        for missing, labels in late.items():
+            if missing:
+                of = f"{missing} of {len(self.tested.rows)} splits"
+                self.left_out.append(f"no time was left for {of} of {', '.join(labels)}")
         return list(self.entries.values())
 
     def _waves(self) -> Iterator[list[Place]]:

@@ -188,9 +188,14 @@ def test_refit_changes_the_model_and_not_the_numbers(run):
     assert_allclose(load_model(again.folder).scores(data.X), whole.predict(data.X))
 
 
-def test_kfold_is_refused_and_so_is_an_impossible_split(run):
+def test_of_a_kfold_split_the_first_fold_is_tested(run):
+    found = run("split={kind: kfold, folds: 4}").result["counts"]
+    assert (found["n_train"], found["n_test"]) == (60, 20)
+
+
+def test_several_splits_are_refused_and_so_is_an_impossible_one(run):
     with pytest.raises(ConfigError, match="evaluates one split"):
-        run("split={kind: kfold, folds: 3}")
+        run("split.trials=3")
     with pytest.raises(ConfigError, match="leaves a part empty"):
         run("split.train=0.0001")
 

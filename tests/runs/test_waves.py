@@ -94,7 +94,7 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
     result = mtlrun.compare(schools(), **options)
     assert time.monotonic() - started < 60
     assert "Asleep" not in [e.label for e in result.board.ranked()]
-    assert "Asleep: no time was left for 3 of 3 splits" in result.board.left_out
+    assert "no time was left for 3 of 3 splits of Asleep" in result.board.left_out
     records = [Record.from_line(path.read_text()) for path in (tmp_path / "out/cells").glob("*.json")]
     assert {record.status for record in records} == {"ok"}
     assert not list((tmp_path / "out/cells").glob("*.lock"))
@@ -107,9 +107,11 @@ def test_a_budget_changes_no_number(tmp_path):
     assert {e.label: e.scores for e in whole.board.entries} == {e.label: e.scores for e in timed.board.entries}
 
 
-def test_a_budget_of_nothing_says_so():
-    with pytest.raises(ConfigError, match="budget ended before any method"):
-        mtlrun.compare(schools(), budget=1e-6, **QUICK)
+def test_a_budget_of_nothing_gives_a_board():
+    result = mtlrun.compare(schools(), budget=1e-6, **QUICK)
+    assert [e.label for e in result.board.ranked()] == ["TaskMean"]
+    assert result.board.answer.kind == "no verdict"
+    assert result.board.left_out[0].startswith("no time was left for 3 of 3 splits of IndependentRidge, ")
 
 
 def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
@@ -117,11 +119,11 @@ def test_a_method_that_fails_is_in_the_report_and_hides_no_other(own):
     result = mtlrun.compare(
         schools(), methods=["own_methods:Broken"], family=["multi-task=own_methods:Broken"], say=lines.append, **QUICK
     )
-    assert "Broken: ValueError: broken on purpose" in lines
+    assert any(line.startswith("Broken: ") and "ValueError: broken on purpose" in line for line in lines)
     assert result.leaderboard["method"].iloc[-1] == "Broken"
     assert result.leaderboard["better in"].iloc[-1] == "failed"
     assert "every multi-task method failed" in result.verdict
-    assert re.search(r"\| Broken +\| - +\| ValueError: broken on purpose", markdown(result.board))
+    assert re.search(r"\| Broken +\| - +\| .*ValueError: broken on purpose", markdown(result.board))
     with pytest.raises(ValueError, match="no multi-task method"):
         result.plot_tasks()
 
