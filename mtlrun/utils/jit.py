@@ -1,8 +1,62 @@
-"""How functions are compiled: once per machine, without checks for divisions by zero."""
+"""How functions are compiled: when one is called first, and kept on disk where there is a place for it.
 
-from numba import njit
+numba itself is imported then: models that need no compiled code do not wait for it.
+"""
 
-#: Decorator of compiled functions.
-compiled = njit(cache=True, error_model="numpy")
-#: The same for sums whose terms may be reordered (vectorised); NaN and infinities keep their meaning.
-summing = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Compiled(Generic[P, R]):
+    """A function that is compiled when it is called first.
+
+    Compiled functions that call each other must be compiled ones to numba: the first call puts them in the place of
+    all `Compiled` in the modules that it reaches.
+    """
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
+        self.function = function
+        self.options = options
+        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+        self.__wrapped__ = function
+        self._made: Callable[P, R] | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.make()(*args, **kwargs)
+
+    def make(self) -> Callable[P, R]:
+        """Return the function as numba knows it."""
+        if self._made is None:
+            self._made = _jit(self.function, self.options)
+            names = self.function.__globals__
+            for name, value in list(names.items()):
+                if isinstance(value, Compiled):
+                    names[name] = value.make()
+        return self._made
+
+
+def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    from numba import njit
+
+    try:
+        return njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError as error:
+        # Neither NUMBA_CACHE_DIR, the folder of the module nor the user's cache folder can be written.
+        if "cache" not in str(error):
+            raise
+        return njit(error_model="numpy", **options)(function)
+
+
+def compiled(function: Callable[P, R]) -> Compiled[P, R]:
+    """Compile a function, without checks for divisions by zero."""
+    return Compiled(function, {})
+
+
+def summing(function: Callable[P, R]) -> Compiled[P, R]:
+    """Compile a function whose sums may be reordered (vectorised); NaN and infinities keep their meaning."""
+    return Compiled(function, {"fastmath": {"reassoc", "contract", "nsz"}})
