@@ -4,6 +4,8 @@ Numbers may differ from those on the page (seconds do), a line that ends with ``
 before a block say more: ``needs data`` and ``not run``, ``fails``, ``FILE = OTHER with TEXT -> TEXT, TEXT -> TEXT``.
 """
 
+import contextlib
+import io
 import re
 import runpy
 import shlex
@@ -31,6 +33,7 @@ _COMMAND = re.compile(r"(?:^`?| {4}|&& )(mtlrun [a-z][^`\n]*)", re.MULTILINE)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as `python FILE` does
     monkeypatch.delenv("MTLRUN_DATA", raising=False)
     said = ""
     for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
@@ -53,8 +56,9 @@ def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):
 def _run(line, *, fails):
     words = shlex.split(line)
     if words[0] == "python":
-        runpy.run_path(words[1])
-        return ""
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            runpy.run_path(words[1])
+        return printed.getvalue()
     assert words[0] == "mtlrun", line
     result = CliRunner().invoke(app, words[1:])
     assert result.exit_code == (2 if fails else 0), f"{line}\n{result.output}"

@@ -13,6 +13,8 @@ from mtlrun.problem.penalty import Penalty
 # Eigenvalues of a Gram matrix carry an error of about eps * sigma_1^2, so singular values near a threshold tau carry
 # eps * sigma_1^2 / tau; below this ratio tau / sigma_1 the full SVD is taken instead.
 _GRAM_RATIO = 1e-5
+# Up to this size all eigenvectors are computed sooner than a part of them is asked for.
+_SMALL = 32
 
 
 def small_gram(Z: np.ndarray) -> np.ndarray:
@@ -36,8 +38,14 @@ def spectral_norm(Z: np.ndarray) -> float:
     size = min(Z.shape)
     if size == 0:
         return 0.0
-    top = scipy.linalg.eigh(small_gram(Z), eigvals_only=True, subset_by_index=[size - 1, size - 1])
-    return float(np.sqrt(max(top[0], 0.0)))
+    gram = small_gram(Z)
+    if size > _SMALL:
+        top = scipy.linalg.eigh(gram, eigvals_only=True, subset_by_index=[size - 1, size - 1])[0]
+    elif np.isfinite(gram).all():
+        top = np.linalg.eigvalsh(gram)[-1]
+    else:
+        raise ValueError("Z holds NaN or infinite values")
+    return float(np.sqrt(max(top, 0.0)))
 
 
 def trace_norm(Z: np.ndarray) -> float:
@@ -79,7 +87,12 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros_like(Z), np.zeros(0)
     if threshold < _GRAM_RATIO * bound:
         return svt_full(Z, threshold)
-    values, V = scipy.linalg.eigh(gram, subset_by_value=(threshold**2, np.inf))
+    if len(gram) > _SMALL:
+        values, V = scipy.linalg.eigh(gram, subset_by_value=(threshold**2, np.inf))
+    else:
+        values, V = np.linalg.eigh(gram)
+        first = int(np.searchsorted(values, threshold**2, side="right"))
+        values, V = values[first:], V[:, first:]
     sigma = np.sqrt(values)[::-1]
     V = V[:, ::-1]
     scaled = V * (1.0 - threshold / sigma)
