@@ -152,6 +152,14 @@ Scheduler = Annotated[
 Force = Annotated[bool, option(HOW, "--force", "-f", help="Recompute everything, including finished cells.")]
 DryRun = Annotated[bool, option(HOW, "--dry-run", "-n", help="Show what would be computed and why, then stop.")]
 FailFast = Annotated[bool, option(HOW, "--fail-fast", help="Stop at the first cell that fails.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="TYPE",
+        help="Allow this type from outside mtlrun and scikit-learn in the model; its code is run. Repeatable.",
+    ),
+]
 Retries = Annotated[
     int, option(HOW, "--retries", metavar="N", min=0, help="Compute a cell that fails so many times again.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +18,9 @@ def plot(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET|FOLDER", help="Experiment, or the folder of a run.", autocompletion=complete.targets
+            metavar="TARGET|FOLDER",
+            help="Experiment, or the folder of a run, a training or a model.",
+            autocompletion=complete.targets,
         ),
     ],
     kind: Annotated[
@@ -25,20 +28,22 @@ def plot(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid).",
-            autocompletion=complete.words("trace", "scaling", "heatmap", "cd-diagram", "path"),
+            help="trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a "
+            "model: tasks (their similarity), coefficients or path.",
+            autocompletion=complete.words("trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients"),
         ),
     ],
     dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="Draw only this data set.")] = None,
     parameter: Annotated[
         str | None, typer.Option("--parameter", metavar="NAME", help="For --kind path: draw only this parameter.")
     ] = None,
+    trust: options.Trust = None,
     profile: options.Profile = None,
     out: options.Out = None,
     output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
     debug: options.Debug = False,
 ) -> None:
-    """Draw a figure from the stored results of a run.
+    """Draw a figure from the stored results of a run, or of a saved model.
 
     Where the figure shows one data set and the run has several, each one gets a file of its own, named after it.
     """
@@ -49,6 +54,13 @@ def plot(
     output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
     if out is None:
         raise UserError("no file to draw into", f"Add --out FILE, with one of the endings {', '.join(FORMATS)}.")
+    folder = Path(target)
+    if (folder / "model.json").is_file():
+        from mtlrun.report.modelplots import plot_model
+
+        with writing(out, "Choose another --out."):
+            say(str(plot_model(folder, kind, out, parameter=parameter, trust=trust or ())))
+        return
     with writing(out, "Choose another --out."):
         paths = draw(run_folder(target, profile, output_dir), kind, out, dataset=dataset, parameter=parameter)
     for path in paths:

@@ -50,14 +50,7 @@ def predict(
         bool,
         typer.Option("--proba", help="Also write the probability of the positive class."),
     ] = False,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trust",
-            metavar="TYPE",
-            help="Allow this type from outside mtlrun and scikit-learn in the model; its code is run. Repeatable.",
-        ),
-    ] = None,
+    trust: options.Trust = None,
     data_dir: options.DataDir = None,
     output: Annotated[
         Path | None,

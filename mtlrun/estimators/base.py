@@ -28,6 +28,7 @@ from mtlrun.estimators.inputs import (
     split_task_column,
 )
 from mtlrun.estimators.params import NONE, Declared, check_params, choice, instance
+from mtlrun.estimators.similarity import task_similarity
 from mtlrun.estimators.statistics import FromStatistics
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
@@ -182,6 +183,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             data = TaskData.from_matrix(X, y, weights=weights, tasks=names)
         self.tasks_ = np.asarray(data.tasks)
         return data
+
+    @property
+    def task_similarity_(self) -> Array:
+        """Similarities of the tasks (n_tasks, n_tasks), for models that learn or are given them.
+
+        See `mtlrun.estimators.similarity.task_similarity` for the formulas; other models have no such attribute.
+        """
+        return task_similarity(self)
 
     def _publish(self, result: SolverResult) -> None:
         """Set the fitted attributes and warn when the solver did not converge."""

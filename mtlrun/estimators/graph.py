@@ -72,6 +72,10 @@ class _Graph(ConvexMTL):
         matrices = (8 if given else 0) + (8 if self.sparsity > 0 else 0)
         return super()._bytes(data) + 8.0 * matrices * data.n_tasks**2
 
+    def task_relation(self) -> np.ndarray:
+        """Return (alpha L + ridge I)^-1 (n_tasks, n_tasks): the covariance of the tasks that the penalty stands for."""
+        return np.linalg.inv(task_laplacian(self.graph, self.tasks_).scaled(self.alpha, self.ridge).matrix)
+
     def sparsity_max(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
         """Return the smallest `sparsity` for which all coefficients are zero, whatever `alpha` and `ridge`.
 

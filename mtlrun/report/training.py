@@ -15,6 +15,9 @@ from mtlrun.report.html import html_page
 
 #: Tasks with a colour of their own, points of a scatter plot, and rows of the table of coefficients.
 MOST_COLOURS, MOST_POINTS, MOST_FEATURES = 7, 1500, 20
+#: Features of its own that are shown for a task.
+MOST_OWN = 5
+OWN_LINE = "A task's own weight of a feature is its coefficient less the mean of all tasks, which they share."
 TOGETHER = "rows of all tasks"
 #: Test rows of a task: its name, the true values, and predictions or decision values.
 Tested = Sequence[tuple[str, np.ndarray, np.ndarray]]
@@ -49,7 +52,7 @@ def training_page(
     settings = Grid([Column("setting"), Column("value")], [[k, json.dumps(v)] for k, v in config.items()])
     sections = [
         Section("Parameters", grids=[params]),
-        Section("Largest coefficients", *_largest(coefficients)),
+        Section("Largest coefficients", *_largest(coefficients, tested)),
         Section("Scores per task", grids=[tasks]),
         Section("Settings", grids=[settings]),
     ]
@@ -110,16 +113,30 @@ def _groups(tested: Tested) -> Tested:
     return [(TOGETHER, np.concatenate(truths), np.concatenate(scores))]
 
 
-def _largest(coefficients: tuple[np.ndarray, Sequence[str]] | None) -> tuple[list[str], list[Grid]]:
-    """Return the features with the largest coefficients, averaged over the tasks in absolute value."""
+def _largest(coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested) -> tuple[list[str], list[Grid]]:
+    """Return the features with the largest coefficients, shared and own.
+
+    What tasks share of a feature is the mean of its coefficients, what is a task's own is the difference from it.
+    """
     if coefficients is None:
         return [], []
     matrix, names = np.atleast_2d(coefficients[0]), coefficients[1]
+    tasks = [name for name, *_ in tested] if len(tested) == len(matrix) else [str(t) for t in range(len(matrix))]
     size = np.abs(matrix).mean(axis=0)
     order = [int(j) for j in np.argsort(-size, kind="stable")[:MOST_FEATURES]]
-    grid = Grid([Column("feature"), *(Column(n, "score") for n in ("mean absolute value", "smallest", "largest"))])
-    grid.rows = [
-        [names[j] if len(names) else show(j), float(size[j]), float(matrix[:, j].min()), float(matrix[:, j].max())]
-        for j in order
-    ]
-    return [f"Over {counted(len(matrix), 'task')}, of features as the model gets them."], [grid]
+    heads = ("mean absolute value", "shared (mean)", "smallest", "largest")
+    grid = Grid([Column("feature"), *(Column(n, "score") for n in heads)])
+    found = np.stack([size, matrix.mean(axis=0), matrix.min(axis=0), matrix.max(axis=0)])
+    grid.rows = [[names[j] if len(names) else show(j), *found[:, j].tolist()] for j in order]
+    lines = [f"Over {counted(len(matrix), 'task')}, of features as the model gets them."]
+    return [*lines, OWN_LINE] if len(tasks) > 1 else lines, [grid, _own(matrix, names, tasks)][: len(tasks)]
+
+
+def _own(matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]) -> Grid:
+    """Return for every task the features with the largest coefficients of its own."""
+    grid = Grid([Column("task"), Column("largest weights of its own")])
+    for task, own in zip(tasks, matrix - matrix.mean(axis=0), strict=True):
+        order = [int(j) for j in np.argsort(-np.abs(own), kind="stable")[:MOST_OWN] if own[j]]
+        texts = [f"{names[j] if len(names) else show(j)} {own[j]:+.3g}" for j in order]
+        grid.rows.append([task, ", ".join(texts) or "none"])
+    return grid

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mtlrun.report.training import MOST_FEATURES, prediction_figure, roc_figure, training_page
+from mtlrun.report.training import MOST_FEATURES, _largest, prediction_figure, roc_figure, training_page
 
 RESULT = {
     "id": "made",
@@ -61,3 +61,11 @@ def test_the_area_under_the_roc_curve_is_that_of_scikit_learn(rng):
     alone = ("one class", np.ones(5), rng.normal(size=5))
     (curve,) = roc_figure([("a", truth, score), alone]).panels[0].curves
     assert np.trapezoid(curve.y, curve.x) == pytest.approx(roc_auc_score(truth, score))
+
+
+def test_shared_and_own_weights_are_the_mean_and_the_difference_from_it():
+    coef = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, 0.0]])
+    tested = [("north", np.zeros(2), np.zeros(2)), ("south", np.zeros(2), np.zeros(2))]
+    _, (largest, own) = _largest((coef, ["a", "b", "c"]), tested)
+    assert {row["feature"]: row["shared (mean)"] for row in largest.records()} == {"a": 2.0, "b": 5.0, "c": 0.0}
+    assert own.rows == [["north", "a -1"], ["south", "a +1"]]

@@ -1,0 +1,115 @@
+"""Figures of a saved model: how similar its tasks are, its coefficients, and the search that chose its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.metricfacts import METRIC_FACTS
+from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
+from mtlrun.record import candidates
+from mtlrun.report.drawing import FORMATS, write_drawing
+from mtlrun.report.figures import LOG_SPAN_PARAMETER, Curve, Figure, HeatMap, Panel
+from mtlrun.report.frames import TRAINED
+from mtlrun.report.run import read_json
+
+#: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
+MOST_FEATURES = 40
+KINDS = ("tasks", "coefficients", "path")
+
+
+def plot_model(folder: Path, kind: str, out: Path, *, parameter: str | None = None, trust: Iterable[str] = ()) -> Path:
+    """Draw a figure of a model into a file, and return the file.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the model.
+    kind : {"tasks", "coefficients", "path"}
+        The similarities of the tasks (`mtlrun.estimators.similarity.task_similarity`), the coefficients, or the scores
+        along the grid of the search that chose the parameters.
+    out : Path
+        Its ending says the format.
+    parameter : str, optional
+        For ``path``: the only parameter to draw.
+    trust : iterable of str
+        For ``tasks``: types that may be loaded, see `load_model`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such kind or parameter.
+    UserError
+        If the model has nothing of the kind, or the format is unknown.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError("kind of figure of a model", kind, KINDS)
+    if out.suffix.lower() not in FORMATS:
+        raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
+    folder = finished(folder)
+    panels: list[Panel | HeatMap]
+    if kind == "path":
+        panels = [*_paths(folder, parameter)]
+    else:
+        panels = [_tasks(folder, load_model(folder, trust)) if kind == "tasks" else _coefficients(folder)]
+    facts = read_facts(folder)
+    estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
+    title = " on ".join(str(text) for text in (estimator.get("name"), data.get("id")) if text)
+    write_drawing(Figure(kind, title, panels), out)
+    return out
+
+
+def _tasks(folder: Path, model: Model) -> HeatMap:
+    estimator, tasks = model.estimator, (model.facts or {})["tasks"]
+    while hasattr(estimator, "estimator_"):  # of scaled targets or calibrated scores
+        estimator = estimator.estimator_
+    try:
+        similarity = estimator.task_similarity_
+    except AttributeError as error:
+        remedy = "FETR, MTFRL, MTRL, GraphMTL, ClusteredMTL, Whom and MT-MKL have one; try --kind coefficients."
+        raise UserError(f"{folder}: {error}", remedy) from None
+    return HeatMap("similarity of tasks", similarity.tolist(), tasks, tasks, centre=0.0)
+
+
+def _coefficients(folder: Path) -> HeatMap:
+    file = folder / COEFFICIENTS
+    if not file.is_file():
+        raise UserError(f"{folder}: this model is not linear: it has no coefficients", "Try --kind tasks or path.")
+    with np.load(file, allow_pickle=False) as stored:
+        coef, tasks, features = stored["coef"], stored["tasks"].tolist(), stored["features"].tolist()
+    order = np.sort(np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES])
+    left_out = coef.shape[1] - len(order)
+    title = "coefficients" + f" ({len(order)} largest of {coef.shape[1]} features)" * bool(left_out)
+    names = [features[j] if features else str(j) for j in order]
+    return HeatMap(title, coef[:, order].T.tolist(), names, tasks, centre=0.0)
+
+
+def _paths(folder: Path, parameter: str | None) -> list[Panel]:
+    """Return a panel per parameter: at every value the best mean score over the folds."""
+    found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get("selection") or {}
+    grid = {name: values for name, values in (found.get("grid") or {}).items() if len(values) > 1}
+    if not grid:
+        raise UserError(f"{folder}: no search over the values of a parameter chose this model", "Give it a grid.")
+    if parameter is not None and parameter not in grid:
+        raise UnknownNameError("parameter of the search", parameter, grid)
+    metric = str(found["metric"])
+    best = max if METRIC_FACTS[metric].greater_is_better else min
+    tried = list(zip(candidates(found["grid"]), found["means"], strict=True))
+    panels = []
+    for name in grid if parameter is None else [parameter]:
+        scores: dict[float, list[float]] = {}
+        for params, score in tried:
+            if score is not None and isinstance(params[name], int | float):
+                scores.setdefault(float(params[name]), []).append(score)
+        points = [(value, best(scores[value])) for value in sorted(scores)]
+        if len(points) > 1:
+            x, y = [value for value, _ in points], [score for _, score in points]
+            log = x[0] > 0 and x[-1] >= LOG_SPAN_PARAMETER * x[0]
+            panels.append(Panel(metric, False, [Curve("cross-validated", x, y)], axis=name, x_log=log))
+    if not panels:
+        raise UserError(f"{folder}: the values of the search are not numbers", "Choose another --parameter.")
+    return panels
