@@ -1,5 +1,6 @@
 """The model of a comparison: it takes the user's frame, answers in its words, and is a scikit-learn estimator."""
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 import mtlrun
+from mtlrun.cli.compare import compare as command
+from mtlrun.data.roles import Roles
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.predictions import answers_table
+from mtlrun.runs.settings import ALIASES, Settings
 
 RNG = np.random.default_rng(0)
 FAST = {"splits": 2, "repeats": 1, "folds": 2}
@@ -184,3 +188,12 @@ def test_other_names_of_options_and_a_number_of_last_columns(frame):
     assert plain.leaderboard["rmse"].tolist() == other.leaderboard["rmse"].tolist()
     with pytest.raises(UserError, match="split_group and group"):
         mtlrun.compare(frame, target="grade", task="school", group="colour", split_group="colour")
+
+
+def test_options_have_the_same_names_in_shell_and_python():
+    shell = (
+        set(inspect.signature(command).parameters) - {"output_dir", "quiet", "debug"} - set(ALIASES) - {"task_column"}
+    )
+    python = set(inspect.signature(mtlrun.compare).parameters) - {"say", "finished", "output", "options"}
+    python |= set(Settings.__dataclass_fields__) | set(Roles.__dataclass_fields__)
+    assert shell == python
