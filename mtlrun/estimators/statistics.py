@@ -11,9 +11,16 @@ from sklearn.utils.metaestimators import available_if
 from mtlrun.data.columns import column_names
 from mtlrun.estimators.inputs import check_weights
 from mtlrun.estimators.params import check_params
+from mtlrun.problem import memory
 from mtlrun.problem.statistics import TaskStatistics
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+# Bytes of an array in single precision from which on it is read in blocks, values of a block in double precision, and
+# copies of the sums that a fit makes.
+_LARGE, _BLOCK, _COPIES = 32 << 20, 1 << 21, 4
+# Solvers that need no rows but those that the sums stand for; the others show an algorithm as it is printed.
+_EQUAL = ("auto", "admm", "fista", "cd")
 
 if TYPE_CHECKING:
     from mtlrun.estimators.base import BaseMTL as _Base
@@ -62,6 +69,16 @@ class FromStatistics(_Base):
         """
         check_params(self, self._rules)
         before: TaskStatistics | None = getattr(self, "statistics_", None)
+        read, whole = self._added(before, X, y, task_id, sample_weight)
+        self.__dict__.update(read.__dict__)
+        self._start = self._fit_sums(whole)
+        self.statistics_ = whole
+        return self
+
+    def _added(
+        self, before: TaskStatistics | None, X: Any, y: Any, task_id: Any, sample_weight: Any
+    ) -> tuple[Self, TaskStatistics]:
+        """Return the statistics with more rows, and a copy of the model that has read them."""
         read = copy(self)  # rows that are refused must change nothing
         names = column_names(y)
         X, ids = read._read_X(X, task_id, reset=before is None)
@@ -71,11 +88,31 @@ class FromStatistics(_Base):
         if before is not None and read._layout != self._layout:
             raise ValueError(f"the rows before had a {self._layout} layout of tasks, these have a {read._layout} one")
         rows = TaskStatistics.of_data(data, like=before)
-        whole = rows if before is None else before + rows
-        self.__dict__.update(read.__dict__)
-        self._start = self._fit_sums(whole)
-        self.statistics_ = whole
-        return self
+        return read, rows if before is None else before + rows
+
+    def _summed(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> TaskStatistics | None:
+        """Return sums over blocks of rows for a large array in single precision, so that it is never copied whole.
+
+        None where the model needs the rows, or sums would be no smaller than they.
+        """
+        single = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float32 and X.nbytes >= _LARGE
+        plain = getattr(self, "solver", "auto") in _EQUAL and not getattr(self, "warm_start", False)
+        if not (single and plain and self._by_sums and self.task_column is None):
+            return None
+        n, d = X.shape
+        y = np.asarray(y)
+        designs = np.unique(task_id).size if task_id is not None else y.shape[1] if y.ndim == 2 else 1
+        if n < 2 * d * designs or not memory.fits(_COPIES * 8.0 * designs * d * d) or len(y) != n:
+            return None
+        check_params(self, self._rules)
+        model, found = self, None
+        size = max(1, _BLOCK // d)
+        for begin in range(0, n, size):
+            part = slice(begin, begin + size)
+            ids, weights = (None if a is None else np.asarray(a)[part] for a in (task_id, sample_weight))
+            model, found = model._added(found, X[part], y[part], ids, weights)
+        self.__dict__.update(model.__dict__)
+        return found
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         """Fit the model; return the parts of its coefficients."""

@@ -94,3 +94,26 @@ def test_sites_send_statistics_and_not_rows(tmp_path):
     total = sum(map(TaskStatistics.load, files[1:]), TaskStatistics.load(files[0]))
     joint = estimators.GraphMTL(tol=1e-9).fit_statistics(total)
     assert_allclose(joint.coef_, estimators.GraphMTL(tol=1e-9).fit(X, y, **ids).coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
+def test_large_arrays_in_single_precision_are_read_in_blocks(layout, monkeypatch):
+    X, y, ids = data(layout)
+    X, whole = np.float32(np.tile(X, (2, 1))), np.concatenate([y, y])
+    ids = {name: np.concatenate([values, values]) for name, values in ids.items()}
+    weights = np.random.default_rng(1).random(len(X)) + 0.1
+    rows = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, whole, sample_weight=weights, **ids)
+    read = []
+    monkeypatch.setattr("mtlrun.estimators.statistics._LARGE", 0)
+    monkeypatch.setattr("mtlrun.estimators.statistics._BLOCK", 5 * 30)
+    monkeypatch.setattr(TaskStatistics, "__add__", lambda a, b, add=TaskStatistics.__add__: read.append(b) or add(a, b))
+    blocks = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, whole, sample_weight=weights, **ids)
+    assert len(read) == 5
+    assert_allclose(blocks.coef_, rows.coef_, atol=1e-5)
+    assert_allclose(blocks.intercept_, rows.intercept_, atol=1e-3)
+    assert blocks.objective_[-1] == pytest.approx(rows.objective_[-1], rel=1e-7)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        estimators.TraceNormMTL().fit(np.where(np.isclose(X, X[-1, -1]), np.nan, X), whole, **ids)
+    read.clear()
+    estimators.RobustMTL(lam=0.7, solver="apg", tol=0.1).fit(X, whole, **ids)  # an algorithm of the paper
+    assert not read
