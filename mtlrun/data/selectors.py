@@ -78,8 +78,9 @@ def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[An
             raise DataError(text, "Give one table, and for Mulan's format one .xml file of its labels.")
         data, labels = tables[0], lists[0] if lists else labels
     if labels is None and not other and isinstance(data, str | Path):
-        beside = Path(data).with_suffix(".xml")
-        if Path(data).suffix.lower() == ".arff" and beside.is_file():
+        stem, arff, _ = Path(data).name.partition(".arff")
+        beside = Path(data).with_name(f"{stem}.xml")
+        if arff and beside.is_file():
             labels = beside
     return data, None if labels is None else Path(labels)
 

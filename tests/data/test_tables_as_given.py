@@ -130,6 +130,7 @@ def test_a_mulan_pair_is_given_as_one_argument_or_as_two(tmp_path):
         assert (str(table), labels) == (str(arff), xml)
         assert target_columns(read_table(table), labels=labels) == ("b",)
     assert label_list(arff, None, other=True) == (arff, None)
+    assert label_list(tmp_path / "t.arff.gz", None, other=False)[1] == xml
     for data, labels in (([arff, arff], None), ([xml], None), ([arff, xml, xml], None), ([arff, xml], xml)):
         with pytest.raises(DataError, match="one table"):
             label_list(data, labels, other=False)
