@@ -1,7 +1,8 @@
 """Hooks of the documentation site: pages that lie outside docs/ take part in it, and stay where they are.
 
-They are CHANGELOG.md, SECURITY.md, the pages of results/ with every report, its table and its figures, and a gallery of
-these figures. Links are written as they hold in the repository; here they are turned into those of the site.
+They are CHANGELOG.md, SECURITY.md, the pages of results/ with every report, its table and its figures, a gallery of
+these figures, and the notebooks with what their cells show. Links are written as they hold in the repository; here they
+are turned into those of the site.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import runpy
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -33,6 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             file.inclusion = InclusionLevel.NOT_IN_NAV
         files.append(file)
     files.append(File.generated(config, "gallery.md", content=gallery()))
+    notebook_page = runpy.run_path(str(ROOT / "scripts" / "notebooks.py"))["page"]
+    for path in sorted(ROOT.glob("docs/tutorials/*.ipynb")):
+        files.append(File.generated(config, f"tutorials/{path.stem}.md", content=notebook_page(path)))
     return files
 
 

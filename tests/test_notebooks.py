@@ -1,0 +1,25 @@
+"""The notebooks of the documentation run from their first cell to the last, without a warning."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+run = runpy.run_path(str(ROOT / "scripts" / "notebooks.py"))["run"]
+NOTEBOOKS = sorted(ROOT.glob("docs/tutorials/*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, tmp_path):
+    shown = [text for kind, _, text in run(path, tmp_path) if kind == "code"]
+    assert all("<" in text for text in shown)  # every cell shows something
+    assert any("<table" in text for text in shown)
+
+
+def test_there_are_two_and_they_are_stored_without_outputs():
+    assert [path.stem for path in NOTEBOOKS] == ["notebook-compare", "notebook-reproduce"]
+    for path in NOTEBOOKS:
+        code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+        assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
