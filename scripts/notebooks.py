@@ -52,7 +52,8 @@ def _run_cell(source: str, names: dict[str, Any]) -> str:
         value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names) if last is not None else None
     shown = [f"<pre>{html.escape(printed.getvalue())}</pre>"] if printed.getvalue() else []
     if value is not None:
-        rich = getattr(value, "_repr_html_", lambda: None)()
+        rich = value._repr_html_() if hasattr(value, "_repr_html_") else ""
+        rich = rich.replace(' border="1"', "")  # the site has a style of its own for tables
         shown.append(f'<div class="output">{rich}</div>' if rich else f"<pre>{html.escape(repr(value))}</pre>")
     return "\n".join(line for line in "\n".join(shown).splitlines() if line.strip())  # a blank line would end the block
 
