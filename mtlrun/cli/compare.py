@@ -20,8 +20,8 @@ from mtlrun.utils.text import sanitize
 COLUMNS, PROTOCOL = "Roles of the columns", "How to compare"
 #: Columns of the leaderboard that are left out on a narrow terminal, in this order.
 DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
-#: Writing the unfinished leaderboard may take 1/WAIT of the time.
-WAIT = 20
+#: Writing the unfinished leaderboard may take 1/WAIT of the time where it takes more than SLOW seconds.
+WAIT, SLOW = 20, 0.2
 
 
 def compare(
@@ -298,6 +298,7 @@ class _Kept:
         self.file: Path | None = None
         self.refused = False
         self.next = -math.inf
+        self.board: Any = None  # one that was not written
 
     def progress(self, text: str) -> None:
         """Tell a line."""
@@ -310,8 +311,10 @@ class _Kept:
         from mtlrun.runs.comparison import save_unfinished
 
         started = clock.monotonic()
+        self.board = board
         if started < self.next:
             return
+        self.board = None
         try:
             self.file = save_unfinished(self.folder, board)
         except OSError as error:
@@ -321,7 +324,8 @@ class _Kept:
         if self.live is not None:
             self.live.show(board)
         now = clock.monotonic()
-        self.next = now + WAIT * (now - started)  # a small part of the time of the fits is enough
+        if now - started > SLOW:
+            self.next = now + WAIT * (now - started)  # a small part of the time of the fits is enough
 
     def end(self) -> None:
         """End the display."""
@@ -329,7 +333,10 @@ class _Kept:
             self.live.end()
 
     def tell(self) -> None:
-        """Say where it was written."""
+        """Say where it was written, the last one too."""
+        self.next = -math.inf
+        if self.board is not None:
+            self(self.board)
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
 

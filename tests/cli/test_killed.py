@@ -31,7 +31,10 @@ from mtlrun.estimators.independent import PooledRidge
 class Unsaved(PooledRidge):
     def fit(self, X, y, *, task_id=None, sample_weight=None):
         self.hook_ = lambda: 0
-        return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
+        return super().fit(X**2, y, task_id=task_id, sample_weight=sample_weight)
+
+    def predict(self, X, *, task_id=None):
+        return super().predict(X**2, task_id=task_id)
 """
 COLUMNS = ("--target", "grade", "--task-column", "school", "--splits", "2", "--repeats", "1")
 
@@ -141,6 +144,7 @@ def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
     assert {m["method"] for m in found["methods"] if m["score"] is not None} == {
         "PooledRidge",
         "IndependentRidge",
+        "IndependentRidgeCV",
         "TaskMean",
     }
     assert found["title"].startswith("Unfinished")
@@ -153,6 +157,7 @@ def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
 
 def test_a_leaderboard_is_shown_and_kept_where_the_model_cannot_be_saved(mtlrun, grades, tmp_path):
     (tmp_path / "made_methods.py").write_text(UNSAVED)
+    grades.assign(grade=grades.a**2).to_csv(tmp_path / "grades.csv", index=False)  # which only this class can fit
     done = mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "made_methods:Unsaved", "-q")
     assert done.exit_code == 2, done.output
     assert "cannot be saved without pickle" in done.stderr

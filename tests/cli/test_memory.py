@@ -68,7 +68,8 @@ def test_where_nothing_fits_the_message_has_sizes_and_remedy(mtlrun, tmp_path, m
     for name in ("_Independent", "_Pooled"):
         monkeypatch.setattr(f"mtlrun.estimators.independent.{name}._bytes", lambda self, data: 1e15)
     monkeypatch.setattr("mtlrun.estimators.independent.IndependentRidge._bytes", lambda self, data: 1e15)
-    monkeypatch.setattr("mtlrun.estimators.baselines.TaskMean.fit", lambda *args, **kwargs: 1 / 0)
+    for name in ("baselines.TaskMean", "tuned.TunedRidge"):
+        monkeypatch.setattr(f"mtlrun.estimators.{name}.fit", lambda *args, **kwargs: 1 / 0)
     result = mtlrun(*table(tmp_path), "--methods", "IndependentRidge")
     assert result.exit_code == 2
     assert "3 features and 3 tasks" in result.output

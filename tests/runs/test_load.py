@@ -117,11 +117,11 @@ GOLDEN = {
         "           ^^^^ for instance selection: {folds: 3}",
     ),
     "field of another kind of split": (
-        changed("kind: random, train: 0.4, trials: 3", "kind: kfold, folds: 3, trials: 2"),
-        "bad.yaml:6:8: a kfold split has no trials\n"
+        changed("kind: random, train: 0.4, trials: 3", "kind: kfold, folds: 3, name: a"),
+        "bad.yaml:6:8: a kfold split has no name\n"
         "  5 | datasets: [digits]\n"
-        "  6 | split: {kind: kfold, folds: 3, trials: 2}\n"
-        "             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+        "  6 | split: {kind: kfold, folds: 3, name: a}\n"
+        "             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
     ),
     "method of a claim": (
         changed("over: two", "over: too"),

@@ -82,7 +82,7 @@ def test_all_problems_at_once_with_their_places(write):
         "  7 | metrics: [acu]\n"
         "  8 | extra: 1\n"
         "      ^^^^^ valid keys: schema, id, title, kind, description, dataset, method, features, split, metrics, "
-        "average, seed, selection, refit"
+        "average, seed, selection, keep, refit"
     )
 
 
