@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
@@ -198,6 +199,10 @@ class RankDiagram:
         return f"Average ranks by {self.title} (1 is best); bars: not separated by Nemenyi's test at 0.05"
 
 
+#: What is that many times as far from zero as the median does not stretch the axis of a forest.
+_FAR = 8
+
+
 @dataclass
 class Forest:
     """Numbers with intervals below each other, and a line at zero.
@@ -226,8 +231,13 @@ class Forest:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Ends of the axis: zero, and the intervals of all that are not pale, as far as these are not very long."""
+        """Ends of the axis: zero, and the intervals of all that are not pale, as far as these are not very long.
+
+        Numbers far from all others do not stretch it either.
+        """
         shown = [entry for entry in self.entries if entry[0] not in self.pale] or self.entries
+        usual = median(abs(value) for _, value, _, _ in shown)
+        shown = [entry for entry in shown if abs(entry[1]) <= _FAR * usual]
         numbers = [0.0, *(value for _, value, _, _ in shown)]
         reach = max(numbers) - min(numbers) or max(high - low for _, _, low, high in shown) or 1.0
         low = max(min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - reach)
