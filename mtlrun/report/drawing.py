@@ -300,6 +300,7 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
         names = [sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL)) for entry in figure.entries]
         axes.set(xlim=(low_end, high_end), ylim=(len(names) - 0.5, -0.5))
         axes.set_xlabel(figure.axis, parse_math=False)
+        axes.locator_params(axis="x", nbins=6)
         axes.set_yticks(range(len(names)) if named else [], names if named else [], parse_math=False)
         axes.grid(visible=False, axis="y")
     return axes
