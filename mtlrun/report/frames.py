@@ -13,8 +13,7 @@ import pandas as pd
 
 from mtlrun.errors import DataError, UserError
 from mtlrun.record import Record, Records
-from mtlrun.report.run import MISSING, RUN_FILE, Run, read_json, read_run
-from mtlrun.report.summary import COMPARED
+from mtlrun.report.run import COMPARED, MISSING, RUN_FILE, Run, read_json, read_run
 from mtlrun.utils.io import canonical_json, write_atomic
 
 #: Results of a training, in its folder.

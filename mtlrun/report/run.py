@@ -19,6 +19,8 @@ from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
 
 RUN_FILE = "run.json"
+#: Options of a comparison and the keys of its cells.
+COMPARED = "compare.json"
 PROVENANCE = "provenance.json"
 #: Fields of run.json and their types.
 _PLAN = {"cells": list, "methods": list} | dict.fromkeys(

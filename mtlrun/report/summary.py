@@ -27,8 +27,6 @@ SCHEMA = 1
 DEPTH = 3
 #: Comparisons lie in <folder of the results>/compare/<name>.
 COMPARE = "compare"
-#: Options of a comparison and the keys of its cells.
-COMPARED = "compare.json"
 #: The page of a run, the summary of all runs, and the formats of a summary.
 PAGE, INDEX = "report.html", "index"
 FORMATS = ("md", "json", "html")

@@ -10,8 +10,8 @@ from pathlib import Path
 from mtlrun.errors import DataError, UserError
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.figures import FIGURES
-from mtlrun.report.run import read_json
-from mtlrun.report.summary import COMPARE, COMPARED, PAGE, run_folders
+from mtlrun.report.run import COMPARED, read_json
+from mtlrun.report.summary import COMPARE, PAGE, run_folders
 from mtlrun.report.writers import FILES
 from mtlrun.runs.locks import SUFFIX, Locks
 from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA

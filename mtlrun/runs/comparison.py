@@ -33,7 +33,7 @@ from mtlrun.report.leaderboard import (
     task_grid,
     verdict,
 )
-from mtlrun.report.summary import COMPARED
+from mtlrun.report.run import COMPARED
 from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
