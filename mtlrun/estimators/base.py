@@ -33,7 +33,6 @@ from mtlrun.estimators.statistics import FromStatistics
 from mtlrun.metrics import accuracy_per_task, average, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -133,22 +132,16 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         MemoryLimitError
             If the fit would not fit into memory; also a ValueError.
         """
-        sums = self._summed(X, y, task_id, sample_weight)
-        if sums is not None:
-            self._fit_sums(sums)
+        if self._fit_in_blocks(X, y, task_id, sample_weight):
             return self
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
         self._publish(self._fit_data(data))
         return self
 
-    def _summed(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> TaskStatistics | None:
-        """Return statistics of the rows where they are all that the model needs and much smaller (`FromStatistics`)."""
-        return None
-
-    def _fit_sums(self, statistics: TaskStatistics) -> Array:
-        """Fit the model to statistics; return the parts of its coefficients."""
-        raise NotImplementedError
+    def _fit_in_blocks(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> bool:
+        """Fit from sums over blocks of rows, where that is all the model needs; return whether (`FromStatistics`)."""
+        return False
 
     def _require_memory(self, data: TaskData) -> None:
         sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"

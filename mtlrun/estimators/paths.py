@@ -33,6 +33,7 @@ from mtlrun.estimators.penalized import (
     TraceNormMTLClassifier,
 )
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.statistics import EQUAL_SOLVERS
 from mtlrun.estimators.temporal import (
     FusedMTL,
     FusedMTLClassifier,
@@ -43,8 +44,8 @@ from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.metrics import METRICS, average, seen_rows
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
-from mtlrun.problem.moments import Moments
 from mtlrun.problem.quadratic import gram_bytes
+from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ Rows = tuple[Array, Array]
 
 _ALPHAS = integer(1) | satisfies("an array of strengths", lambda value: np.ndim(value) == 1)
 _CV = integer(2) | satisfies("a splitter or splits", lambda value: hasattr(value, "split") or np.iterable(value))
-# Solvers to which d + 1 rows are as good as all; those of the papers show what they do with the rows themselves.
-_EQUAL = ("auto", "admm", "cd", "fista")
 
 
 class PathCV(_Model):
@@ -171,26 +170,17 @@ class PathCV(_Model):
 
     def _condensed(self, data: TaskData, folds: list[Rows]) -> list[tuple[TaskData, Array, Array]] | None:
         """Return training data of d + 1 rows per design, and the means taken off, where that is less work."""
-        by_task = not data.uniform
         designs = data.n_tasks if not data.shared else 1
         few_features = data.n_rows >= 2 * designs * data.n_features and memory.fits(3 * gram_bytes(data))
-        if not (few_features and isinstance(self._loss(), SquaredLoss) and self.solver in _EQUAL):
+        if not (few_features and isinstance(self._loss(), SquaredLoss) and self.solver in EQUAL_SOLVERS):
             return None
-        x_shift, y_shift = np.zeros(data.n_features), np.zeros(data.n_tasks)
-        if self.fit_intercept:  # sums of large numbers would cancel
-            y_shift = data.sum_by_task(data.targets) / data.sizes
-            data = data.with_targets(data.targets - data.spread(y_shift))
-            if not data.sparse:
-                x_shift = data.X.mean(axis=0)
-                data = data.with_design(data.X - x_shift)
-        whole, found = Moments.of(data, by_task=by_task), []
+        whole, found = TaskStatistics.of_data(data), []
         for _, test in folds:
             part = data.select_rows(test, complete=False)
-            rest = whole - Moments.of(part, by_task=by_task) if part.n_tasks == data.n_tasks else None
-            if rest is None or (rest.weight <= 1e-9 * whole.weight).any():
+            rest = whole - TaskStatistics.of_data(part, like=whole) if part.n_tasks == data.n_tasks else None
+            if rest is None or (rest.moments.weight <= 1e-9 * whole.moments.weight).any():
                 return None
-            small, x_mean, y_mean = rest.condensed(data.tasks, centred=self.fit_intercept)
-            found.append((small, x_mean + x_shift, y_mean + y_shift))
+            found.append(rest.condensed(centred=self.fit_intercept))
         return found
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:

@@ -19,8 +19,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Bytes of an array in single precision from which on it is read in blocks, values of a block in double precision, and
 # copies of the sums that a fit makes.
 _LARGE, _BLOCK, _COPIES = 32 << 20, 1 << 21, 4
-# Solvers that need no rows but those that the sums stand for; the others show an algorithm as it is printed.
-_EQUAL = ("auto", "admm", "fista", "cd")
+#: Solvers to which d + 1 rows with the same sums are as good as all; the others show an algorithm as it is printed.
+EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
 if TYPE_CHECKING:
     from mtlrun.estimators.base import BaseMTL as _Base
@@ -90,20 +90,20 @@ class FromStatistics(_Base):
         rows = TaskStatistics.of_data(data, like=before)
         return read, rows if before is None else before + rows
 
-    def _summed(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> TaskStatistics | None:
-        """Return sums over blocks of rows for a large array in single precision, so that it is never copied whole.
+    def _fit_in_blocks(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> bool:
+        """Fit a large array in single precision from sums over blocks of rows, so that it is never copied whole.
 
-        None where the model needs the rows, or sums would be no smaller than they.
+        Returns False, and does nothing, where the model needs the rows, or sums would be no smaller than they.
         """
         single = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float32 and X.nbytes >= _LARGE
-        plain = getattr(self, "solver", "auto") in _EQUAL and not getattr(self, "warm_start", False)
+        plain = getattr(self, "solver", "auto") in EQUAL_SOLVERS and not getattr(self, "warm_start", False)
         if not (single and plain and self._by_sums and self.task_column is None):
-            return None
+            return False
         n, d = X.shape
         y = np.asarray(y)
         designs = np.unique(task_id).size if task_id is not None else y.shape[1] if y.ndim == 2 else 1
         if n < 2 * d * designs or not memory.fits(_COPIES * 8.0 * designs * d * d) or len(y) != n:
-            return None
+            return False
         check_params(self, self._rules)
         model, found = self, None
         size = max(1, _BLOCK // d)
@@ -111,8 +111,10 @@ class FromStatistics(_Base):
             part = slice(begin, begin + size)
             ids, weights = (None if a is None else np.asarray(a)[part] for a in (task_id, sample_weight))
             model, found = model._added(found, X[part], y[part], ids, weights)
+        assert found is not None
         self.__dict__.update(model.__dict__)
-        return found
+        self._fit_sums(found)
+        return True
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         """Fit the model; return the parts of its coefficients."""

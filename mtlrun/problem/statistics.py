@@ -5,6 +5,7 @@ Sums can be added and subtracted: rows may come in chunks, from several sites, o
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import numpy as np
 from mtlrun.errors import DataError
 from mtlrun.problem.moments import Moments
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.utils.io import write_atomic
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -203,12 +205,12 @@ class TaskStatistics:
         OSError
             If it cannot be written.
         """
-        path = Path(path)
+        path, buffer = Path(path), io.BytesIO()
         about = {"schema": _SCHEMA, "shared": self.shared, "features": self.features, "tasks": self.tasks.tolist()}
         arrays = {name: getattr(self.moments, name) for name in ("weight", "x", "xx", "y", "yy", "xy")}
         arrays |= {"x_shift": self.x_shift, "y_shift": self.y_shift, "n_rows": self.n_rows}
-        with path.open("wb") as stream:
-            np.savez(stream, about=np.array(json.dumps(about)), **arrays)
+        np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
+        write_atomic(path, buffer.getvalue())
         return path
 
     @classmethod

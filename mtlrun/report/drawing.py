@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -346,6 +346,14 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
     return paths
 
 
+def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> None:
+    """Refuse a kind of figure that there is not, or a file of a format that cannot be drawn."""
+    if kind not in kinds:
+        raise UnknownNameError(what, kind, kinds)
+    if out.suffix.lower() not in FORMATS:
+        raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
+
+
 def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, parameter: str | None = None) -> list[Path]:
     """Draw figures of a run into files.
 
@@ -373,10 +381,7 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
     UserError
         If the run has nothing of the kind, or the format is unknown.
     """
-    if kind not in KINDS:
-        raise UnknownNameError("kind of figure", kind, KINDS)
-    if out.suffix.lower() not in FORMATS:
-        raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
+    check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
     rows = build_rows(run)
     makers: dict[str, Callable[[], Sequence[Figure | RankDiagram]]] = {

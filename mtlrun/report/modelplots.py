@@ -12,7 +12,7 @@ from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
 from mtlrun.record import candidates
-from mtlrun.report.drawing import FORMATS, write_drawing
+from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import LOG_SPAN_PARAMETER, Curve, Figure, HeatMap, Panel
 from mtlrun.report.frames import TRAINED
 from mtlrun.report.run import read_json
@@ -46,10 +46,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, parameter: str | None = No
     UserError
         If the model has nothing of the kind, or the format is unknown.
     """
-    if kind not in KINDS:
-        raise UnknownNameError("kind of figure of a model", kind, KINDS)
-    if out.suffix.lower() not in FORMATS:
-        raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
+    check_drawing("kind of figure of a model", kind, KINDS, out)
     folder = finished(folder)
     panels: list[Panel | HeatMap]
     if kind == "path":

@@ -119,10 +119,7 @@ def solve_subspace(
     work = exact if tol < SINGLE else exact.astype(np.float32)
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     state = start.info.get("state") if isinstance(start, SolverResult) else None
-    if isinstance(state, _Point):
-        point = state.seen_by(work)
-    else:
-        point = _Point.of(parts, low, out, work)
+    point = (state if isinstance(state, _Point) else _Point.of(parts, low, out, work.shape)).seen_by(work)
     tracker = Tracker(tol, max_iter, callback)
     point = _descend(work, exact, point, unit, tracker)
     parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
@@ -199,20 +196,17 @@ class _Point:
     rho: float | None = None
 
     @classmethod
-    def of(cls, parts: Array | None, low: int, out: int | None, problem: WideProblem) -> _Point:
-        """Return the point of a warm start, or zero."""
-        d, T = problem.shape
-        none = np.zeros((d, 0), problem.dtype)
-        U, B, active, E = none, np.zeros((0, T)), np.zeros(0, dtype=int), none
+    def of(cls, parts: Array | None, low: int, out: int | None, shape: tuple[int, int]) -> _Point:
+        """Return the point of a warm start, or zero, in double precision; `seen_by` makes its images."""
+        d, T = shape
+        U, B, active = np.zeros((d, 0)), np.zeros((0, T)), np.zeros(0, dtype=int)
+        E = U
         if parts is not None:
-            left, sigma, right = np.linalg.svd(parts[low], full_matrices=False)
-            kept = sigma > 1e-10 * max(float(sigma.max(initial=0.0)), 1e-300)
-            U, B = left[:, kept].astype(problem.dtype), sigma[kept][:, None] * right[kept]
+            U, B = _factors(parts[low])
             if out is not None:
                 active = np.flatnonzero(np.any(parts[out], axis=0))
-                E = parts[out][:, active].astype(problem.dtype)
-        U, E = np.ascontiguousarray(U), np.ascontiguousarray(E)
-        return cls(U, problem.hessian(U), B, active, E, problem.hessian(E), 0 * E, 0 * E, none)
+                E = parts[out][:, active]
+        return cls(U, U, B, active, E, E, 0 * E, E, U[:, :0])
 
     def low_rank(self) -> Array:
         """Return L (d, T) in double precision."""
@@ -234,7 +228,7 @@ class _Point:
     def seen_by(self, problem: WideProblem) -> _Point:
         """Return the point in the precision of a problem, with images and an orthonormal U of that precision."""
         U, R = np.linalg.qr(self.U.astype(problem.dtype))
-        E, P, before = (A.astype(problem.dtype) for A in (self.E, self.P, self.before))
+        E, P, before = (np.ascontiguousarray(A, problem.dtype) for A in (self.E, self.P, self.before))
         B = R.astype(np.float64) @ self.B
         HU, HE, HP = (problem.hessian(A) for A in (U, E, P))
         return replace(self, U=U, HU=HU, B=B, E=E, HE=HE, P=P, HP=HP, before=before)
@@ -254,18 +248,24 @@ def _step(problem: WideProblem, point: _Point, at: Certificate, gap: float, care
     small = _Small.of(problem, point, at, U, HU, own)
     steps = _SMALL_STEPS * 3**careful
     B, b, g, rho = small.minimise(point.rho, steps, min(1e-5, 0.05 * gap) * 0.1**careful)
-    left, sigma, right = np.linalg.svd(B, full_matrices=False)
-    kept = sigma > 1e-10 * max(float(sigma.max(initial=0.0)), 1e-300)
-    turn = left[:, kept].astype(problem.dtype)
+    turn, B = _factors(B)
+    turn = turn.astype(problem.dtype)
     new = replace(
         point,
         U=np.ascontiguousarray(U @ turn),
         HU=np.ascontiguousarray(HU @ turn),
-        B=sigma[kept][:, None] * right[kept],
+        B=B,
         before=point.U,
         rho=rho,
     )
     return own.moved(new, U, HU, b, g)
+
+
+def _factors(W: Array) -> tuple[Array, Array]:
+    """Return orthonormal U and B with W = U B, as many columns as W has rank."""
+    left, sigma, right = np.linalg.svd(W, full_matrices=False)
+    kept = sigma > 1e-10 * max(float(sigma.max(initial=0.0)), 1e-300)
+    return left[:, kept], sigma[kept][:, None] * right[kept]
 
 
 def _basis(problem: WideProblem, point: _Point, at: Certificate, careful: int) -> tuple[Array, Array]:
