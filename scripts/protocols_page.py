@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 from mtlrun.report.sections import facts, value_text
@@ -62,10 +63,10 @@ def choices(paper: str) -> str:
     shared = {line: ids for line, ids in homes.items() if len(ids) > 1}
     parts = []
     if shared:
-        lines = [f"- {_markdown(line)} ({_names(ids, len(experiments))})\n" for line, ids in shared.items()]
+        lines = [_item(f"{_markdown(line)} ({_names(ids, len(experiments))})") for line, ids in shared.items()]
         parts.append("\n### In several artefacts\n\n" + "".join(lines))
     for experiment in experiments:
-        lines = [f"- {_markdown(line)}\n" for line in experiment.spec.deviations if line not in shared]
+        lines = [_item(_markdown(line)) for line in experiment.spec.deviations if line not in shared]
         parts += [
             f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n",
             *_protocol(experiment),
@@ -89,6 +90,12 @@ def _markdown(line: str) -> str:
     return _PAGE.sub(r"[\1](\1.md)", line.replace("*", "\\*"))
 
 
+def _item(text: str) -> str:
+    """Return an item of a list, wrapped."""
+    wrapped = textwrap.fill(text, 97, break_long_words=False, break_on_hyphens=False)
+    return f"- {textwrap.indent(wrapped, '  ').lstrip()}\n"
+
+
 def _readings(experiment: Experiment) -> list[str]:
     """Return a line per reading: its name and reason, and the rule that made one of them the main one."""
     lines = []
@@ -97,7 +104,7 @@ def _readings(experiment: Experiment) -> list[str]:
         if reading.main is not None:
             of = f" of {', '.join(reading.main.of)}" if reading.main.of else ""
             more = f" *Main reading, by the rule: {reading.main.rule}{of}.* {reading.because or ''}".rstrip()
-        lines.append(f"- Reading `{name}`: {_markdown(reading.why)}{more}\n")
+        lines.append(_item(f"Reading `{name}`: {_markdown(reading.why)}{more}"))
     return lines
 
 
@@ -117,7 +124,7 @@ def _protocol(experiment: Experiment) -> list[str]:
     if not spec.measures:
         said.append(f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}")
     said += [f"of {dataset.name} instead {facts(dataset.own)}" for dataset in spec.datasets if dataset.own]
-    return [f"- Full profile: {'; '.join(said)}.\n"] if said else []
+    return [_item(f"Full profile: {'; '.join(said)}.")] if said else []
 
 
 if __name__ == "__main__":
