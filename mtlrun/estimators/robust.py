@@ -150,10 +150,8 @@ class _Robust(PathMTL):
                 raise ValueError("variant='sequential' needs solver='ladm', got solver='apg'")
             options["variant"] = "paper" if self.variant == "paper" else "fast"
             return solve_apg(data, self._loss(), self._penalties(), **options)
-        # The printed method for least squares has a constraint instead of the loss; corrected, beta counts.
-        options |= {"variant": self.variant, "objective": "auto" if self.variant == "paper" else "penalised"}
-        result = solve_ladm(data, self._loss(), self._penalties(), **options)
-        if result.info["objective"] == "constrained":
+        result = solve_ladm(data, self._loss(), self._penalties(), variant=self.variant, **options)
+        if result.info["objective"] == "constrained":  # as printed for least squares, in place of the loss
             result.objective = [self._objective(data, result.parts, result.intercept)]
         return result
 

@@ -112,9 +112,9 @@ def test_callbacks(small):
 
 def test_what_does_not_fit_is_refused(small):
     data = small.make("shared", labels=True)
-    with pytest.raises(ValueError, match="variant must be"):
+    with pytest.raises(ValueError, match="variant must be one of"):
         solve_apg(data, SquaredLoss(), ROBUST, variant="quick")
-    with pytest.raises(ValueError, match="stop must be"):
+    with pytest.raises(ValueError, match="stop must be one of"):
         solve_apg(data, SquaredLoss(), ROBUST, stop="26")
     with pytest.raises(ValueError, match="not smooth"):
         solve_apg(data, HingeLoss(), ROBUST)

@@ -9,7 +9,7 @@ from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
-from mtlrun.solvers.robust.ladm import solvable, solve_ladm
+from mtlrun.solvers.robust.ladm import solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
 
@@ -49,78 +49,44 @@ def test_as_printed_it_moves_where_the_condition_fails():
 
 
 def test_with_more_rows_than_features_the_printed_one_is_least_squares_whatever_lam():
-    data = problem(60)
+    data = problem(60, T=2)
     ols = np.linalg.lstsq(data.X, data.Y, rcond=None)[0]
     for lam in (0.4, 0.7, 1.5):
-        result = solve_ladm(
-            data, SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)], variant="paper", mu=0.05, step="operator"
-        )
-        assert_allclose(result.W, ols, rtol=1e-3, atol=1e-3)
+        result = solve_ladm(data, SquaredLoss(2.0), [TraceNorm(1.0), L12(lam)], variant="paper", mu=0.05)
+        assert_allclose(result.W, ols, rtol=1e-2, atol=1e-2)
         assert result.info["feasibility"] > 1e-2  # there is no solution
         assert result.info["objective"] == "constrained"
 
 
 def test_the_stacked_step_is_the_number_of_tasks_too_small():
     data = problem(10)
-    steps = [
-        solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", step=s).info["tau"] for s in ("stacked", "operator")
-    ]
-    assert steps[1] == pytest.approx(8 * steps[0])
-    assert steps[1] == pytest.approx(1 / (1.02 * np.linalg.norm(data.X, 2) ** 2))
-    slow, fast = (
-        solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", mu=1e-2, step=s) for s in ("stacked", "operator")
-    )
-    assert slow.n_iter > 3 * fast.n_iter
     ragged = TaskData.from_list([data.X] * 8, list(data.Y.T))
-    assert solve_ladm(ragged, SquaredLoss(), ROBUST, variant="paper").info["tau"] == pytest.approx(steps[0])
+    corrected = solve_ladm(data, SquaredLoss(), ROBUST, variant="sequential", max_iter=1).info["tau"]
+    assert corrected == pytest.approx(1 / (1.02 * np.linalg.norm(data.X, 2) ** 2))
+    for same in (data, ragged):
+        assert solve_ladm(same, SquaredLoss(), ROBUST, variant="paper").info["tau"] == pytest.approx(corrected / 8)
 
 
 def test_the_printed_schedule_freezes_before_the_optimum():
-    data = problem(10)
-    best = solve_ladm(data, SquaredLoss(), ROBUST)
-    printed = solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", mu=1e-2, step="operator")
+    data = problem(10, T=2)
+    printed = solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", mu=1e-2)
     assert printed.info["feasibility"] < 1e-2
-    assert printed.objective[-1] > 1.01 * best.objective[-1]
-
-
-# ---------------------------------------------------------------------- corrected
+    assert printed.objective[-1] > 1.01 * constrained_optimum(data, 0.7)
 
 
 def constrained_optimum(data, lam):
     L, E = cp.Variable((data.n_features, data.n_tasks)), cp.Variable((data.n_features, data.n_tasks))
     value = cp.normNuc(L) + lam * cp.sum(cp.norm(E, 2, axis=0))
-    constraints = []
-    for t in range(data.n_tasks):
-        X, y, _ = data.task(t)
-        constraints.append(X @ (L[:, t] + E[:, t]) == y)
-    return cp.Problem(cp.Minimize(value), constraints).solve(solver=cp.CLARABEL)
+    return cp.Problem(cp.Minimize(value), [data.X @ (L + E) == data.Y]).solve(solver=cp.CLARABEL)
 
 
-@pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-def test_the_constrained_optimum(layout):
-    data = problem(4, d=8, T=4)
-    if layout == "ragged":
-        data = TaskData.from_list([data.X[: 2 + t % 3] for t in range(4)], [data.Y[: 2 + t % 3, t] for t in range(4)])
-    elif layout == "masked":
-        mask = np.ones((4, 4), dtype=bool)
-        mask[0, 1] = mask[3, 2] = False
-        data = TaskData.from_matrix(data.X, data.Y, mask=mask)
-    assert solvable(data)
-    result = solve_ladm(data, SquaredLoss(1.0), ROBUST, eps=1e-7, feasibility=1e-7)
-    assert result.converged
-    assert result.info["objective"] == "constrained"
-    assert result.gap is None
-    assert result.objective[-1] == pytest.approx(constrained_optimum(data, 0.7), rel=1e-3)
-    for t in range(4):
-        X, y, _ = data.task(t)
-        assert_allclose(X @ result.W[:, t], y, atol=1e-4)
+# ---------------------------------------------------------------------- corrected
 
 
 @pytest.mark.parametrize("layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_penalised_optimum_of_least_squares(small, layout, fit_intercept):
     data, loss = small.make(layout), SquaredLoss(1.0)
-    assert not solvable(data, fit_intercept)
     result = solve_ladm(data, loss, ROBUST, eps=1e-6, fit_intercept=fit_intercept)
     best = solve_admm(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-7)
     assert result.converged
@@ -145,29 +111,6 @@ def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
         assert result.objective[-1] == pytest.approx(best.objective[-1], rel=2e-3)
 
 
-def test_solvable_means_full_row_rank(small):
-    assert solvable(problem(10))
-    assert not solvable(problem(30))
-    data = problem(10)
-    doubled = TaskData.from_matrix(np.vstack([data.X[:5], data.X[:5]]), data.Y)
-    assert not solvable(doubled)
-    assert solvable(problem(20))
-    assert solvable(problem(21), fit_intercept=True)
-    assert solvable(small.make("short"))
-    wide = TaskData.from_matrix(np.eye(3)[:2], np.ones((2, 1)))
-    assert solvable(wide, fit_intercept=True)
-    assert solvable(TaskData.from_matrix(np.ones((2, 1)) * [[1.0], [2.0]], np.ones((2, 1))), fit_intercept=True)
-    assert not solvable(TaskData.from_matrix(np.ones((2, 1)), np.ones((2, 1))), fit_intercept=True)
-
-
-def test_a_penalised_run_can_be_asked_for():
-    data = problem(10)
-    result = solve_ladm(data, SquaredLoss(2.0), ROBUST, objective="penalised", eps=1e-6)
-    best = solve_admm(data, SquaredLoss(2.0), ROBUST, tol=1e-6)
-    assert result.info["objective"] == "penalised"
-    assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1e-3)
-
-
 def test_warm_start_and_callback():
     data, loss = problem(60), SquaredLoss(2.0)
     cold = solve_ladm(data, loss, ROBUST)
@@ -186,13 +129,9 @@ def test_what_does_not_fit_is_refused():
     data = problem(10, labels=True)
     with pytest.raises(ValueError, match="variant must be one of"):
         solve_ladm(data, SquaredLoss(), ROBUST, variant="printed")
-    with pytest.raises(ValueError, match="objective must be one of"):
-        solve_ladm(data, SquaredLoss(), ROBUST, objective="both")
-    with pytest.raises(ValueError, match="step must be one of"):
-        solve_ladm(data, SquaredLoss(), ROBUST, step="tight")
+    with pytest.raises(ValueError, match="stop='gap' needs the penalised objective"):
+        solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", stop="gap")
     with pytest.raises(ValueError, match="not LogisticLoss"):
         solve_ladm(data, LogisticLoss(), ROBUST, variant="paper")
-    with pytest.raises(ValueError, match="no intercept"):
+    with pytest.raises(ValueError, match="use variant='corrected'"):
         solve_ladm(data, SquaredHingeLoss(), ROBUST, variant="paper", fit_intercept=True)
-    with pytest.raises(ValueError, match="only least squares"):
-        solve_ladm(data, SquaredHingeLoss(), ROBUST, objective="constrained")

@@ -34,6 +34,17 @@ def with_full_svd(penalties: Sequence[Penalty]) -> list[Penalty]:
     return [FullSvdTraceNorm(p.alpha) if type(p) is TraceNorm else p for p in penalties]
 
 
+def check_choice(name: str, value: str, *known: str) -> None:
+    """Refuse an option that is not known.
+
+    Raises
+    ------
+    ValueError
+    """
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+
+
 def solve_apg(
     data: TaskData,
     loss: Loss,
@@ -102,12 +113,9 @@ def solve_apg(
         If an option is unknown, the loss is not smooth, the rotation belongs to other data, or `start` has a wrong
         shape.
     """
-    if variant not in ("paper", "fast"):
-        raise ValueError(f"variant must be 'paper' or 'fast', got {variant!r}")
-    if stop not in ("paper", "gap"):
-        raise ValueError(f"stop must be 'paper' or 'gap', got {stop!r}")
-    if form not in ("eigenbasis", "paper"):
-        raise ValueError(f"form must be 'eigenbasis' or 'paper', got {form!r}")
+    check_choice("variant", variant, "paper", "fast")
+    check_choice("stop", stop, "paper", "gap")
+    check_choice("form", form, "eigenbasis", "paper")
     if variant == "paper" or form == "paper":
         penalties = with_full_svd(penalties)
     basis = None if form == "paper" else find_basis(data, loss, penalties, fit_intercept, rotation)
