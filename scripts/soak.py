@@ -54,7 +54,7 @@ metrics: [auc]
 selection: {folds: 5}
 refit: true
 """
-COLUMNS = ("--target", "grade", "--task-column", "school", "--methods", "GraphMTL,PooledRidge+Task", "--splits", "3")
+COLUMNS = ("--target", "grade", "--task", "school", "--methods", "GraphMTL,PooledRidge+Task", "--splits", "3")
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,20 @@ import math
 import shlex
 import sys
 import time as clock
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mtlrun.cli import complete, options
-from mtlrun.cli.console import interactive, say
-from mtlrun.cli.options import OUTPUT_DEFAULT, option
+from mtlrun.cli.console import interactive, messages, output, say
+from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.utils.text import sanitize
 
-#: Panels of the help.
-COLUMNS, PROTOCOL = "Roles of the columns", "How to compare"
+#: Options of the panels of the help.
+column = partial(options.option, "Roles of the columns")
+protocol = partial(options.option, "How to compare")
 #: Columns of the leaderboard that are left out on a narrow terminal, in this order.
 DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
 #: Writing the unfinished leaderboard may take 1/WAIT of the time where it takes more than SLOW seconds.
@@ -33,161 +35,96 @@ def compare(
             ".bz2, .xz). An .arff file may be followed by Mulan's list of its labels.",
         ),
     ],
-    target: Annotated[
-        str | None, option(COLUMNS, "--target", "-t", metavar="COLUMN", help="Column to predict.")
-    ] = None,
-    task: Annotated[
-        str | None, option(COLUMNS, "--task", metavar="COLUMN", help="Column that names the task of each row.")
-    ] = None,
+    target: Annotated[str | None, column("COLUMN", "Column to predict.", "--target", "-t")] = None,
+    task: Annotated[str | None, column("COLUMN", "Column that names the task of each row.")] = None,
     targets: Annotated[
         str | None,
-        option(
-            COLUMNS,
-            "--targets",
-            metavar="A,B,C",
-            help="Several columns to predict, one task each, on the same rows; 'y*' stands for all that match.",
-        ),
+        column("A,B,C", "Several columns to predict, one task each, on the same rows; 'y*' stands for all that match."),
     ] = None,
-    targets_last: Annotated[
-        int | None,
-        option(COLUMNS, "--targets-last", metavar="N", min=1, help="The last N columns are the columns to predict."),
-    ] = None,
+    targets_last: Annotated[int | None, column("N", "The last N columns are the columns to predict.", min=1)] = None,
     labels: Annotated[
-        Path | None,
-        option(
-            COLUMNS, "--labels", metavar="FILE.xml", help="List of labels in Mulan's format: the columns to predict."
-        ),
+        Path | None, column("FILE.xml", "List of labels in Mulan's format: the columns to predict.")
     ] = None,
     task_type: Annotated[
         str | None,
-        option(
-            COLUMNS,
-            "--task-type",
-            metavar="TYPE",
-            help="binary, regression or multiclass (one task per class). Default: inferred from the targets.",
+        column(
+            "TYPE",
+            "binary, regression or multiclass (one task per class). Default: inferred from the targets.",
             autocompletion=complete.words("binary", "regression", "multiclass"),
         ),
     ] = None,
-    positive: Annotated[
-        str | None, option(COLUMNS, "--positive", metavar="LABEL", help="Label of the positive class (+1).")
-    ] = None,
-    weight: Annotated[
-        str | None, option(COLUMNS, "--weight", metavar="COLUMN", help="Column with the weights of the rows.")
-    ] = None,
-    drop: Annotated[str | None, option(COLUMNS, "--drop", metavar="A,B,C", help="Columns to ignore.")] = None,
+    positive: Annotated[str | None, column("LABEL", "Label of the positive class (+1).")] = None,
+    weight: Annotated[str | None, column("COLUMN", "Column with the weights of the rows.")] = None,
+    drop: Annotated[str | None, column("A,B,C", "Columns to ignore.")] = None,
     categorical: Annotated[
-        str | None,
-        option(
-            COLUMNS, "--categorical", metavar="A,B,C", help="Numeric columns to treat as categories (one-hot encoded)."
-        ),
+        str | None, column("A,B,C", "Numeric columns to treat as categories (one-hot encoded).")
     ] = None,
-    min_rows: Annotated[
-        int | None, option(COLUMNS, "--min-rows", metavar="N", min=4, help="Leave out tasks with fewer rows than this.")
-    ] = None,
-    test: Annotated[
-        Path | None, option(PROTOCOL, "--test", metavar="FILE", help="Table of test rows, instead of cross-validation.")
-    ] = None,
-    group: Annotated[
-        str | None,
-        option(PROTOCOL, "--group", metavar="COLUMN", help="Never split rows with the same value in this column."),
-    ] = None,
+    min_rows: Annotated[int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)] = None,
+    test: Annotated[Path | None, protocol("FILE", "Table of test rows, instead of cross-validation.")] = None,
+    group: Annotated[str | None, protocol("COLUMN", "Never split rows with the same value in this column.")] = None,
     time: Annotated[
-        str | None,
-        option(
-            PROTOCOL, "--time", metavar="COLUMN", help="Train on earlier rows and test on later ones by this column."
-        ),
+        str | None, protocol("COLUMN", "Train on earlier rows and test on later ones by this column.")
     ] = None,
     unseen: Annotated[
         str,
-        option(
-            PROTOCOL,
-            "--unseen",
-            metavar="error|mean",
-            help="Tasks without training rows: raise an error, or predict with the mean of all task models.",
+        protocol(
+            "error|mean",
+            "Tasks without training rows: raise an error, or predict with the mean of all task models.",
             autocompletion=complete.words("error", "mean"),
         ),
     ] = "error",
     methods: Annotated[
         str | None,
-        option(
-            PROTOCOL,
-            "--methods",
-            metavar="A,B,C",
-            help="Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Four "
-            "baselines are always included.",
+        protocol(
+            "A,B,C",
+            "Methods to compare: names from `mtlrun list methods`, package.module:Class, or default. Four baselines "
+            "are always included.",
             autocompletion=complete.methods,
         ),
     ] = None,
     family: Annotated[
         list[str] | None,
-        option(
-            PROTOCOL,
-            "--family",
-            metavar="FAMILY=CLASS",
-            help="Let a class of your own compete in the verdict, for instance as multi-task=package.module:Class.",
+        protocol(
+            "FAMILY=CLASS",
+            "Let a class of your own compete in the verdict, for instance as multi-task=package.module:Class.",
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        option(
-            PROTOCOL,
-            "--metric",
-            metavar="NAME",
-            help="Score to compare by. Default: auc for labels, rmse or nmse for numbers.",
+        protocol(
+            "NAME",
+            "Score to compare by. Default: auc for labels, rmse or nmse for numbers.",
             autocompletion=complete.metrics,
         ),
     ] = None,
     budget: Annotated[
         float | None,
-        option(
-            PROTOCOL,
-            "--budget",
-            metavar="MINUTES",
-            help="Time limit: cheap methods come first, and what is finished by then is compared.",
-        ),
+        protocol("MINUTES", "Time limit: cheap methods come first, and what is finished by then is compared."),
     ] = None,
-    splits: Annotated[int, option(PROTOCOL, "--splits", metavar="K", min=2, help="Folds of the cross-validation.")] = 5,
+    splits: Annotated[int, protocol("K", "Folds of the cross-validation.", min=2)] = 5,
     repeats: Annotated[
-        int,
-        option(
-            PROTOCOL,
-            "--repeats",
-            metavar="R",
-            min=1,
-            help="How often the folds are drawn. One repeat gives a provisional verdict.",
-        ),
+        int, protocol("R", "How often the folds are drawn. One repeat gives a provisional verdict.", min=1)
     ] = 2,
     smallest_gain: Annotated[
         float | None,
-        option(
-            PROTOCOL,
-            "--smallest-gain",
-            metavar="GAIN",
-            help="Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
+        protocol(
+            "GAIN",
+            "Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
         ),
     ] = None,
-    folds: Annotated[
-        int | None,
-        option(PROTOCOL, "--folds", metavar="N", min=2, help="Folds of the search of parameters. Default: 3."),
-    ] = None,
+    folds: Annotated[int | None, protocol("N", "Folds of the search of parameters. Default: 3.", min=2)] = None,
     curve: Annotated[
-        bool,
-        option(
-            PROTOCOL, "--curve", help="Repeat the comparison with 10, 20 and 50% of the training rows of each task."
-        ),
+        bool, protocol(None, "Repeat the comparison with 10, 20 and 50% of the training rows of each task.", "--curve")
     ] = False,
     calibrate: Annotated[
-        bool, option(PROTOCOL, "--calibrate", help="Make the saved classifier predict probabilities.")
+        bool, protocol(None, "Make the saved classifier predict probabilities.", "--calibrate")
     ] = False,
-    seed: Annotated[int, option(PROTOCOL, "--seed", metavar="N", min=0, help="Seed of the folds.")] = 0,
+    seed: Annotated[int, protocol("N", "Seed of the folds.", min=0)] = 0,
     jobs: options.Jobs = 1,
     retries: options.Retries = 0,
     output_dir: options.Output = OUTPUT_DEFAULT,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
-    task_column: Annotated[str | None, typer.Option("--task-column", hidden=True)] = None,
-    weight_column: Annotated[str | None, typer.Option("--weight-column", hidden=True)] = None,
-    split_group: Annotated[str | None, typer.Option("--split-group", hidden=True)] = None,
 ) -> None:
     """Compare multi-task methods and baselines on your own table.
 
@@ -195,6 +132,9 @@ def compare(
     (--targets). Every method is tuned and tested on the same folds. The leaderboard and a verdict are printed;
     the report and the best model, ready for `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
+    asked = locals()  # the options of this command are those of the function
+    for name in ("data", "output_dir", "quiet", "debug"):
+        del asked[name]
     from mtlrun.data.files import data_file
 
     for path in filter(None, (*data, test, labels)):
@@ -207,107 +147,47 @@ def compare(
     folder = output_dir / "compare" / short_name(table)
     check_folder(folder)
 
-    kept = _Kept(folder, quiet)
+    lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "methods")}
+    progress = _Progress(folder, quiet)
     try:
-        result = run(
-            data,
-            target=target,
-            task=task or task_column,
-            targets=_names(targets),
-            targets_last=targets_last,
-            labels=labels,
-            test=test,
-            say=kept.progress,
-            finished=kept,
-            output=folder,
-            task_type=task_type,
-            positive=positive,
-            weight=weight or weight_column,
-            drop=_names(drop),
-            categorical=_names(categorical),
-            min_rows=min_rows,
-            group=group or split_group,
-            time=time,
-            unseen=unseen,
-            methods=_names(methods),
-            metric=metric,
-            budget=budget,
-            splits=splits,
-            repeats=repeats,
-            smallest_gain=smallest_gain,
-            family=tuple(family or ()),
-            folds=folds,
-            curve=curve,
-            calibrate=calibrate,
-            seed=seed,
-            jobs=jobs,
-            retries=retries,
-        )
-        kept.end()
-        _save(result, folder)
+        result = run(data, **(asked | lists), say=progress.say, finished=progress.keep, output=folder)
+        progress.end()
+        try:
+            result.save(folder)
+        finally:  # a leaderboard that cannot be written can still be read
+            _show_board(result)
     except BaseException:  # a Ctrl-C, too
-        kept.end()
-        kept.tell()
+        progress.end()
+        progress.keep_last()
         raise
     _show_files(result, folder)
 
 
-class _Live:
-    """A leaderboard on the terminal that grows while the comparison runs."""
-
-    def __init__(self) -> None:
-        from rich.live import Live
-
-        from mtlrun.cli.console import messages
-
-        self.console = messages()
-        self.live = Live(console=self.console, transient=True, auto_refresh=False)
-        self.live.start()
-
-    def say(self, text: str) -> None:
-        """Print a line above the leaderboard."""
-        self.console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
-
-    def show(self, board: Any) -> None:
-        """Show the leaderboard so far: as many methods as fit, and the verdict as it stands."""
-        from rich.text import Text
-
-        from mtlrun.report.grid import text_lines
-        from mtlrun.report.leaderboard import leaderboard_grid
-
-        lines = text_lines(leaderboard_grid(board), self.console.width, DROP_FIRST)[: max(self.console.height - 6, 5)]
-        self.live.update(Text(_plain([*lines, "", *board.left_out, board.answer.sentence])), refresh=True)
-
-    def end(self) -> None:
-        """Leave the screen to the final leaderboard."""
-        self.live.stop()
-
-
-def _plain(lines: list[str]) -> str:
-    """Return lines of a display without control characters."""
-    return "\n".join(sanitize(line) for line in lines)
-
-
-class _Kept:
-    """Writes the leaderboard of what is finished, so that it survives whatever ends the comparison, and shows it."""
+class _Progress:
+    """Keeps the leaderboard of what is finished, whatever ends the comparison, and shows it on a terminal."""
 
     def __init__(self, folder: Path, quiet: bool) -> None:
+        from rich.live import Live
+
         self.folder = folder
         self.quiet = quiet
-        self.live = None if quiet or not interactive(sys.stderr) else _Live()
+        self.console = messages()
+        lively = not quiet and interactive(sys.stderr)
+        self.live = Live(console=self.console, transient=True, auto_refresh=False) if lively else None
+        if self.live is not None:
+            self.live.start()
         self.file: Path | None = None
         self.refused = False
         self.next = -math.inf
         self.board: Any = None  # one that was not written
 
-    def progress(self, text: str) -> None:
-        """Tell a line."""
-        if self.live is not None:
-            self.live.say(text)
-        elif not self.quiet:
-            say(text, error=True)
+    def say(self, text: str) -> None:
+        """Print a message, above the leaderboard if there is one."""
+        if not self.quiet:
+            self.console.print(sanitize(text), soft_wrap=True, markup=False, highlight=False)
 
-    def __call__(self, board: Any) -> None:
+    def keep(self, board: Any) -> None:
+        """Write and show the leaderboard so far, unless that would take too much of the time of the fits."""
         from mtlrun.runs.comparison import save_unfinished
 
         started = clock.monotonic()
@@ -321,22 +201,31 @@ class _Kept:
             if not self.refused:
                 say(f"warning: cannot write into {self.folder}: {error.strerror or error}", error=True)
             self.refused = True
-        if self.live is not None:
-            self.live.show(board)
+        self._show(board)
         now = clock.monotonic()
         if now - started > SLOW:
-            self.next = now + WAIT * (now - started)  # a small part of the time of the fits is enough
+            self.next = now + WAIT * (now - started)
+
+    def _show(self, board: Any) -> None:
+        """Show as many methods as fit, and the verdict as it stands."""
+        from rich.text import Text
+
+        if self.live is None:
+            return
+        lines = _board_lines(board, self.console.width)[: max(self.console.height - 6, 5)]
+        lines += ["", *board.left_out, board.answer.sentence]
+        self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
 
     def end(self) -> None:
         """End the display."""
         if self.live is not None:
-            self.live.end()
+            self.live.stop()
 
-    def tell(self) -> None:
-        """Say where it was written, the last one too."""
+    def keep_last(self) -> None:
+        """Write the last leaderboard, if that was put off, and say where it is."""
         self.next = -math.inf
         if self.board is not None:
-            self(self.board)
+            self.keep(self.board)
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
 
@@ -345,35 +234,27 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def _save(result: Any, folder: Path) -> None:
-    try:
-        result.save(folder)
-    finally:  # a leaderboard that cannot be written can still be read
-        _show_board(result)
+def _board_lines(board: Any, width: int) -> list[str]:
+    from mtlrun.report.grid import text_lines
+    from mtlrun.report.leaderboard import leaderboard_grid
+
+    return text_lines(leaderboard_grid(board), width, DROP_FIRST)
 
 
 def _show_board(result: Any) -> None:
-    from mtlrun.cli.console import output
     from mtlrun.report.grid import text_lines
-    from mtlrun.report.leaderboard import caption, leaderboard_grid
+    from mtlrun.report.leaderboard import caption
 
-    for line in text_lines(leaderboard_grid(result.board), output().width, DROP_FIRST):
-        say(line)
-    say("")
-    say(caption(result.board))
+    board, width = result.board, output().width
+    lines = [*_board_lines(board, width), "", caption(board)]
     if result.curve is not None:
         from mtlrun.runs.curve import curve_grid
 
-        say("")
-        for line in text_lines(curve_grid(result.curve), output().width, ("part",)):
-            say(line)
-    for line in result.board.left_out:
-        say(f"left out: {line}")
-    say("")
-    say(result.verdict)
-    for line in result.board.answer.details:
-        say(f"  {line}")
-    say("")
+        lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
+    lines += [f"left out: {line}" for line in board.left_out]
+    lines += ["", result.verdict, *(f"  {line}" for line in board.answer.details), ""]
+    for line in lines:
+        say(line)
 
 
 def _show_files(result: Any, folder: Path) -> None:

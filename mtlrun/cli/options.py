@@ -43,9 +43,9 @@ def reset_debugging() -> None:
     _debug = False
 
 
-def option(panel: str, *names: str, **settings: Any) -> Any:
-    """Return a command-line option that is listed in a panel of the help."""
-    return typer.Option(*names, rich_help_panel=panel, **settings)
+def option(panel: str, metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
+    """Return a command-line option of a panel of the help; without names it is called like its parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **settings)
 
 
 def file_or_folder(output: Path, out: Path | None, endings: Iterable[str]) -> tuple[Path, Path | None]:
@@ -74,10 +74,9 @@ Profile = Annotated[
     str | None,
     option(
         WHAT,
-        "--profile",
-        metavar="NAME",
-        help="Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's "
-        "protocol). Default: $MTLRUN_PROFILE, otherwise quick.",
+        "NAME",
+        "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's protocol). "
+        "Default: $MTLRUN_PROFILE, otherwise quick.",
         autocompletion=complete.profiles,
     ),
 ]
@@ -85,50 +84,39 @@ Overrides = Annotated[
     list[str] | None,
     option(
         WHAT,
+        "KEY=VALUE",
+        "Change a setting, for example split.trials=3. Takes precedence over file and profile. Repeatable.",
         "--set",
-        metavar="KEY=VALUE",
-        help="Change a setting, for example split.trials=3. Takes precedence over file and profile. Repeatable.",
     ),
 ]
-Open = Annotated[bool, option(OUT, "--open", help="Show the report in the browser.")]
 Reading = Annotated[
     str | None,
     option(
         WHAT,
-        "--reading",
-        metavar="NAME|all",
-        help="Reading of what the paper leaves open, or all of them. Default: the main one.",
+        "NAME|all",
+        "Reading of what the paper leaves open, or all of them. Default: the main one.",
         autocompletion=complete.readings,
     ),
 ]
-Seed = Annotated[
-    int | None,
-    option(WHAT, "--seed", metavar="N", min=0, help="Seed of the random splits; takes precedence over the file."),
-]
+Seed = Annotated[int | None, option(WHAT, "N", "Seed of the random splits; takes precedence over the file.", min=0)]
 Only = Annotated[
     list[str] | None,
     option(
         WHAT,
-        "--only",
-        metavar="KEY=VALUE,...",
-        help="Compute only a part: method=..., dataset=... or trial=...; * matches any text. Repeatable.",
+        "KEY=VALUE,...",
+        "Compute only a part: method=..., dataset=... or trial=...; * matches any text. Repeatable.",
     ),
 ]
 DataDir = Annotated[
     Path | None,
-    option(
-        WHAT,
-        "--data-dir",
-        metavar="DIR",
-        help="Folder of the data sets. Default: $MTLRUN_DATA, otherwise the user's cache folder.",
-    ),
+    option(WHAT, "DIR", "Folder of the data sets. Default: $MTLRUN_DATA, otherwise the user's cache folder."),
 ]
 _JOBS = option(
     HOW,
+    "N",
+    "Number of parallel processes, -1 for all cores. Results do not depend on it; timed fits run one by one.",
     "--jobs",
     "-j",
-    metavar="N",
-    help="Number of parallel processes, -1 for all cores. Results do not depend on it; timed fits run one by one.",
 )
 Jobs = Annotated[int, _JOBS]
 #: None: one process, or all workers of a Dask cluster.
@@ -137,79 +125,61 @@ Backend = Annotated[
     str | None,
     option(
         HOW,
-        "--backend",
-        metavar="NAME",
-        help="How to run in parallel: loky (processes), threading or dask.",
+        "NAME",
+        "How to run in parallel: loky (processes), threading or dask.",
         autocompletion=complete.words("loky", "threading", "dask"),
     ),
 ]
 Scheduler = Annotated[
-    str | None,
-    option(
-        HOW, "--scheduler", metavar="ADDRESS", help="Dask scheduler to use with --backend dask, as tcp://host:port."
-    ),
+    str | None, option(HOW, "ADDRESS", "Dask scheduler to use with --backend dask, as tcp://host:port.")
 ]
-Force = Annotated[bool, option(HOW, "--force", "-f", help="Recompute everything, including finished cells.")]
-DryRun = Annotated[bool, option(HOW, "--dry-run", "-n", help="Show what would be computed and why, then stop.")]
-FailFast = Annotated[bool, option(HOW, "--fail-fast", help="Stop at the first cell that fails.")]
+Force = Annotated[bool, option(HOW, None, "Recompute everything, including finished cells.", "--force", "-f")]
+DryRun = Annotated[bool, option(HOW, None, "Show what would be computed and why, then stop.", "--dry-run", "-n")]
+FailFast = Annotated[bool, option(HOW, None, "Stop at the first cell that fails.", "--fail-fast")]
+Retries = Annotated[int, option(HOW, "N", "Compute a cell that fails so many times again.", min=0)]
+Yes = Annotated[bool, option(HOW, None, "Answer yes to all questions (downloads, deletions).", "--yes", "-y")]
 Trust = Annotated[
     list[str] | None,
     typer.Option(
-        "--trust",
         metavar="TYPE",
         help="Allow this type from outside mtlrun and scikit-learn in the model; its code is run. Repeatable.",
     ),
 ]
-Retries = Annotated[
-    int, option(HOW, "--retries", metavar="N", min=0, help="Compute a cell that fails so many times again.")
-]
-Yes = Annotated[bool, option(HOW, "--yes", "-y", help="Answer yes to all questions (downloads, deletions).")]
 _ROOT = "Root folder of the results; every run has a subfolder of its own. Default: $MTLRUN_OUTPUT, otherwise "
 Output = Annotated[
     Path,
-    option(
-        OUT,
-        "--output",
-        "-o",
-        metavar="DIR",
-        callback=_refuse_file,
-        help=f"{_ROOT}results/runs.",
-        show_default=False,
-    ),
+    option(OUT, "DIR", f"{_ROOT}results/runs.", "--output", "-o", callback=_refuse_file, show_default=False),
 ]
 #: Of commands that read a run and may write one file: see `file_or_folder`.
 OutputOrFile = Annotated[
     Path,
     option(
         OUT,
+        "DIR|FILE",
+        f"{_ROOT}results/runs. With the ending of a format: the file to write, as --out.",
         "--output",
         "-o",
-        metavar="DIR|FILE",
-        help=f"{_ROOT}results/runs. With the ending of a format: the file to write, as --out.",
         show_default=False,
     ),
 ]
-Out = Annotated[Path | None, option(OUT, "--out", metavar="FILE", help="File to write, and nothing else.")]
+Out = Annotated[Path | None, option(OUT, "FILE", "File to write, and nothing else.")]
 Check = Annotated[
-    bool,
-    option(OUT, "--check", help="Exit with code 1 if a number is out of tolerance or a claim is contradicted."),
+    bool, option(OUT, None, "Exit with code 1 if a number is out of tolerance or a claim is contradicted.", "--check")
 ]
 Format = Annotated[
     str | None,
     option(
         OUT,
+        "FORMAT",
+        "Print the full report as md, json, csv or tex instead of the table; html writes report.html, parquet every "
+        "cell to results.parquet.",
         "--format",
-        metavar="FORMAT",
-        help="Print the full report as md, json, csv or tex instead of the table; html writes report.html, "
-        "parquet every cell to results.parquet.",
         autocompletion=complete.words("md", "json", "csv", "tex", "html", "parquet"),
     ),
 ]
-Json = Annotated[bool, option(OUT, "--json", help="Print JSON, for other programs.")]
-Quiet = Annotated[bool, option(OUT, "--quiet", "-q", help="Print only results and errors, no plan and no progress.")]
+Open = Annotated[bool, option(OUT, None, "Show the report in the browser.", "--open")]
+Json = Annotated[bool, option(OUT, None, "Print JSON, for other programs.", "--json")]
+Quiet = Annotated[bool, option(OUT, None, "Print only results and errors, no plan and no progress.", "--quiet", "-q")]
 Debug = Annotated[
-    bool,
-    option(
-        OUT, "--debug", callback=set_debugging, expose_value=True, help="Show the full traceback if an error occurs."
-    ),
+    bool, option(OUT, None, "Show the full traceback if an error occurs.", "--debug", callback=set_debugging)
 ]

@@ -47,9 +47,8 @@ def report(
         list[Path] | None,
         options.option(
             options.WHAT,
-            "--merge",
-            metavar="DIR",
-            help="First copy finished cells from this run folder, for example of another machine. Repeatable.",
+            "DIR",
+            "First copy finished cells from this run folder, for example of another machine. Repeatable.",
         ),
     ] = None,
     check: options.Check = False,

@@ -26,11 +26,12 @@ def train(
     jobs: options.Jobs = 1,
     force: Annotated[
         bool,
-        typer.Option(
+        options.option(
+            options.HOW,
+            None,
+            "Compute everything again, and replace a model that was trained with other settings.",
             "--force",
             "-f",
-            help="Compute everything again, and replace a model that was trained with other settings.",
-            rich_help_panel=options.HOW,
         ),
     ] = False,
     retries: options.Retries = 0,

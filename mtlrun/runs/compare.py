@@ -120,7 +120,6 @@ def compare(
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
     """
     started = clock.monotonic()
-    task = options.pop("task_column", task)
     settings, given = read_settings(options)
     data, labels = label_list(data, labels, other=bool(target or targets or targets_last))
     table = _table(data, None)

@@ -24,8 +24,6 @@ from mtlrun.utils.seeds import derive_seed
 #: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
 SPLITS, REPEATS, FOLDS = 5, 2, 3
 FEATURES = "table"
-#: Other names of options.
-ALIASES = {"weight_column": "weight", "split_group": "group"}
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,6 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """
     own = set(Settings.__dataclass_fields__)
     roles = set(Roles.__dataclass_fields__) - {"targets", "task", *own}
-    options = dict(options)
-    for old, name in ALIASES.items():
-        if old in options:
-            if options.get(name) is not None:
-                raise ConfigError(f"{old} and {name} are given", "They are two names of one option: give one.")
-            options[name] = options.pop(old)
     for name in options:
         if name not in own | roles:
             near = suggest(name, own | roles)

@@ -45,7 +45,7 @@ def use(mtlrun, folder, *columns):
 
 def test_features_of_any_name(mtlrun, tmp_path, frame):
     frame.to_csv(tmp_path / "s.csv", index=False)
-    folder = use(mtlrun, tmp_path, "-t", "grade", "--task-column", "school")
+    folder = use(mtlrun, tmp_path, "-t", "grade", "--task", "school")
     header = (folder / "coefficients.csv").read_text().splitlines()[0].split(",")
     assert header[:2] == ["task", "intercept"]
     assert len(set(header)) == len(header) == 2 + len(TAKEN) + 2
@@ -60,7 +60,7 @@ def test_features_of_any_name(mtlrun, tmp_path, frame):
 def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
     frame[task] = frame.pop("school")
     frame.to_csv(tmp_path / "s.csv", index=False)
-    use(mtlrun, tmp_path, "-t", "grade", "--task-column", task)
+    use(mtlrun, tmp_path, "-t", "grade", "--task", task)
     assert set(pd.read_csv(tmp_path / "new.csv")["task"]) == {"north", "south", "west"}
 
 
@@ -76,6 +76,6 @@ def test_targets_of_any_name(mtlrun, tmp_path, frame):
 def test_a_target_of_any_name(mtlrun, tmp_path, frame):
     for name in ("intercept", "prediction"):
         frame.to_csv(tmp_path / "s.csv", index=False)
-        use(mtlrun, tmp_path, "-t", name, "--task-column", "school")
+        use(mtlrun, tmp_path, "-t", name, "--task", "school")
         assert len(pd.read_csv(tmp_path / "new.csv")) == len(frame)
         (tmp_path / "out").rename(tmp_path / name)

@@ -55,7 +55,7 @@ def grades(tmp_path):
 
 
 def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *FAST)
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *FAST)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["rank", "method", "kind"]
@@ -83,7 +83,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
 
 def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, grades, tmp_path):
     options = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "--unseen", "mean", "-q")
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
@@ -101,7 +101,7 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, gra
     assert all(np.isfinite(float(row[2])) for row in rows[1:])
 
 
-@pytest.mark.parametrize("more", [(), ("--split-group", "team"), ("--time", "day")])
+@pytest.mark.parametrize("more", [(), ("--group", "team"), ("--time", "day")])
 def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun, grades, tmp_path, more):
     """In `train`, and in `reproduce`, whose cell is that of the comparison."""
     table = pd.read_csv(grades)
@@ -145,7 +145,7 @@ def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades,
     table = pd.read_csv(grades)
     table.iloc[::4].to_csv(tmp_path / "later.csv", index=False)
     options = ("--test", "later.csv", "--methods", "PooledRidge", "-q")
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
@@ -189,12 +189,12 @@ DAYS = "school,day,early,grade\n" + "".join(
     f"{school},{day},{int(day > 15)},{(7 * day) % 5}\n" for day in range(18) for school in ("ab" if day < 12 else "abc")
 )
 
-RAGGED = ("--target", "grade", "--task-column", "school")
+RAGGED = ("--target", "grade", "--task", "school")
 BAD = {
-    "unknown column": (TABLE, ("--target", "grades", "--task-column", "school"), ["t.csv", "'grades'", "'grade'?"]),
+    "unknown column": (TABLE, ("--target", "grades", "--task", "school"), ["t.csv", "'grades'", "'grade'?"]),
     "target with one value": (
         "a,b,y\n1,2,7\n1,3,7\n",
-        ("--target", "y", "--task-column", "a"),
+        ("--target", "y", "--task", "a"),
         ["t.csv: ", "target 'y'", "single value (7)"],
     ),
     "task with one row": (TABLE + "c,1,chess,3.0\n", RAGGED, ["t.csv: task 'c' has 1 row", "--min-rows 4"]),
@@ -230,7 +230,7 @@ BAD = {
     "training rows of one day": (DAYS, (*RAGGED, "--time", "early"), ["same time", "another column with --time."]),
     "training rows of one group": (
         DAYS,
-        (*RAGGED, "--split-group", "early"),
+        (*RAGGED, "--group", "early"),
         ["one group", "another column with --group."],
     ),
     "unknown method": (
@@ -251,7 +251,7 @@ def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
     words = (
         "--target",
         "grade",
-        "--task-column",
+        "--task",
         "school",
         "--methods",
         forest,
@@ -328,7 +328,7 @@ def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
 ):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/compare").touch()
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *more)
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *more)
     assert result.exit_code == 2, result.output
     assert not lacking(result.stderr, *words)
     assert "TaskMean: rmse" not in result.stderr
@@ -336,7 +336,7 @@ def test_options_that_cannot_be_met_are_refused_before_anything_is_fitted(
 
 def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
     pd.read_csv(grades).assign(school="only").to_csv(tmp_path / "one.csv", index=False)
-    result = mtlrun("compare", "one.csv", "--target", "grade", "--task-column", "school")
+    result = mtlrun("compare", "one.csv", "--target", "grade", "--task", "school")
     assert result.exit_code == 2
     assert not lacking(result.stderr, "one.csv", "'only'")
     assert "--task," in result.stderr
@@ -346,7 +346,7 @@ def test_classes_of_one_name_are_rows_of_their_own(mtlrun, grades, tmp_path):
     code = "import sklearn.linear_model\nclass Ridge(sklearn.linear_model.Ridge): ...\n"
     (tmp_path / "made_methods.py").write_text(code)
     options = ("--methods", "made_methods:Ridge,sklearn.linear_model:Ridge", "--splits", "2", "--repeats", "1", "-q")
-    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task-column", "school", *options)
+    result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
     assert result.exit_code == 0, result.output
     board = pd.read_csv(tmp_path / "results/runs/compare/grades/leaderboard.csv")
     assert {"Ridge", "sklearn.linear_model:Ridge"} <= set(board["method"])

@@ -107,7 +107,7 @@ def assert_told(code, err, place, remedy):
 
 def test_compare(on_full_disk, table):
     before = table.read_bytes()
-    words = ("--target", "y", "--task-column", "task", "--drop", "note")
+    words = ("--target", "y", "--task", "task", "--drop", "note")
     fast = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "-q")
     code, err, _ = on_full_disk(600, "compare", "grades.csv", *words, *fast, "-o", "full")
     assert_told(code, err, "full/compare/grades", "folder")
@@ -154,7 +154,7 @@ def test_data_fetch_without_room_for_the_copy(on_full_disk, table, address):
 @pytest.mark.parametrize(
     "words",
     [
-        ("compare", "grades.csv", "--target", "y", "--task-column", "task"),
+        ("compare", "grades.csv", "--target", "y", "--task", "task"),
         ("data", "add", "mine", "grades.csv", "--data-dir", "."),
         ("predict", "results/runs/train/wide", "grades.csv"),
     ],

@@ -15,7 +15,7 @@ def table(folder):
     frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     frame["school"], frame["grade"] = np.repeat(["x", "y", "z"], 20), frame.a + rng.normal(size=60)
     frame.to_csv(folder / "grades.csv", index=False)
-    return ("compare", "grades.csv", "--target", "grade", "--task-column", "school", "--splits", "2")
+    return ("compare", "grades.csv", "--target", "grade", "--task", "school", "--splits", "2")
 
 
 def test_a_method_that_does_not_fit_is_a_row_with_the_reason(mtlrun, tmp_path, monkeypatch):

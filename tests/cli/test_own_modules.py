@@ -23,7 +23,7 @@ COMPARE = (
     "grades.csv",
     "--target",
     "grade",
-    "--task-column",
+    "--task",
     "school",
     "--splits",
     "2",

@@ -90,7 +90,7 @@ def test_they_are_compared_and_trained(other, tmp_path):
         "rows.csv",
         "--target",
         "y",
-        "--task-column",
+        "--task",
         "task",
         "--methods",
         "GrandMean",

@@ -108,7 +108,7 @@ def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
     words = (
         "-t",
         "height",
-        "--task-column",
+        "--task",
         "garden",
         "--methods",
         "GraphMTL",

@@ -30,6 +30,6 @@ def test_a_comparison_takes_it_too(mtlrun, write_experiment, tmp_path):
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
     table.to_csv(tmp_path / "rows.csv", index=False)
     methods = ["--methods", "made_methods:Flaky", "--splits", "2", "--repeats", "1"]
-    result = mtlrun("compare", "rows.csv", "--target", "y", "--task-column", "task", *methods, "--retries", "2")
+    result = mtlrun("compare", "rows.csv", "--target", "y", "--task", "task", *methods, "--retries", "2")
     assert result.exit_code == 0, result.output
     assert "failed" not in result.stdout

@@ -157,10 +157,10 @@ def table(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "method"),
     [
-        (("-t", "y", "--task-column", "school", "--drop", "z,passed"), BOOSTED),
+        (("-t", "y", "--task", "school", "--drop", "z,passed"), BOOSTED),
         (("--targets", "y,z", "--drop", "school,passed"), BOOSTED),
-        (("-t", "passed", "--task-column", "school", "--drop", "y,z"), CLASSIFIER),
-        (("-t", "passed", "--task-column", "school", "--drop", "y,z", "--calibrate"), CLASSIFIER),
+        (("-t", "passed", "--task", "school", "--drop", "y,z"), CLASSIFIER),
+        (("-t", "passed", "--task", "school", "--drop", "y,z", "--calibrate"), CLASSIFIER),
     ],
     ids=["ragged", "shared", "labels", "probabilities"],
 )
@@ -187,7 +187,7 @@ def test_coefficients_of_a_class_that_takes_several_outputs(mtlrun, table, tmp_p
 
 def test_a_class_that_needs_parameters_is_refused_before_any_fit(mtlrun, table, tmp_path):
     (tmp_path / "joint.py").write_text(JOINT)
-    words = ("-t", "y", "--task-column", "school", "--drop", "z,passed", "--methods", "joint:Unfinished")
+    words = ("-t", "y", "--task", "school", "--drop", "z,passed", "--methods", "joint:Unfinished")
     result = mtlrun("compare", "s.csv", *words, "-o", "out")
     assert result.exit_code == 2
     assert "joint:Unfinished" in result.stderr
