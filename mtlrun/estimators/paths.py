@@ -178,7 +178,7 @@ class PathCV(_Model):
         for _, test in folds:
             part = data.select_rows(test, complete=False)
             rest = whole - TaskStatistics.of_data(part, like=whole) if part.n_tasks == data.n_tasks else None
-            if rest is None or (rest.moments.weight <= 1e-9 * whole.moments.weight).any():
+            if rest is None or (rest.weight <= 1e-9 * whole.weight).any():
                 return None
             found.append(rest.condensed(centred=self.fit_intercept))
         return found
@@ -189,8 +189,8 @@ class PathCV(_Model):
         if part.offsets is None:
             Z = (part.X @ W.transpose(1, 2, 0).reshape(W.shape[1], -1)).reshape(*y.shape, -1) + b.T
         else:
-            tasks = zip(part.to_list()[0], W.transpose(2, 1, 0), b.T, strict=True)
-            Z = np.concatenate([X @ coef + intercept for X, coef, intercept in tasks])
+            tasks = enumerate(zip(W.transpose(2, 1, 0), b.T, strict=True))
+            Z = np.concatenate([part.task(t)[0] @ coef + intercept for t, (coef, intercept) in tasks])
         if metric in ("mse", "rmse"):
             errors = np.square(Z - y[..., None])
             known = ~np.isnan(errors)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,43 +19,22 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
 
 
-@dataclass(frozen=True)
-class Gap:
-    """A certificate.
-
-    Attributes
-    ----------
-    primal, dual : float
-    relative : float
-        (primal - dual) / max(1, |primal|, |dual|).
-    relative_reduced : float
-        The same after taking `unavoidable` off both values.
-    """
+class Gap(NamedTuple):
+    """A certificate: two values of the objective, and their `relative_gap`."""
 
     primal: float
     dual: float
     relative: float
-    relative_reduced: float
-
-    @classmethod
-    def of(cls, primal: float, dual: float, unavoidable: float = 0.0) -> Gap:
-        """Make a gap of two values; `unavoidable` is a loss that no coefficients get below."""
-        reduced = relative_gap(primal - unavoidable, dual - unavoidable)
-        return cls(primal, dual, relative_gap(primal, dual), reduced)
-
-    @classmethod
-    def exact(cls, primal: float, gap: float) -> Gap:
-        """Make a gap of a primal value and an absolute gap that is known without cancellation."""
-        dual = primal - gap
-        relative = gap / max(1.0, abs(primal), abs(dual)) if np.isfinite(gap) else np.inf
-        return cls(primal, dual, relative, relative)
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """Return (primal - dual) / max(1, |primal|, |dual|); inf where a value is infinite or NaN."""
+def relative_gap(primal: float, dual: float, gap: float | None = None) -> float:
+    """Return (primal - dual) / max(1, |primal|, |dual|); inf where a value is infinite or NaN.
+
+    `gap` is the difference where it is known without cancellation.
+    """
     if not (np.isfinite(primal) and np.isfinite(dual)):
         return float("inf")
-    return (primal - dual) / max(1.0, abs(primal), abs(dual))
+    return (primal - dual if gap is None else gap) / max(1.0, abs(primal), abs(dual))
 
 
 def feasible_scale(Z: np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:
@@ -155,9 +135,7 @@ def duality_gap(
     parts: Sequence[np.ndarray] | np.ndarray,
     intercept: np.ndarray | None = None,
     *,
-    theta: np.ndarray | None = None,
     operator: TaskOperator | None = None,
-    unavoidable: float = 0.0,
 ) -> Gap:
     """Certify an iterate.
 
@@ -170,19 +148,18 @@ def duality_gap(
         One matrix per penalty.
     intercept : ndarray of shape (T,), optional
         Unpenalised intercepts; None when the model has none.
-    theta : ndarray, optional
-        Field from which to make the dual point; default: minus the gradient of the loss at the iterate, with the
-        intercepts that are best for its coefficients.
     operator : TaskOperator, optional
         Default: that of `data`.
-    unavoidable : float, default 0.0
-        Loss that no coefficients get below, for `Gap.relative_reduced`; for the squared loss and a shared design
-        scale/2 ||Y_perp||^2 with Y_perp the part of Y outside the range of X.
 
     Raises
     ------
     ValueError
         If the numbers of parts and penalties differ.
+
+    Notes
+    -----
+    The dual point is made from minus the gradient of the loss at the iterate, with the intercepts that are best for its
+    coefficients.
 
     Examples
     --------
@@ -200,12 +177,11 @@ def duality_gap(
     z = operator.forward(_total(parts, penalties))
     fitted = z if intercept is None else z + data.spread(intercept)
     primal = _primal(data, loss, penalties, parts, fitted)
-    if theta is None:
-        if intercept is not None:
-            fitted = z + data.spread(optimal_intercept(data, loss, z, start=intercept))
-        theta = -loss.gradient(fitted, data.targets, data.effective_weights())
+    if intercept is not None:
+        fitted = z + data.spread(optimal_intercept(data, loss, z, start=intercept))
+    theta = -loss.gradient(fitted, data.targets, data.effective_weights())
     dual = dual_value(theta, data, loss, penalties, intercept=intercept is not None, operator=operator)
-    return Gap.of(primal, dual, unavoidable)
+    return Gap(primal, dual, relative_gap(primal, dual))
 
 
 def _total(parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty]) -> np.ndarray:

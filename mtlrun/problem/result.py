@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.problem.objective import Gap
+from mtlrun.problem.objective import Gap, relative_gap
 
 Callback = Callable[[int, float, float], Any]
 
@@ -72,8 +72,6 @@ class Tracker:
     max_iter : int
     callback : callable, optional
         Called with (iteration, primal, dual); a true answer stops the run.
-    unavoidable : float, default 0.0
-        Loss that no coefficients get below, for the reduced gap.
 
     Attributes
     ----------
@@ -85,7 +83,7 @@ class Tracker:
         When each certificate was known, since the start, without the time of callbacks.
     """
 
-    def __init__(self, tol: float, max_iter: int, callback: Callback | None = None, unavoidable: float = 0.0) -> None:
+    def __init__(self, tol: float, max_iter: int, callback: Callback | None = None) -> None:
         if not tol >= 0:
             raise ValueError(f"tol must be non-negative, got {tol}")
         if max_iter < 1:
@@ -93,14 +91,13 @@ class Tracker:
         self.tol = tol
         self.max_iter = max_iter
         self.best: Any = None
-        self.gap = Gap(np.inf, -np.inf, np.inf, np.inf)
+        self.gap = Gap(np.inf, -np.inf, np.inf)
         self.converged = False
         self.exhausted = False
         self.message = f"stopped after max_iter={max_iter} iterations"
         self.gaps: list[tuple[int, float, float]] = []
         self.seconds: list[float] = []
         self._callback = callback
-        self._unavoidable = unavoidable
         self._idle, self._least = 0, np.inf
         self._began = time.perf_counter()
 
@@ -129,7 +126,8 @@ class Tracker:
         least = self.gap.primal
         if primal < least:
             least, self.best = primal, point
-        self.gap = Gap.of(least, max(self.gap.dual, dual), self._unavoidable)
+        dual = max(self.gap.dual, dual)
+        self.gap = Gap(least, dual, relative_gap(least, dual))
         return self._note(iteration, finite=bool(np.isfinite(primal)))
 
     def check_gap(self, iteration: int, primal: float, gap: float) -> bool:
@@ -137,7 +135,7 @@ class Tracker:
 
         The run also ends where the gap is as small as floats make it.
         """
-        self.gap = Gap.exact(primal, gap)
+        self.gap = Gap(primal, primal - gap, relative_gap(primal, primal - gap, gap))
         self._idle = self._idle + 1 if self._least / 2 < self.gap.relative <= _FLOATS else 0
         self._least = min(self._least, self.gap.relative)
         return self._note(iteration)
@@ -160,7 +158,7 @@ class Tracker:
             gaps=self.gaps,
             stop_crit=self.gap.relative,
             message=self.message,
-            info={"unavoidable": self._unavoidable, "relative_reduced": self.gap.relative_reduced, **info},
+            info=info,
         )
 
     def _note(self, iteration: int, finite: bool = True) -> bool:

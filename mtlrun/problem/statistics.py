@@ -16,13 +16,18 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import DataError
-from mtlrun.problem.moments import Moments
+from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.utils.io import write_atomic
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _SCHEMA = 1
+# Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
+_ROUNDING = 8.0 * np.finfo(np.float64).eps
+# What is summed over rows, and the arrays of a file.
+_SUMS = ("weight", "x", "xx", "y", "yy", "xy", "n_rows")
+_ARRAYS = (*_SUMS, "x_shift", "y_shift")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +44,13 @@ class TaskStatistics:
         Sorted labels of the tasks; of a shared design the names or positions of the targets.
     shared : bool
         Whether all tasks have the same rows and weights.
-    moments : Moments
-        Of ``x - x_shift`` and ``y - y_shift``.
+    weight : ndarray of shape (G,)
+        Sum of the weights of the rows; G is 1 where all tasks share rows and weights, else T.
+    x, xx : ndarray of shape (G, d) and (G, d, d)
+        Weighted sums of x and x x', of ``x - x_shift``.
+    y, yy : ndarray of shape (T,)
+        Those of y and y^2, of ``y - y_shift``.
+    xy : ndarray of shape (d, T)
     x_shift : ndarray of shape (d,)
     y_shift : ndarray of shape (T,)
     n_rows : ndarray of shape (T,)
@@ -61,7 +71,12 @@ class TaskStatistics:
 
     tasks: Array
     shared: bool
-    moments: Moments
+    weight: Array
+    x: Array
+    xx: Array
+    y: Array
+    yy: Array
+    xy: Array
     x_shift: Array
     y_shift: Array
     n_rows: Array
@@ -114,9 +129,29 @@ class TaskStatistics:
         if not data.sparse:
             data = data.with_design(data.X - x_shift)
         data = data.with_targets(data.targets - data.spread(y_shift))
-        counts = data.sizes if data.observed is None else data.observed.sum(axis=0)
-        moments = Moments.of(data, by_task=not data.uniform)
-        return cls(np.asarray(data.tasks), data.shared, moments, x_shift, y_shift, np.asarray(counts), tuple(features))
+        operator, w = TaskOperator(data), data.effective_weights()
+        full = np.ones_like(data.targets) if w is None else w
+        weighted = data.targets if w is None else w * data.targets
+        if data.uniform:
+            rows = np.ones(data.n_rows) if data.weights is None else data.weights
+            weight, x, xx = rows.sum(keepdims=True), (data.X.T @ rows)[None, :], operator.gram(data.weights)[None]
+        else:
+            weight, x = data.sum_by_task(full), operator.adjoint(full).T
+            xx = operator.gram(np.ascontiguousarray(full) if data.shared else data.weights)
+        return cls(
+            tasks=np.asarray(data.tasks),
+            shared=data.shared,
+            weight=weight,
+            x=x,
+            xx=xx,
+            y=data.sum_by_task(weighted),
+            yy=data.sum_by_task(data.targets * weighted),
+            xy=operator.adjoint(weighted),
+            x_shift=x_shift,
+            y_shift=y_shift,
+            n_rows=data.sizes,
+            features=tuple(features),
+        )
 
     @staticmethod
     def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
@@ -145,34 +180,31 @@ class TaskStatistics:
 
     def __add__(self, other: TaskStatistics) -> TaskStatistics:
         mine, theirs = self._aligned(other)
-        moments = mine.moments + theirs.moments
-        return replace(mine, moments=moments, n_rows=mine.n_rows + theirs.n_rows)
+        return replace(mine, **{name: getattr(mine, name) + getattr(theirs, name) for name in _SUMS})
 
     def __sub__(self, other: TaskStatistics) -> TaskStatistics:
         mine, theirs = self._aligned(other)
-        n_rows = mine.n_rows - theirs.n_rows
-        if (n_rows < 0).any():
+        if (mine.n_rows < theirs.n_rows).any():
             raise ValueError("rows are taken away that are not there: a task has more in the second statistics")
-        return replace(mine, moments=mine.moments - theirs.moments, n_rows=n_rows)
+        return replace(mine, **{name: getattr(mine, name) - getattr(theirs, name) for name in _SUMS})
 
     @property
     def mean(self) -> Array:
         """Mean of the features over the rows of all tasks, (d,)."""
-        m = self.moments
-        return self.x_shift + m.x.sum(axis=0) / m.weight.sum()
+        return self.x_shift + self.x.sum(axis=0) / self.weight.sum()
 
     @property
     def std(self) -> Array:
         """Standard deviation of the features over the rows of all tasks, (d,)."""
-        m, total = self.moments, self.moments.weight.sum()
-        squares = np.einsum("gii->i", m.xx) / total - np.square(m.x.sum(axis=0) / total)
+        total = self.weight.sum()
+        squares = np.einsum("gii->i", self.xx) / total - np.square(self.x.sum(axis=0) / total)
         return np.sqrt(np.maximum(squares, 0.0))
 
     def scaled(self, factors: Array) -> TaskStatistics:
         """Return the statistics of the features times factors (d,); ``1 / std`` standardizes them."""
-        m, f = self.moments, np.asarray(factors, dtype=np.float64)
-        moments = replace(m, x=m.x * f, xx=m.xx * f[:, None] * f, xy=m.xy * f[:, None])
-        return replace(self, moments=moments, x_shift=self.x_shift * f)
+        f = np.asarray(factors, dtype=np.float64)
+        x, xx, xy = self.x * f, self.xx * f[:, None] * f, self.xy * f[:, None]
+        return replace(self, x=x, xx=xx, xy=xy, x_shift=self.x_shift * f)
 
     def condensed(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.
@@ -190,12 +222,28 @@ class TaskStatistics:
         ValueError
             If a task has no rows, or weights of 0 only.
         """
-        empty = [str(task) for task in self.tasks[np.broadcast_to(self.moments.weight <= 0, self.n_tasks)]]
+        empty = [str(task) for task in self.tasks[np.broadcast_to(self.weight <= 0, self.n_tasks)]]
         if empty:
             raise ValueError(f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out")
-        stats = self if centred else self._about(np.zeros(self.n_features), np.zeros(self.n_tasks))
-        data, x_mean, y_mean = stats.moments.condensed(self.tasks, centred=centred)
-        return data, x_mean + stats.x_shift, y_mean + stats.y_shift
+        s, x_mean, y_mean = self, self.x / self.weight[:, None], self.y / self.weight
+        if not centred:
+            s, x_mean, y_mean = self._about(0 * self.x_shift, 0 * self.y_shift), 0 * x_mean, 0 * y_mean
+        G, d = s.x.shape
+        xx = s.xx - s.x[:, :, None] * x_mean[:, None, :]
+        xy = (s.xy - s.x.T * y_mean).T  # (T, d)
+        values, vectors = np.linalg.eigh(xx)
+        kept = values > _ROUNDING * d * np.maximum(values[:, -1:], 0.0)
+        roots = np.sqrt(np.where(kept, values, 0.0))
+        targets = (np.matmul(xy[:, None, :], vectors)[:, 0] if G > 1 else xy @ vectors[0]) * kept
+        targets = np.divide(targets, roots, out=np.zeros_like(targets), where=kept | np.zeros_like(targets, dtype=bool))
+        rest = np.sqrt(np.maximum(s.yy - s.y * y_mean - np.square(targets).sum(axis=1), 0.0))
+        X = np.concatenate([roots[:, :, None] * vectors.transpose(0, 2, 1), np.zeros((G, 1, d))], axis=1)
+        Y = np.column_stack([targets, rest])  # (T, d + 1)
+        if G == 1:
+            data = TaskData(X[0], np.ascontiguousarray(Y.T), self.tasks)
+        else:
+            data = TaskData(X.reshape(-1, d), Y.ravel(), self.tasks, offsets=np.arange(G + 1) * (d + 1))
+        return data, x_mean + s.x_shift, y_mean + s.y_shift
 
     def save(self, path: str | Path) -> Path:
         """Write the sums into a .npz file, without pickle.
@@ -207,8 +255,7 @@ class TaskStatistics:
         """
         path, buffer = Path(path), io.BytesIO()
         about = {"schema": _SCHEMA, "shared": self.shared, "features": self.features, "tasks": self.tasks.tolist()}
-        arrays = {name: getattr(self.moments, name) for name in ("weight", "x", "xx", "y", "yy", "xy")}
-        arrays |= {"x_shift": self.x_shift, "y_shift": self.y_shift, "n_rows": self.n_rows}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
         write_atomic(path, buffer.getvalue())
         return path
@@ -224,15 +271,13 @@ class TaskStatistics:
         """
         try:
             with np.load(path, allow_pickle=False) as stored:
-                about = json.loads(str(stored["about"]))
-                sums = {name: stored[name] for name in ("weight", "x", "xx", "y", "yy", "xy")}
-                x_shift, y_shift, n_rows = (stored[name] for name in ("x_shift", "y_shift", "n_rows"))
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+                about, arrays = json.loads(str(stored["about"])), {name: stored[name] for name in _ARRAYS}
+            if about["schema"] != _SCHEMA:
+                raise DataError(f"{path}: written by another version of mtlrun", "Compute the statistics again.")
+            tasks, shared, features = np.asarray(about["tasks"]), bool(about["shared"]), tuple(about["features"])
+        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise DataError(f"{path}: {error}", "Give a file written by TaskStatistics.save.") from None
-        if about.get("schema") != _SCHEMA:
-            raise DataError(f"{path}: written by another version of mtlrun", "Compute the statistics again.")
-        tasks, features = np.asarray(about["tasks"]), tuple(about["features"])
-        return cls(tasks, bool(about["shared"]), Moments(**sums), x_shift, y_shift, n_rows, features)
+        return cls(tasks=tasks, shared=shared, features=features, **arrays)
 
     def _aligned(self, other: TaskStatistics) -> tuple[TaskStatistics, TaskStatistics]:
         """Return both with the same tasks, groups and shifts."""
@@ -246,7 +291,7 @@ class TaskStatistics:
         if self.shared and not np.array_equal(self.tasks, other.tasks):
             raise ValueError("statistics of different data cannot be combined: their targets have other names")
         tasks = np.union1d(self.tasks, other.tasks) if not self.shared else self.tasks
-        by_task = len(self.moments.weight) != 1 or len(other.moments.weight) != 1 or not self.shared
+        by_task = len(self.weight) != 1 or len(other.weight) != 1 or not self.shared
         a, b = (stats._spread(tasks, by_task) for stats in (self, other))
         y_shift = np.where(a.n_rows > 0, a.y_shift, b.y_shift)
         return a._about(a.x_shift, y_shift), b._about(a.x_shift, y_shift)
@@ -254,33 +299,30 @@ class TaskStatistics:
     def _spread(self, tasks: Array, by_task: bool) -> TaskStatistics:
         """Return the statistics with more tasks, of zero rows, and with sums for every task if asked."""
         place = np.searchsorted(tasks, self.tasks)
-        T, m = len(tasks), self.moments
 
-        def wider(values: Array, repeat: bool = False) -> Array:
-            values = np.repeat(values, self.n_tasks, axis=0) if repeat and len(values) == 1 != self.n_tasks else values
-            out = np.zeros((T, *values.shape[1:]), values.dtype)
-            out[place] = values
+        def wider(values: Array) -> Array:
+            out = np.zeros((len(tasks), *values.shape[1:]), values.dtype)
+            out[place] = values  # those of all tasks at once are repeated
             return out
 
+        wide: dict[str, Any] = {name: wider(getattr(self, name)) for name in ("y", "yy", "y_shift", "n_rows")}
         if by_task:
-            m = Moments(
-                wider(m.weight, True), wider(m.x, True), wider(m.xx, True), wider(m.y), wider(m.yy), wider(m.xy.T).T
-            )
-        return replace(self, tasks=tasks, moments=m, y_shift=wider(self.y_shift), n_rows=wider(self.n_rows))
+            wide |= {name: wider(getattr(self, name)) for name in ("weight", "x", "xx")}
+        return replace(self, tasks=tasks, xy=wider(self.xy.T).T, **wide)
 
     def _about(self, x_shift: Array, y_shift: Array) -> TaskStatistics:
         """Return the statistics about other shifts."""
         dx, dy = self.x_shift - x_shift, self.y_shift - y_shift
         if not (dx.any() or dy.any()):
             return self
-        m = self.moments
-        outer = m.x[:, :, None] * dx
-        moments = Moments(
-            m.weight,
-            m.x + m.weight[:, None] * dx,
-            m.xx + outer + outer.transpose(0, 2, 1) + m.weight[:, None, None] * np.outer(dx, dx),
-            m.y + m.weight * dy,
-            m.yy + 2.0 * dy * m.y + m.weight * dy**2,
-            m.xy + np.outer(dx, m.y) + m.x.T * dy + np.outer(dx, m.weight * dy),
+        outer, weight = self.x[:, :, None] * dx, self.weight
+        return replace(
+            self,
+            x=self.x + weight[:, None] * dx,
+            xx=self.xx + outer + outer.transpose(0, 2, 1) + weight[:, None, None] * np.outer(dx, dx),
+            y=self.y + weight * dy,
+            yy=self.yy + 2.0 * dy * self.y + weight * dy**2,
+            xy=self.xy + np.outer(dx, self.y) + self.x.T * dy + np.outer(dx, weight * dy),
+            x_shift=x_shift,
+            y_shift=y_shift,
         )
-        return replace(self, moments=moments, x_shift=x_shift, y_shift=y_shift)

@@ -70,9 +70,7 @@ class TaskData:
     # ------------------------------------------------------------------ constructors
 
     @classmethod
-    def from_matrix(
-        cls, X: Any, Y: Any, *, mask: Any = None, weights: Any = None, tasks: Iterable[Any] | None = None
-    ) -> TaskData:
+    def from_matrix(cls, X: Any, Y: Any, *, weights: Any = None, tasks: Iterable[Any] | None = None) -> TaskData:
         """Build shared data: one design for all tasks.
 
         Parameters
@@ -80,8 +78,6 @@ class TaskData:
         X : array-like or sparse of shape (n, d)
         Y : array-like of shape (n, T)
             Column t holds the targets of task t; NaN marks a missing one.
-        mask : array-like of bool, shape (n, T), optional
-            True where a target is *observed*; the others count as missing.
         weights : array-like of shape (n,) or (n, T), optional
         tasks : iterable, optional
             Labels of the columns; default 0..T-1.
@@ -96,11 +92,6 @@ class TaskData:
         if Y.shape[0] != design.shape[0]:
             raise ValueError(f"Y has {Y.shape[0]} rows but X has {design.shape[0]}")
         observed = ~np.isnan(Y)
-        if mask is not None:
-            mask = np.asarray(mask)
-            if mask.shape != Y.shape or mask.dtype != bool:
-                raise ValueError(f"mask must be a boolean array of the shape of Y, {Y.shape}")
-            observed &= mask
         labels = as_labels(tasks, Y.shape[1])
         if weights is not None:
             weights = as_weights(weights, [(Y.shape[0],), Y.shape])
@@ -177,32 +168,24 @@ class TaskData:
         ValueError
             On lists of different lengths, an empty task, or what the other constructors refuse.
         """
-        if len(Xs) == 0:
-            raise ValueError("Xs holds no task")
-        if len(ys) != len(Xs):
-            raise ValueError(f"ys holds {len(ys)} tasks but Xs holds {len(Xs)}")
+        if not len(Xs) == len(ys) == (len(Xs) if weights is None else len(weights)) > 0:
+            raise ValueError("Xs, ys and weights must have one entry per task, and at least one")
         designs = [as_design(X, f"Xs[{t}]") for t, X in enumerate(Xs)]
         targets = [as_array(y, f"ys[{t}]", ndim=1) for t, y in enumerate(ys)]
-        for t, (X, y) in enumerate(zip(designs, targets, strict=True)):
+        given = [None] * len(ys) if weights is None else weights
+        own = [np.ones(len(y)) if w is None else w for w, y in zip(given, targets, strict=True)]
+        for t, (X, y, w) in enumerate(zip(designs, targets, own, strict=True)):
             check_finite(y, f"ys[{t}]")
-            if X.shape[1] != designs[0].shape[1]:
-                raise ValueError(f"Xs[{t}] has {X.shape[1]} features but Xs[0] has {designs[0].shape[1]}")
-            if len(y) != X.shape[0]:
-                raise ValueError(f"ys[{t}] has {len(y)} entries but Xs[{t}] has {X.shape[0]} rows")
-        stacked = None
-        if weights is not None:
-            if len(weights) != len(Xs):
-                raise ValueError(f"weights holds {len(weights)} tasks but Xs holds {len(Xs)}")
-            given = [np.ones(len(y)) if w is None else w for w, y in zip(weights, targets, strict=True)]
-            stacked = np.concatenate(
-                [as_weights(w, [y.shape], f"weights[{t}]") for t, (w, y) in enumerate(zip(given, targets, strict=True))]
-            )
+            if X.shape != (len(y), designs[0].shape[1]):
+                need = (len(y), designs[0].shape[1])
+                raise ValueError(f"Xs[{t}] has shape {X.shape}, but Xs[0] and ys[{t}] need {need}")
+            own[t] = as_weights(w, [y.shape], f"weights[{t}]")
         return cls(
             stack_designs(designs),
             np.concatenate(targets),
             as_labels(tasks, len(designs)),
             offsets=np.concatenate([[0], np.cumsum([len(y) for y in targets])]),
-            weights=stacked,
+            weights=None if weights is None else np.concatenate(own),
         )._checked()
 
     # ------------------------------------------------------------------ facts
@@ -313,11 +296,6 @@ class TaskData:
         w = w[rows]
         return self.X[rows], y[rows], None if np.all(w == 1.0) else w
 
-    def to_list(self) -> tuple[list[Design], list[np.ndarray], list[np.ndarray | None] | None]:
-        """Return designs, targets and weights (None when no task has any) as lists with one entry per task."""
-        Xs, ys, ws = zip(*(self.task(t) for t in range(self.n_tasks)), strict=True)
-        return list(Xs), list(ys), None if all(w is None for w in ws) else list(ws)
-
     def subset_tasks(self, indices: Any) -> TaskData:
         """Return the data of some tasks, in the given order; a shared design stays the same object.
 
@@ -343,16 +321,9 @@ class TaskData:
             return self._shared_part(self.X, self.targets[:, indices], tasks, w, observed)
         sizes = np.diff(self.offsets)[indices]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows: Any  # a slice where the tasks are neighbours, so that all stays a view
-        if np.all(np.diff(indices) == 1):
-            a, b = self.offsets[indices[0]], self.offsets[indices[-1] + 1]
-            rows, design = slice(a, b), row_slice(self.X, a, b)
-        else:
-            shift = self.offsets[indices] - offsets[:-1]
-            rows = np.arange(offsets[-1]) + np.repeat(shift, sizes)
-            design = self.X[rows]
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], sizes)
         w = None if self.weights is None else self.weights[rows]
-        return TaskData(design, self.targets[rows], tasks, offsets=offsets, weights=w)
+        return TaskData(self.X[rows], self.targets[rows], tasks, offsets=offsets, weights=w)
 
     def select_rows(self, rows: Any, *, complete: bool = True) -> TaskData:
         """Return data with some of the rows; tasks of their own designs that have none of them are left out.

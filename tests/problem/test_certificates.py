@@ -7,7 +7,6 @@ import scipy.sparse as sp
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import (
-    Gap,
     centre,
     dual_point,
     dual_value,
@@ -36,13 +35,7 @@ def test_relative_gap():
     assert relative_gap(0.5, 0.25) == 0.25
     assert relative_gap(np.inf, 0.0) == np.inf
     assert relative_gap(1.0, np.nan) == np.inf
-
-
-def test_gap_reduced_by_the_unavoidable_part():
-    gap = Gap.of(110.0, 109.0, unavoidable=100.0)
-    assert gap.relative == pytest.approx(1 / 110)
-    assert gap.relative_reduced == pytest.approx(1 / 10)
-    assert Gap.of(2.0, 1.0).relative_reduced == Gap.of(2.0, 1.0).relative
+    assert relative_gap(1e20, 1e20, 1.0) == 1e-20  # a gap that is known without cancellation
 
 
 # ---------------------------------------------------------------------- feasibility
@@ -141,28 +134,6 @@ def test_primal_value_adds_parts_and_penalties(rng):
     expected = SquaredLoss().value(z, data.Y) + penalties[0].value(parts[0]) + penalties[1].value(parts[1])
     assert primal_value(data, SquaredLoss(), penalties, parts, b) == pytest.approx(expected)
     assert duality_gap(data, SquaredLoss(), penalties, parts, b).primal == pytest.approx(expected)
-
-
-def test_part_of_the_targets_outside_the_range_is_unavoidable(rng):
-    data = shared_data(rng, n=50, d=4)
-    outside = data.Y - data.X @ np.linalg.lstsq(data.X, data.Y, rcond=None)[0]
-    unavoidable = 0.5 * np.sum(outside**2)
-    W = np.linalg.solve(data.X.T @ data.X + 3.0 * np.eye(4), data.X.T @ data.Y) + 0.01
-    gap = duality_gap(data, SquaredLoss(), [SquaredFrobenius(3.0)], [W], unavoidable=unavoidable)
-    assert unavoidable < gap.dual < gap.primal
-    assert gap.relative_reduced == pytest.approx((gap.primal - gap.dual) / (gap.primal - unavoidable))
-    assert gap.relative_reduced > gap.relative
-
-
-def test_a_given_dual_point_is_used(rng):
-    data = shared_data(rng)
-    penalty = SquaredFrobenius(3.0)
-    best = np.linalg.solve(data.X.T @ data.X + 3.0 * np.eye(4), data.X.T @ data.Y)
-    theta = data.Y - data.X @ best
-    zero = np.zeros((1, 4, 3))
-    better = duality_gap(data, SquaredLoss(), [penalty], zero, theta=theta)
-    assert better.dual == pytest.approx(primal_value(data, SquaredLoss(), [penalty], [best]))
-    assert better.dual > duality_gap(data, SquaredLoss(), [penalty], zero).dual
 
 
 def test_numbers_of_parts_and_penalties_must_agree(rng):

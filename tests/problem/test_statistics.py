@@ -40,8 +40,8 @@ def check_equal(a, b):
         losses = []
         for stats in (a, b):
             data, x_mean, y_mean = stats.condensed(centred=centred)
-            X, y, _ = data.to_list()
-            losses.append([np.sum((y_t - X_t @ w) ** 2) for X_t, y_t, w in zip(X, y, W.T, strict=True)])
+            tasks = [data.task(t) for t in range(data.n_tasks)]
+            losses.append([np.sum((y - X @ w) ** 2) for (X, y, _), w in zip(tasks, W.T, strict=True)])
             losses[-1] += [*x_mean.ravel(), *y_mean] if centred else []
         assert_allclose(losses[0], losses[1], rtol=1e-9 if centred else 1e-6)
 
@@ -53,7 +53,7 @@ def test_the_loss_is_that_of_the_rows(layout):
     data, x_mean, y_mean = stats.condensed(centred=True)
     dense = X.toarray() if layout == "sparse" else X
     W = np.random.default_rng(1).normal(size=(4, 3))
-    designs, targets, _ = data.to_list()
+    designs, targets, _ = zip(*(data.task(t) for t in range(3)), strict=True)
     for t, task in enumerate(stats.tasks):
         column = y if ids is not None else y[:, t]
         mine = ids == task if ids is not None else ~np.isnan(column)
@@ -115,9 +115,13 @@ def test_they_are_stored_without_pickle(layout, tmp_path):
 
 
 def test_other_files_are_refused(tmp_path):
+    stored = TaskStatistics.of(*rows("shared")).save(tmp_path / "s.npz")
     (tmp_path / "x.npz").write_bytes(b"no archive")
     np.savez(tmp_path / "y.npz", a=1)
-    for name in ("x.npz", "y.npz", "z.npz"):
+    np.savez(tmp_path / "about.npz", **{**np.load(stored), "about": "[1, 2]"})
+    (tmp_path / "empty.npz").touch()
+    np.save(tmp_path / "array.npy", np.ones(3))
+    for name in ("x.npz", "y.npz", "z.npz", "about.npz", "empty.npz", "array.npy"):
         with pytest.raises(DataError, match=name):
             TaskStatistics.load(tmp_path / name)
 

@@ -118,7 +118,6 @@ def test_delicious():
         result = solve_admm(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(lam)], rotation=rotation)
         assert result.converged
         assert result.objective[-1] == pytest.approx(expected, rel=1e-4)
-    assert result.info["relative_reduced"] > result.gap  # most of the value is out of reach of any coefficients
 
 
 @pytest.mark.parametrize(("r1", "r2"), SCHOOL)

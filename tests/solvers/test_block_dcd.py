@@ -202,7 +202,7 @@ def test_exact_steps_for_free_support_vectors_reach_the_accuracy_of_floats(loss,
 def test_exact_steps_bear_equal_rows():
     data = ragged(sizes=(30, 20))
     double = TaskData.from_list(
-        [np.vstack([X, X, X]) for X in data.to_list()[0]], [np.tile(y, 3) for y in data.to_list()[1]]
+        [np.vstack([data.task(t)[0]] * 3) for t in range(2)], [np.tile(data.task(t)[1], 3) for t in range(2)]
     )
     result = solve_block_dcd(double, graph(2), C=1.0, tol=1e-12)
     once = solve_block_dcd(data, graph(2), C=3.0, tol=1e-12)

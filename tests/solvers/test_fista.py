@@ -70,7 +70,7 @@ def test_a_gram_loss_that_is_not_sharp_has_lower_but_valid_dual_values(small, la
     data, loss, penalties = small.make(layout), SquaredLoss(1.3), [TraceNorm(0.5), L12(0.4)]
     best = solve_admm(data, loss, penalties, tol=1e-9).objective[-1]
     sharp, blunt = (QuadraticLoss(Gram(data, sharp=flag), loss.scale) for flag in (True, False))
-    assert blunt.unavoidable == 0.0 < sharp.unavoidable
+    assert blunt.form.unexplained == 0.0 < sharp.form.unexplained
     W = np.random.default_rng(0).normal(size=(4, 3))
     assert blunt.dual(blunt.point(W), penalties) <= sharp.dual(sharp.point(W), penalties) <= best * (1 + 1e-8)
     field = FieldLoss(data, loss)

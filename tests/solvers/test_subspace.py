@@ -142,7 +142,7 @@ def test_the_clipped_certificate_is_at_least_that_of_one_factor_for_all():
         (wide(), SquaredLoss(), [L21(1.0)]),
         (wide(), SquaredLoss(), [L12(1.0)]),
         (TaskData.from_list([np.ones((3, 2))] * 2, [np.ones(3)] * 2), SquaredLoss(), ROBUST),
-        (TaskData.from_matrix(np.ones((3, 2)), np.ones((3, 2)), mask=np.eye(3, 2) > 0), SquaredLoss(), ROBUST),
+        (TaskData.from_matrix(np.ones((3, 2)), [[1, np.nan], [np.nan, 1], [1, 1]]), SquaredLoss(), ROBUST),
     ],
 )
 def test_other_problems_are_refused(data, loss, penalties):

@@ -173,8 +173,7 @@ def solve_admm(
     Returns
     -------
     SolverResult
-        `info` has ``rho``, ``state`` (`AdmmState`), ``unavoidable`` (loss that no coefficients can remove),
-        ``relative_reduced`` (the gap relative to the objective without it) and ``needed`` (positions of parts).
+        `info` has ``rho``, ``state`` (`AdmmState`) and ``needed`` (positions of parts).
 
     Raises
     ------
@@ -188,7 +187,7 @@ def solve_admm(
     needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
     space = _Space(rotation, [penalties[k] for k in needed])
     Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start, rho)
-    tracker = Tracker(tol, max_iter, callback, unavoidable=0.5 * loss.scale * rotation.unexplained)
+    tracker = Tracker(tol, max_iter, callback)
     Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
     parts = space.all_parts(needed, tracker.best, len(penalties))
     kept_Z, kept_U = dict(zip(needed, Z, strict=True)), dict(zip(needed, U, strict=True))
@@ -382,7 +381,7 @@ def solve_split(
     Returns
     -------
     SolverResult
-        `info` has ``state`` (`SplitState`), ``rho``, ``rho_field``, ``relative_reduced`` and ``needed``.
+        `info` has ``state`` (`SplitState`), ``rho``, ``rho_field`` and ``needed``.
 
     Raises
     ------

@@ -82,11 +82,6 @@ class SmoothLoss(ABC):
         """Lipschitz constant of the gradient in b; 0 where b is no variable."""
         return 0.0
 
-    @property
-    def unavoidable(self) -> float:
-        """A part of the loss that no coefficients get below, as far as it is known."""
-        return 0.0
-
     def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
         """Return W, b (default zeros) with the image of W."""
         return Point(W, self.image(W), np.zeros(self.data.n_tasks) if b is None else b)
@@ -189,10 +184,6 @@ class QuadraticLoss(SmoothLoss):
     def curvature(self) -> float:
         return self.scale * self.form.largest
 
-    @property
-    def unavoidable(self) -> float:
-        return 0.5 * self.scale * self.form.unexplained
-
     def image(self, W: np.ndarray) -> np.ndarray:
         return self.form.image(W)
 
@@ -268,7 +259,7 @@ def solve_fista(
     Returns
     -------
     SolverResult
-        `info` has ``unavoidable``, ``relative_reduced``, ``needed``, ``restarts`` and ``curvature`` (the last one).
+        `info` has ``needed``, ``restarts`` and ``curvature`` (the last one).
 
     Raises
     ------
@@ -297,7 +288,7 @@ def solve_fista(
     if first is not None and len(needed) < len(penalties):
         parts[0] += first.sum(axis=0) - parts.sum(axis=0)
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
-    tracker = Tracker(tol, max_iter, callback, unavoidable=smooth.unavoidable)
+    tracker = Tracker(tol, max_iter, callback)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
     run.until(tracker)
     best_parts, at = tracker.best

@@ -10,7 +10,7 @@ import numpy as np
 from mtlrun.penalties.norms import TraceNorm
 from mtlrun.penalties.spectral import svt_full
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import Gap
+from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import EXACT_SIZE, Rotation, find_basis
 from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
@@ -135,7 +135,7 @@ def solve_apg(
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
     else:
-        tracker = Tracker(tol, max_iter, callback, unavoidable=smooth.unavoidable)
+        tracker = Tracker(tol, max_iter, callback)
         run.until(tracker)
         parts, at = tracker.best
         result = tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
@@ -162,16 +162,15 @@ def _until_paper_rule(run: ProximalRun, eps: float, max_iter: int, callback: Cal
             message = "stopped by the callback"
             break
     dual = smooth.dual(run.at, run.penalties)
-    gap = Gap.of(objective[-1], dual, smooth.unavoidable)
     return SolverResult(
         parts=run.parts,
         intercept=smooth.intercept(run.at),
         converged=rule is not None,
         n_iter=it,
         objective=objective,
-        gap=gap.relative,
+        gap=relative_gap(objective[-1], dual),
         gaps=[(it, objective[-1], dual)],
         stop_crit=crit if rule is not None else min(change, decrease),
         message=message,
-        info={"rule": rule, "unavoidable": smooth.unavoidable, "relative_reduced": gap.relative_reduced},
+        info={"rule": rule},
     )

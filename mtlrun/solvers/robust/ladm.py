@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
-from mtlrun.problem.objective import Gap, centre, dual_value
+from mtlrun.problem.objective import centre, dual_value, relative_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import Rotation, find_basis
@@ -312,7 +312,7 @@ def _until_rule(run: _Run, eps: float, max_iter: int, callback: Callback | None)
         converged=converged,
         n_iter=it,
         objective=objective,
-        gap=None if run.constrained else Gap.of(objective[-1], run.dual()).relative,
+        gap=None if run.constrained else relative_gap(objective[-1], run.dual()),
         stop_crit=crit,
         message=message,
         info=run.facts(),

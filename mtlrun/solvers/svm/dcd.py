@@ -15,7 +15,7 @@ from mtlrun.features.rows import CSR, DENSE, Rows, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
-from mtlrun.problem.objective import Gap
+from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.result import Callback, SolverResult, Tracker
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.sweeps import (
@@ -296,7 +296,7 @@ def _ascend(
             climb(X, p, s, free, coupling)
             work += cost
             primal, gap = certify(p, s, shrinking, True)
-        elif Gap.exact(primal, gap).relative <= tracker.tol:
+        elif relative_gap(primal, primal - gap, gap) <= tracker.tol:
             primal, gap = certify(p, s, shrinking, True)  # what is published belongs to alpha exactly
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
