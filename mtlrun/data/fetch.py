@@ -13,9 +13,9 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
@@ -34,7 +34,7 @@ from mtlrun.data.files import (
     verify_file,
 )
 from mtlrun.errors import DataError
-from mtlrun.utils.io import replacing, unwritable, writing
+from mtlrun.utils.io import replacing, writing
 from mtlrun.utils.text import hidden
 
 #: What to do when the data directory cannot be written.
@@ -90,12 +90,11 @@ def fetch_dataset(
         If the data directory cannot be written.
     """
     if url is not None:
-        _check_address(url, loopback=True)
+        _check_address(url, url)
         with_hint = PurePosixPath(urlsplit(url).path).name
-        part = _part_path(card, with_hint or "download", url, data_dir)
-        if any(spec.sha256 is None for spec in card.files):
-            part.unlink(missing_ok=True)  # without a hash nothing shows whether the old piece fits
-        download(url, part, limit=_ARCHIVE_LIMIT, report=report, timeout=timeout, loopback=True)
+        verifiable = all(spec.sha256 is not None for spec in card.files)
+        part = _part_path(card, with_hint or "download", url, data_dir, verifiable)
+        download(url, part, limit=_ARCHIVE_LIMIT, report=report, timeout=timeout)
         try:
             return add_file(card, part, data_dir, name=with_hint)
         finally:
@@ -117,11 +116,10 @@ def fetch_file(
     data_dir: str | Path | None = None,
     report: Report | None = None,
     timeout: float = 30.0,
-    loopback: bool = False,
 ) -> DataFile:
     """Download one file from the first address that has the right content, and store it.
 
-    Parameters are those of `fetch_dataset`; `loopback` allows ``http://127.0.0.1``.
+    Parameters are those of `fetch_dataset`.
 
     Raises
     ------
@@ -130,40 +128,28 @@ def fetch_file(
     UserError
         If the data directory cannot be written.
     """
+    limit = _ARCHIVE_LIMIT if spec.archives or spec.bytes is None else spec.bytes + (1 << 16)
     failures = []
     for url in urls:
-        part = _part_path(card, spec.name, url, data_dir)
-        if spec.sha256 is None:
-            part.unlink(missing_ok=True)  # without a hash nothing shows whether the old piece fits
-        fresh = not part.exists()
-        try:
-            found = _download_one(spec, url, part, report, timeout, loopback)
-            if found is None and not fresh:  # perhaps the old piece did not fit what is served now
+        part = _part_path(card, spec.name, url, data_dir, spec.sha256 is not None)
+        for resumed in (True, False) if part.exists() else (False,):
+            try:
+                download(url, part, limit=limit, report=report, timeout=timeout)
+                found = recognise(part, [spec], PurePosixPath(spec.name).name).get(spec.name)
+            except DataError as error:  # the piece stays for a later start
+                failures.append(f"  {error.message}")
+                break
+            try:
+                if found is not None:
+                    return store(card, spec, found, data_dir)
+                if not resumed:  # else perhaps the old piece did not fit what is served now
+                    failures.append(f"  {url}: {_wrong_content(part, spec)}")
+            finally:
                 part.unlink()
-                found = _download_one(spec, url, part, report, timeout, loopback)
-        except DataError as error:
-            failures.append(f"  {error.message}")
-            continue
-        try:
-            if found is not None:
-                return store(card, spec, found, data_dir)
-            failures.append(f"  {url}: {_wrong_content(part, spec)}")
-        finally:
-            part.unlink()
-    raise DataError(_failure(card, spec, failures), _offline_remedy(card, spec, data_dir))
+    raise _failure(card, spec, failures, data_dir)
 
 
-def _download_one(
-    spec: FileSpec, url: str, part: Path, report: Report | None, timeout: float, loopback: bool
-) -> DataFile | None:
-    limit = _ARCHIVE_LIMIT if spec.archives or spec.bytes is None else spec.bytes + (1 << 16)
-    download(url, part, limit=limit, report=report, timeout=timeout, loopback=loopback)
-    return recognise(part, [spec], PurePosixPath(spec.name).name).get(spec.name)
-
-
-def download(
-    url: str, part: Path, *, limit: int, report: Report | None = None, timeout: float = 30.0, loopback: bool = False
-) -> None:
+def download(url: str, part: Path, *, limit: int, report: Report | None = None, timeout: float = 30.0) -> None:
     """Download an address into a file; an interrupted download goes on where it stopped.
 
     Parameters
@@ -173,8 +159,8 @@ def download(
         The file; its content is taken as the beginning if the server can resume there.
     limit : int
         Bytes at which the download is given up.
-    report, timeout, loopback
-        See `fetch_dataset` and `fetch_file`.
+    report, timeout
+        See `fetch_dataset`.
 
     Raises
     ------
@@ -183,70 +169,44 @@ def download(
     UserError
         If `part` cannot be written.
     """
-    import pooch
     import requests
 
-    _check_address(url, loopback)
+    _check_address(url, url)
     before = part.stat().st_size if part.exists() else 0
-    try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as stream:
-            transfer = _Transfer(stream, part.name, limit, loopback, report, before)
-            headers = {"Accept-Encoding": "identity"}  # ranges would count the encoded bytes
-            if before:
-                headers["Range"] = f"bytes={before}-"
-            hooks = {"response": transfer.on_response}
-            fetcher = pooch.HTTPDownloader(timeout=timeout, headers=headers, hooks=hooks, chunk_size=1 << 14)
-            fetcher(url, transfer, None)
-    except requests.RequestException as error:
-        status = getattr(error.response, "status_code", None)
-        if status == 416 and before:  # the piece is as long as the file, or longer
-            part.unlink()
-            return download(url, part, limit=limit, report=report, timeout=timeout, loopback=loopback)
-        _drop_if_empty(part)
-        raise DataError(f"{url}: {_reason(error, status)}") from None
-    except OSError as error:
-        raise unwritable(part, error, WRITABLE) from None
-    except DataError:
-        part.unlink()
-        raise
+    headers = {"Accept-Encoding": "identity"}  # ranges would count the encoded bytes
+    if before:
+        headers["Range"] = f"bytes={before}-"
 
-
-@dataclass
-class _Transfer:
-    """The file that pooch writes into; watches redirects, answers and length."""
-
-    stream: IO[bytes]
-    name: str
-    limit: int
-    loopback: bool
-    report: Report | None
-    done: int
-    total: int | None = field(default=None)
-
-    def write(self, data: bytes) -> None:
-        self.done += len(data)
-        if self.done > self.limit:
-            raise DataError(f"{self.name}: the download is longer than the {self.limit} bytes it may have")
-        self.stream.write(data)
-        if self.report is not None:
-            self.report(self.name, self.done, self.total)
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def on_response(self, response: Any, *args: Any, **kwargs: Any) -> None:
+    def check_redirect(response: Any, *args: Any, **kwargs: Any) -> None:
         if response.is_redirect:
-            _check_address(urljoin(response.url, response.headers["location"]), self.loopback)
-            return
-        if not response.ok:
-            return
-        resumed = response.status_code == 206 and _range_start(response) == self.done
-        if self.done and not resumed:
-            self.stream.truncate(0)
-            self.done = 0
-        length = response.headers.get("content-length", "")
-        self.total = self.done + int(length) if length.isdecimal() and len(length) < 20 else None
+            _check_address(urljoin(response.url, response.headers["location"]), url)
+
+    try:
+        hooks = {"response": check_redirect}
+        with requests.get(url, headers=headers, timeout=timeout, stream=True, hooks=hooks) as response:
+            if response.status_code == 416 and before:  # the piece is as long as the file, or longer
+                part.unlink()
+                return download(url, part, limit=limit, report=report, timeout=timeout)
+            response.raise_for_status()
+            resumed = response.status_code == 206 and _range_start(response) == before
+            done = before if resumed else 0
+            length = response.headers.get("content-length", "")
+            total = done + int(length) if length.isdecimal() and len(length) < 20 else None
+            with writing(part, WRITABLE):
+                part.parent.mkdir(parents=True, exist_ok=True)
+                stream = part.open("ab" if resumed else "wb")
+            with stream:
+                for piece in response.iter_content(1 << 14):
+                    done += len(piece)
+                    if done > limit:
+                        part.unlink()
+                        raise DataError(f"{url}: the download is longer than the {limit} bytes it may have")
+                    with writing(part, WRITABLE):
+                        stream.write(piece)
+                    if report is not None:
+                        report(part.name, done, total)
+    except requests.RequestException as error:
+        raise DataError(f"{url}: {_reason(error)}") from None
 
 
 def _range_start(response: Any) -> int:
@@ -254,43 +214,45 @@ def _range_start(response: Any) -> int:
     return int(start) if start.isdecimal() and len(start) < 20 else -1
 
 
-def _check_address(url: str, loopback: bool) -> None:
+def _check_address(url: str, first: str) -> None:
+    """Refuse addresses but https, and this machine if the address that the user gave is there."""
     if re.search(r"[\s\\]", url) or hidden(url):  # not every library agrees which host such an address names
         raise DataError(f"{url!r}: no address", "Addresses have no blanks, backslashes or control characters.")
     try:
-        parts = urlsplit(url)
+        local = [(parts.scheme, parts.hostname in _LOOPBACK) for parts in map(urlsplit, (url, first))]
     except ValueError as error:
         raise DataError(f"{url}: no address ({error})", "Give an address that starts with https://.") from None
-    if parts.scheme == "https" or (loopback and parts.scheme == "http" and parts.hostname in _LOOPBACK):
-        return
-    raise DataError(f"{url}: only https addresses are fetched", "Download the file yourself and use `mtlrun data add`.")
+    if local[0][0] != "https" and local != [("http", True)] * 2:
+        remedy = "Download the file yourself and use `mtlrun data add`."
+        raise DataError(f"{url}: only https addresses are fetched", remedy)
 
 
-def _part_path(card: Card, name: str, url: str, data_dir: str | Path | None) -> Path:
-    """Return where a download is collected: one file per address, so that a later start can go on with it."""
+def _part_path(card: Card, name: str, url: str, data_dir: str | Path | None, verifiable: bool) -> Path:
+    """Return where a download is collected: one file per address, so that a later start can go on with it.
+
+    Without a hash nothing shows whether an old piece fits: it goes.
+    """
     tag = hashlib.sha256(url.encode()).hexdigest()[:12]
-    return data_directory(data_dir) / card.folder / f".{PurePosixPath(name).name}.{tag}.part"
+    part = data_directory(data_dir) / card.folder / f".{PurePosixPath(name).name}.{tag}.part"
+    if not verifiable:
+        part.unlink(missing_ok=True)
+    return part
 
 
-def _drop_if_empty(part: Path) -> None:
-    if part.exists() and not part.stat().st_size:
-        part.unlink()
-
-
-def _reason(error: Exception, status: int | None) -> str:
+def _reason(error: Exception) -> str:
     import requests
 
-    if isinstance(error, requests.TooManyRedirects):
-        return "too many redirects"
-    if status is not None:
-        return f"the server answered {status} ({getattr(getattr(error, 'response', None), 'reason', '')})"
+    response = getattr(error, "response", None)
+    if isinstance(error, requests.HTTPError) and response is not None:
+        return f"the server answered {response.status_code} ({response.reason})"
     if isinstance(error, requests.Timeout) or "timed out" in str(error).lower():
         return "timed out"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the connection broke before the end of the file"
-    if isinstance(error, requests.ConnectionError):
-        return "no connection"
-    return f"{type(error).__name__}: {error}"
+    kinds = {
+        requests.TooManyRedirects: "too many redirects",
+        requests.exceptions.ChunkedEncodingError: "the connection broke before the end of the file",
+        requests.ConnectionError: "no connection",
+    }
+    return next((text for kind, text in kinds.items() if isinstance(error, kind)), f"{type(error).__name__}: {error}")
 
 
 def _wrong_content(part: Path, spec: FileSpec) -> str:
@@ -305,19 +267,16 @@ def _wrong_content(part: Path, spec: FileSpec) -> str:
     return f"{what}; expected sha256 {spec.sha256}, found {sha256}"
 
 
-def _failure(card: Card, spec: FileSpec, failures: list[str]) -> str:
-    head = f"data set {card.id}: could not download {spec.name}"
-    return "\n".join([head, *failures]) if failures else f"{head}: the card knows no address for it"
-
-
-def _offline_remedy(card: Card, spec: FileSpec, data_dir: str | Path | None) -> str:
+def _failure(card: Card, spec: FileSpec, failures: list[str], data_dir: str | Path | None) -> DataError:
     size = f", {spec.bytes} bytes" if spec.bytes is not None else ""
     kinds = ", ".join(SUFFIXES[c] or "as it is" for c in spec.compressions)
     content = f"\nIts content must have sha256 {spec.sha256}{size}." if spec.sha256 is not None else ""
-    return (
+    reasons = "\n".join(["", *failures]) if failures else ": the card knows no address for it"
+    return DataError(
+        f"data set {card.id}: could not download {spec.name}{reasons}",
         f"Without a network: get the file on another machine and run\n"
         f"  mtlrun data add {card.id} FILE\n"
-        f"or put it ({kinds}) at {data_directory(data_dir) / card.folder / spec.name}{content}"
+        f"or put it ({kinds}) at {data_directory(data_dir) / card.folder / spec.name}{content}",
     )
 
 
@@ -359,15 +318,15 @@ def add_file(
     found = recognise(path, card.files, name)
     if not found:
         unknown = [PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None]
-        by_name = f"Without a known hash, a file is recognised by its name: rename yours to {' or '.join(unknown)}."
+        remedy = "Get the version of the file that the card names, or write a card of your own for this one."
+        if unknown:
+            remedy = f"Without a known hash, a file is recognised by its name: rename yours to {' or '.join(unknown)}."
         expected = "\n".join(f"  {spec.name}: sha256 {spec.sha256 or 'unknown'}" for spec in card.files)
         sha256, size = digest(DataFile(path.name, path, "plain"))
         raise DataError(
             f"{path}: the content is not a file of {card.id}\nexpected one of\n{expected}\n"
             f"found sha256 {sha256} ({size} bytes)",
-            by_name
-            if unknown
-            else "Get the version of the file that the card names, or write a card of your own for this one.",
+            remedy,
         )
     return [store(card, card.file(spec_name), file, data_dir) for spec_name, file in found.items()]
 
@@ -392,9 +351,7 @@ def recognise(path: Path, specs: Iterable[FileSpec], name: str | None = None) ->
         sha256, size = digest(content, limit)
         spec = by_hash.get(sha256) or by_name.get(content.name)
         if spec is not None:
-            found.setdefault(
-                spec.name, DataFile(spec.name, content.path, content.container, content.member, sha256, size)
-            )
+            found.setdefault(spec.name, replace(content, name=spec.name, sha256=sha256, size=size))
     return found
 
 
@@ -416,7 +373,7 @@ def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | No
     as_it_is = found.container == container
     writer = OPENERS["plain" if as_it_is else container]
     source = DataFile(found.name, found.path, "plain") if as_it_is else found
-    with writing(target, WRITABLE), replacing(target) as made, source.open() as content, writer(made, "wb") as sink:
+    with source.open() as content, writing(target, WRITABLE), replacing(target) as made, writer(made, "wb") as sink:
         shutil.copyfileobj(content, sink, 1 << 20)
     return verify_file(card, spec, data_dir)
 

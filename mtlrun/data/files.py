@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -16,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,17 +79,12 @@ class DataFile:
         Raises
         ------
         DataError
-            If the container is damaged, also while it is being read, or the content does not fit into memory. Other
-            errors of the caller, who may write somewhere at the same time, are not about this file and pass.
+            If the container is damaged, also while it is being read, or the content does not fit into memory. Writing
+            elsewhere meanwhile takes `mtlrun.utils.io.writing`: another error of the disk would count as one of this
+            file.
         """
-        with ExitStack() as stack:
-            with reading(self.path):
-                stream = stack.enter_context(open_content(self.path, self.container, self.member))
-            try:
-                yield io.BufferedReader(_Watched(stream, self.path), _CHUNK >> 2)
-            except MemoryError:
-                with reading(self.path):
-                    raise
+        with reading(self.path), open_content(self.path, self.container, self.member) as stream:
+            yield stream
 
     def read_bytes(self) -> bytes:
         """Return the whole decompressed content."""
@@ -202,10 +198,13 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
     DataError
         If it is missing, a directory, unreadable, damaged, or its content is not what the card says.
     """
-    places = [place for place in candidates(card, spec, data_directory(data_dir)) if os.path.lexists(place.path)]
+    possible = candidates(card, spec, data_directory(data_dir))
+    places = [place for place in possible if os.path.lexists(place.path)]
     if not places:
-        remedy = f"Or give a file that you have: mtlrun data add {card.id} FILE"
-        raise DataError(missing_message(card, spec, data_dir), remedy)
+        raise DataError(
+            f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
+            f"Download it: mtlrun data fetch {card.id}\nOr give a file that you have: mtlrun data add {card.id} FILE",
+        )
     wrong: DataError | None = None
     for place in places:
         try:
@@ -214,7 +213,7 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
             wrong = wrong or error
             continue
         if spec.sha256 in (None, sha256):
-            return DataFile(place.name, place.path, place.container, place.member, sha256, size)
+            return replace(place, sha256=sha256, size=size)
         wrong = wrong or _mismatch(card, spec, place, sha256, size)
     assert wrong is not None
     raise wrong
@@ -223,18 +222,6 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
 def verify_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> dict[str, DataFile]:
     """Return all files that a variant reads, verified, by name."""
     return {spec.name: verify_file(card, spec, data_dir) for spec in card.needed(variant)}
-
-
-def missing_message(card: Card, spec: FileSpec, data_dir: str | Path | None = None) -> str:
-    """Say which file is missing, where it is looked for and how to get it."""
-    folder = data_directory(data_dir) / card.folder
-    names = [spec.name + SUFFIXES[c] for c in spec.compressions] + [
-        f"{a.archive} (with {a.member} in it)" for a in spec.archives
-    ]
-    return (
-        f"data set {card.id}: the file {spec.name} is missing; looked in {folder} for {', '.join(names)}\n"
-        f"Download it: mtlrun data fetch {card.id}"
-    )
 
 
 def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFile:
@@ -281,26 +268,24 @@ def digest(file: DataFile, limit: int | None = None) -> tuple[str, int]:
 @contextmanager
 def open_content(path: Path, container: str, member: str | None = None) -> Iterator[IO[bytes]]:
     """Open the decompressed content of a container; errors are those of the standard library and of `_Bounded`."""
-    if container == "plain":
-        with OPENERS[container](path, "rb") as stream:
-            yield stream
-    elif container != "archive":
-        with OPENERS[container](path, "rb") as inner, _bounded(inner, path) as bounded:
-            yield bounded
-    elif zipfile.is_zipfile(path):
-        with open_zip(path) as archive:
-            with _surprises():
-                inner = archive.open(member or "")
-            with inner, _bounded(inner, path) as bounded:
-                yield bounded
-    else:
-        with open_tar(path) as tar:
-            with _surprises():
-                extracted = tar.extractfile(member or "")
-            if extracted is None:
-                raise KeyError(f"{member} is not a regular file")
-            with extracted:
-                yield io.BufferedReader(extracted)  # type: ignore[type-var]
+    with ExitStack() as stack:
+        inner: Any
+        if container != "archive":
+            inner = stack.enter_context(OPENERS[container](path, "rb"))
+        elif zipfile.is_zipfile(path):
+            archive = stack.enter_context(open_zip(path))
+            inner = stack.enter_context(_member(path, member, archive.open))
+        else:
+            tar = stack.enter_context(open_tar(path))
+            inner = stack.enter_context(_member(path, member, tar.extractfile))
+        yield inner if container == "plain" else stack.enter_context(_bounded(inner, path))
+
+
+def _member(path: Path, member: str | None, opener: Callable[[str], Any]) -> IO[bytes]:
+    with _surprises(), contextlib.suppress(KeyError):
+        if (found := opener(member or "")) is not None:
+            return found
+    raise DataError(f"{path}: has no regular file {member}", "This archive does not match the data card.")
 
 
 @contextmanager
@@ -359,11 +344,12 @@ def _refuse_expansion(expanded: int, size: int, name: str) -> None:
         )
 
 
-class _Wrapped(io.RawIOBase):
-    """A stream of the content of a file."""
+class _Bounded(io.RawIOBase):
+    """Decompressed content that ends with an error where it grows out of proportion to its container."""
 
     def __init__(self, inner: IO[bytes], path: Path) -> None:
         self.inner, self.path = inner, path
+        self.size = path.stat().st_size
 
     def readable(self) -> bool:
         return True
@@ -373,14 +359,6 @@ class _Wrapped(io.RawIOBase):
 
     def tell(self) -> int:
         return self.inner.tell()
-
-
-class _Bounded(_Wrapped):
-    """Decompressed content that ends with an error where it grows out of proportion to its container."""
-
-    def __init__(self, inner: IO[bytes], path: Path) -> None:
-        super().__init__(inner, path)
-        self.size = path.stat().st_size
 
     def readinto(self, buffer: Any) -> int:
         with _surprises():
@@ -393,20 +371,6 @@ class _Bounded(_Wrapped):
         if whence == os.SEEK_SET:  # going forward decompresses all that is skipped
             _refuse_expansion(offset, self.size, str(self.path))
         return self.inner.seek(offset, whence)
-
-
-class _Watched(_Wrapped):
-    """Content whose errors name its file."""
-
-    def readinto(self, buffer: Any) -> int:
-        with reading(self.path):
-            data = self.inner.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with reading(self.path):
-            return self.inner.seek(offset, whence)
 
 
 def _bounded(inner: IO[bytes], path: Path) -> io.BufferedReader:
@@ -432,8 +396,6 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: the file does not exist (a dangling link?)", remedy) from None
     except PermissionError:
         raise DataError(f"{path}: permission denied", "Make the file readable for you.") from None
-    except KeyError as error:
-        raise DataError(f"{path}: {error.args[0]}", "This archive does not match the data card.") from None
     except MemoryError:
         raise DataError(f"{path}: the content does not fit into memory", remedy) from None
     except EOFError:
@@ -468,23 +430,13 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     if not path.is_file():
         if path.is_dir():
             raise DataError(f"{path}: is a folder", "Name a file.")
-        near = _similar_file(path)
-        remedy = f"Did you mean {near!r}?" if near else "Check the path; a relative one starts at the current folder."
-        raise DataError(f"{path}: no such file", remedy)
+        beside = {other.name.partition(".")[0]: other.name for other in path.parent.glob("*") if other.is_file()}
+        near = suggest(path.name.partition(".")[0], beside, 1)
+        remedy = "Check the path; a relative one starts at the current folder."
+        raise DataError(f"{path}: no such file", f"Did you mean {beside[near[0]]!r}?" if near else remedy)
     return DataFile(path.name, path, container), suffix_of(path)
 
 
 def suffix_of(path: Path) -> str:
     """Return the suffix that determines the format of a file, without those of compression."""
     return Path(path.stem if path.suffix.lower() in CONTAINERS else path.name).suffix.lower()
-
-
-def _similar_file(path: Path) -> str | None:
-    """Return the file beside a path with the most similar name; a common suffix alone does not count."""
-    try:
-        beside = [other.name for other in path.parent.iterdir() if other.is_file()]
-    except OSError:
-        return None
-    stems = suggest(path.name.partition(".")[0], {name.partition(".")[0] for name in beside}, 1)
-    near = suggest(path.name, [name for name in beside if name.partition(".")[0] in stems], 1)
-    return near[0] if near else None

@@ -1,4 +1,4 @@
-"""Card readers of tables of numbers: every column is a number, but for the targets, the tasks and what is dropped."""
+"""Card readers of text tables: with targets and tasks, with a column of classes, with DNA strings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from mtlrun.data.cards import Card
-from mtlrun.data.dataset import Dataset, signs
-from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.numbers import number_name
-from mtlrun.data.table import TARGET, TASK, Table, arff_table, svmlight_table, text_table
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.files import DataFile
+from mtlrun.data.formats.sequences import LETTERS, clean_sequence, unequal
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.table import text_table
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError, listed
 
@@ -46,56 +46,11 @@ def read_csv(
     Raises
     ------
     DataError
-        With file, line and column of what is not a number; for columns that do not exist, and labels of another kind.
+        As `mtlrun.data.roles.make_dataset`.
     """
-    targets = [target] if isinstance(target, str) else list(target)
-    labels = targets if card.task_type == "multiclass" or positive is not None else []
-    text = [*labels, *([task] if task else []), *drop]
-    table = text_table(next(iter(files.values())), delimiter=delimiter, header=True, text=text)
-    return _dataset(table, card, targets, task, drop, positive)
-
-
-def read_arff(
-    files: Mapping[str, DataFile],
-    card: Card,
-    *,
-    target: str | Sequence[str],
-    task: str | None = None,
-    encoding: str = "utf-8",
-) -> Dataset:
-    """Read the one file, in ARFF; `target` and `task` as of `read_csv`. Nominal features become their numbers."""
-    if len(files) != 1:
-        raise DataError(f"{card.path}: the arff reader takes one file, the card names {len(files)}")
-    table = arff_table(next(iter(files.values())), encoding)
-    return _dataset(table, card, [target] if isinstance(target, str) else list(target), task)
-
-
-def read_svmlight(
-    files: Mapping[str, DataFile],
-    card: Card,
-    *,
-    file: str | None = None,
-    n_features: int | None = None,
-    zero_based: bool = False,
-    dense: bool = False,
-) -> Dataset:
-    """Read one svmlight file; every distinct ``qid`` is a task.
-
-    Parameters
-    ----------
-    file : str, optional
-        The file's name on the card, if there are several.
-    n_features, zero_based
-        See `mtlrun.data.formats.svmlight.read_svmlight`.
-    dense : bool, default=False
-        Return a dense X.
-    """
-    source = file_called(files, file, card) if file else next(iter(files.values()))
-    table = svmlight_table(source, n_features=n_features, zero_based=zero_based)
-    data = _dataset(table, card, [TARGET], None if card.task_type == "multiclass" else table.default_task, [TASK])
-    if dense:
-        data.X = data.X.toarray()
-    return data
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
+    return make_dataset(table, Roles(targets, task, card.task_type, positive, drop=tuple(drop), min_rows=1))
 
 
 def read_uci(
@@ -106,7 +61,7 @@ def read_uci(
     delimiter: str | None = ",",
     header: bool = False,
     skip: int = 0,
-    classes: Sequence[str | Sequence[str]] | None = None,
+    classes: Sequence[str | Sequence[str]] = (),
     features: Sequence[str] = (),
     split: str | None = None,
     tasks: str | Mapping[str, Any] | None = None,
@@ -138,101 +93,98 @@ def read_uci(
     DataError
         With file, line and column of what is not a number; for files of unequal width, and labels outside `classes`.
     """
-    pairs = [(item, item) if isinstance(item, str) else (item[0], item[-1]) for item in classes or ()]
+    pairs = [(item, item) if isinstance(item, str) else (item[0], item[-1]) for item in classes]
     known = {str(word): str(name) for word, name in pairs}
-    parts: list[np.ndarray] = []
-    labels: list[np.ndarray] = []
-    names: list[str] = []
-    for file in files.values():
-        table = text_table(file, delimiter=delimiter, header=header, skip=skip, text=[label])
-        if parts and table.columns != names:
-            raise DataError(f"{file.where()}: {len(table.columns)} columns where the first file has {len(names)}")
-        names = table.columns
-        column = table.frame[names[label]]
-        wrong = next((k for k, word in enumerate(column) if not word or (known and word not in known)), None)
-        if wrong is not None:
-            what = f"{column[wrong]!r} is none of {listed(list(known), 20)}" if column[wrong] else "is empty"
-            raise DataError(f"{table.where(wrong, names[label])}: the class {what}", "Is it the file on the card?")
-        parts.append(table.numbers([name for name in names if name != names[label]]))
-        labels.append(column.to_numpy(dtype=str))
-    X, words = np.vstack(parts), np.concatenate(labels)
-    order = list(known) or sorted(set(words.tolist()))
-    if features and len(features) != X.shape[1]:
-        raise DataError(f"{card.path}: {len(features)} feature names for {X.shape[1]} columns")
-    start = len(X) - len(parts[-1])
+    tables = [text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label]) for f in files.values()]
+    columns = tables[0].columns
+    rest = [name for name in columns if name != columns[label]]
+    for table in tables:
+        if table.columns != columns:
+            raise DataError(f"{table.name}: {len(table.columns)} columns where the first file has {len(columns)}")
+        words = table.frame[columns[label]]
+        wrong = ~words.isin(list(known)) if known else words == ""
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            what = f"{words[row]!r} is none of {listed(list(known), 20)}" if words[row] else "is empty"
+            raise DataError(f"{table.where(row, columns[label])}: the class {what}", "Is it the file on the card?")
+    if features and len(features) != len(rest):
+        raise DataError(f"{card.path}: {len(features)} feature names for {len(rest)} columns")
+    X = np.vstack([table.numbers(rest) for table in tables])
+    words = pd.concat([table.frame[columns[label]] for table in tables])
+    order = list(known) or sorted(set(words))
+    start = len(X) - len(tables[-1].frame)
     data = Dataset(
         X=X,
-        y=pd.Series(words).map({word: k for k, word in enumerate(order)}).to_numpy(dtype=np.int64),
+        y=words.map({word: k for k, word in enumerate(order)}).to_numpy(dtype=np.int64),
         task_type="multiclass",
         tasks=[known.get(word, word) for word in order],
-        features=list(features) or ([name for name in names if name != names[label]] if header else []),
+        features=list(features) or (rest if header else []),
         splits={split: [(np.arange(start), np.arange(start, len(X)))]} if split else {},
     )
     return make_tasks(data, tasks)
 
 
-def _dataset(
-    table: Table,
+def read_strings(
+    files: Mapping[str, DataFile],
     card: Card,
-    targets: Sequence[str],
-    task: str | None,
-    drop: Sequence[str] = (),
+    *,
+    sequence: str = "sequence",
+    label: str = "label",
+    task: str | None = None,
     positive: str | None = None,
+    delimiter: str = ",",
 ) -> Dataset:
-    """Return a table as a data set of the task type of its card."""
-    shared = len(targets) > 1
-    if task is not None and (shared or card.task_type == "multiclass"):
-        raise DataError(f"{card.path}: a task column requires one target, binary or numeric")
-    names, task_id = list(targets), None
-    if card.task_type == "multiclass":
-        names, y = _categories(table, targets[0])
-    else:
-        y = np.column_stack([_target(table, name, card.task_type, positive, shared) for name in targets])
-        if task is not None:
-            names, task_id = _categories(table, task, appearance=True)
-        y = y if shared else y[:, 0]
-    features = [name for name in table.columns if name not in {*targets, *drop, task}]
-    X = table.numbers(features)
-    if table.sparse is not None and not sparse.issparse(X):
-        X = sparse.csr_matrix(X)
-    return Dataset(
-        X=X,
-        y=y,
-        task_type=card.task_type,
-        task_id=task_id,
-        tasks=names,
-        features=features if table.named else [],
-    )
+    r"""Read tables of DNA strings of one length; several files with the same columns follow each other.
 
+    Parameters
+    ----------
+    sequence, label : str
+        Columns of the strings and of the labels: 1, +1 or -1, 0.
+    task : str, optional
+        Column that names the task of every row; without it there is one task.
+    positive : str, optional
+        The label that means +1; any other means -1.
+    delimiter : str, default=","
+        One character, ``"\t"`` for tabs.
 
-def _categories(table: Table, name: str, appearance: bool = False) -> tuple[list[str], np.ndarray]:
-    """Return the names in a column, and the number of every cell's name.
+    Returns
+    -------
+    Dataset
+        Ragged and binary; tasks in the order in which they appear.
 
-    Declared words keep their order, numbers are sorted, other words are sorted or keep the order of their appearance.
+    Raises
+    ------
+    DataError
+        With file, line and column, for letters outside IUPAC, strings of another length than the first, and labels of
+        another kind.
     """
-    column = table.column(name)
-    if name in table.words and not appearance:
-        return table.words[name], table.number_column(name).astype(np.int64)
-    if pd.api.types.is_numeric_dtype(column) or name in table.words:
-        values, codes = np.unique(table.number_column(name), return_inverse=True)
-        return [table.words[name][int(v)] if name in table.words else number_name(v) for v in values], codes
-    if appearance:
-        codes, words = pd.factorize(column)
-        return [str(word) for word in words], codes.astype(np.int64)
-    words, codes = np.unique(column.to_numpy(dtype=str), return_inverse=True)
-    return [str(word) for word in words], codes
-
-
-def _target(table: Table, name: str, task_type: str, positive: str | None, gaps: bool) -> np.ndarray:
-    if task_type == "binary" and positive is not None:
-        values = table.column(name).to_numpy(dtype=str)
-        found = sorted(set(values.tolist()))
-        if len(found) != 2 or positive not in found:
+    columns = [name for name in (sequence, label, task) if name is not None]
+    signs = {"1": 1.0, "+1": 1.0, "-1": -1.0, "0": -1.0}
+    tables = [text_table(file, delimiter=delimiter, header=True, text=columns) for file in files.values()]
+    strings: list[bytes] = []
+    for table in tables:
+        for row, text in enumerate(table.frame[sequence]):
+            raw = text.encode()
+            if raw.translate(None, LETTERS):
+                line, column = map(int, table.where(row, sequence).rsplit(":", 2)[1:])
+                clean_sequence(raw, table.name, line, column - 1)
+            if not raw or (strings and len(raw) != len(strings[0])):
+                raise unequal(table.where(row), len(raw), len(strings[0]) if strings else 1)
+            strings.append(clean_sequence(raw, table.name, 0))
+        unknown = ~table.frame[label].isin(list(signs))
+        if positive is None and unknown.any():
+            row = int(np.argmax(unknown))
             raise DataError(
-                f"{table.name}: column {name!r}: two labels are needed, {positive!r} and another, "
-                f"found {listed(found)}",
+                f"{table.where(row)}: the label {table.frame[label][row]!r} is none of {', '.join(signs)}",
                 "The option 'positive' names the label that means +1.",
             )
-        return np.where(values == positive, 1.0, -1.0)
-    values = table.number_column(name, gaps=gaps)
-    return values if task_type == "regression" else signs(values, f"{table.name}: column {name!r}")
+    rows = pd.concat([table.frame for table in tables], ignore_index=True)
+    y = rows[label].map(signs) if positive is None else rows[label].eq(positive).map({True: 1.0, False: -1.0})
+    task_id, tasks = pd.factorize(rows[task]) if task else (np.zeros(len(rows)), ["all"])
+    return Dataset(
+        X=np.array(strings),
+        y=y.to_numpy(dtype=float),
+        task_type="binary",
+        task_id=task_id.astype(np.int64),
+        tasks=list(tasks),
+    )

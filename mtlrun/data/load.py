@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: Readers of cards: the module in mtlrun.data, and its function.
 READERS = {
-    "arff": "labelled:read_arff",
     "csv": "labelled:read_csv",
     "digits": "formats.images:read_digits",
     "fasta": "formats.sequences:read",
@@ -30,8 +29,7 @@ READERS = {
     "mulan": "formats.mulan:read",
     "sarcos": "formats.sarcos:read",
     "school": "formats.school:read",
-    "sequences": "formats.sequences:read_table_of_strings",
-    "svmlight": "labelled:read_svmlight",
+    "sequences": "labelled:read_strings",
     "table": "roles:read",
     "uci": "labelled:read_uci",
     "uci:splice": "formats.sequences:read_splice",

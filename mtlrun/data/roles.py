@@ -16,7 +16,6 @@ from scipy import sparse
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.numbers import is_number
 from mtlrun.data.ranges import check_read
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, coded, names_of, read_table_file
@@ -105,18 +104,17 @@ def read(
     DataError
         As `mtlrun.data.table.read_table` and `make_dataset`.
     """
+    lists = {"targets": tuple(targets), "drop": tuple(drop), "categorical": tuple(categorical)}
     roles = Roles(
-        tuple(targets),
-        task,
-        task_type,
-        positive,
-        weight,
-        group,
-        time,
-        tuple(drop),
-        tuple(categorical),
-        min_rows,
-        unseen,
+        **lists,
+        task=task,
+        task_type=task_type,
+        positive=positive,
+        weight=weight,
+        group=group,
+        time=time,
+        min_rows=min_rows,
+        unseen=unseen,
     )
     rows = read_table_file(file_called(files, data, card), PurePosixPath(data).suffix.lower())
     more = None
@@ -151,20 +149,19 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     n_train = len(table.frame)
     targets = list(roles.targets or table.default_targets)
     task = roles.task or (table.default_task if not roles.targets else None)
+    if not targets:
+        raise DataError(f"{table.name}: no target", "Say --target COLUMN, --targets A,B,C or --labels FILE.xml.")
     if test is not None:
         table = table.stacked(test, [name for name in table.columns if name not in roles.drop])
     make = _Building(table, roles)
-    if not targets:
-        raise DataError(f"{table.name}: no target", "Say --target COLUMN, --targets A,B,C or --labels FILE.xml.")
-    found = _targets(make, targets, task)
-    y, task_type, labels = found.y, found.kind, found.labels
-    task_id, tasks = (None, found.tasks) if task is None else _tasks(make, task)
+    y, task_type, tasks, labels = _targets(make, targets, task)
+    task_id = None
+    if task is not None:
+        codes, values = pd.factorize(make.full(task, "task"))
+        task_id, tasks = codes.astype(np.int64), names_of(pd.Series(values, name=task))
     X, features, categories = _features(make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop})
     source = _source(make)
-    known = ~np.isnan(y) if y.ndim == 1 else ~np.isnan(y).all(axis=1)
-    keep, tasks, task_id = _large_enough(make, known, tasks, task_id)
-    if task_type == "multiclass" and task_id is not None:
-        keep, tasks, task_id = _several_classes(make, y, keep, tasks, task_id)
+    keep, tasks, task_id = _kept(make, y, task_type == "multiclass", tasks, task_id)
     y = y[keep]
     if task_id is not None and labels:
         words = labels[targets[0]]
@@ -173,8 +170,6 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
             task_type, task_id = "binary", None
         else:
             labels = dict.fromkeys(tasks, words)
-    if len(keep) < len(known):
-        make.notes.append(f"{counted(len(known) - len(keep), 'row')} without a target or of small tasks left out")
     data = Dataset(
         X=X[keep],
         y=y,
@@ -186,9 +181,10 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         source={name: values[keep] for name, values in source.items()},
         targets=targets,
         labels=labels,
+        notes="\n".join(make.notes),
     )
-    data.splits = _splits(make, data, keep, n_train if test is not None else None)
-    data.notes = "\n".join(make.notes)
+    if test is not None:
+        data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
@@ -220,40 +216,33 @@ class _Building:
         self.refuse(np.isinf(values), text, "Fix the cell or leave it empty.")
         return values
 
-    def refuse_mixed(self, name: str) -> None:
-        """Refuse a column in which some cells are numbers and others are words."""
+    def refuse_odd_words(self, name: str) -> None:
+        """Refuse a column of numbers and words, and one whose words are numbers such as 1,5 or 12% or $3."""
         column = self.table.column(name)
         if is_numeric_dtype(column):
             return
-        numbers = pd.to_numeric(column.astype("string"), errors="coerce").notna().to_numpy()
+        texts = column.astype("string")
+        numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
         words = column.notna().to_numpy() & ~numbers
-        if numbers.any() and words.any():
+        if not words.any():
+            return
+        if numbers.any():
             odd = words if words.sum() <= numbers.sum() else numbers
             text = f"column {name!r} mixes numbers and words: {column.iloc[int(np.argmax(odd))]!r} here"
             self.refuse(odd, text, f"Fix the cell, or say --categorical {name} if all its values are names.")
-
-    def refuse_written_numbers(self, name: str) -> None:
-        """Refuse a column in which all cells are numbers with something around them, such as 1,5 or 12% or $3."""
-        column = self.table.column(name).dropna()
-        if is_numeric_dtype(column) or column.nunique() < 3:
-            return
-        first = str(column.iloc[0])
-        if is_number(first.strip()):
-            return  # a frame of texts that read as numbers: names
-        if column.astype("string").str.strip().str.fullmatch(_WRITTEN_NUMBER).all():
-            text = (
-                f"{self.table.where(int(column.index[0]), name)}: column {name!r} contains numbers as text: {first!r}"
-            )
-            raise DataError(text, f"Write them like 1.5, say --categorical {name} if they are names, or --drop {name}.")
+        if column.nunique() > 2 and texts.dropna().str.strip().str.fullmatch(_WRITTEN_NUMBER).all():
+            text = f"column {name!r} contains numbers as text: {column.iloc[int(np.argmax(words))]!r}"
+            remedy = f"Write them like 1.5, say --categorical {name} if they are names, or --drop {name}."
+            self.refuse(words, text, remedy)
 
 
 def _check_roles(table: Table, roles: Roles) -> None:
-    named = [*roles.targets, roles.task, roles.weight, roles.group, roles.time, *roles.drop, *roles.categorical]
-    for name in filter(None, named):
+    single = [name for name in (roles.task, roles.weight, roles.group, roles.time) if name]
+    for name in (*roles.targets, *single, *roles.drop, *roles.categorical):
         if name not in table.columns:
             raise UnknownNameError(f"column of {table.name}", name, table.columns)
-    single = [name for name in (roles.task, roles.weight, roles.group, roles.time) if name]
-    twice = [name for name in {*roles.targets, *single} if [*roles.targets, *single].count(name) > 1]
+    named = [*roles.targets, *single]
+    twice = [name for name in named if named.count(name) > 1]
     if twice and set(twice) != {roles.task} & {roles.group}:
         raise DataError(f"column {twice[0]!r} is given two roles", "Give every column one role.")
     if roles.task and len(roles.targets) > 1:
@@ -274,27 +263,10 @@ def _check_roles(table: Table, roles: Roles) -> None:
 
 # --- targets ---
 
-
-@dataclass
-class _Targets:
-    """The targets of a table.
-
-    Attributes
-    ----------
-    y : ndarray
-        1-D with a task column: numbers, -1/+1, or numbers of classes; else a column per task.
-    kind : str
-        Task type; ``multiclass`` only with a task column.
-    tasks : list of str
-        Names of the columns of `y`.
-    labels : dict of str to list of str
-        As of `Dataset`, by target.
-    """
-
-    y: np.ndarray
-    kind: str
-    tasks: list[str] = field(default_factory=list)
-    labels: dict[str, list[str]] = field(default_factory=dict)
+#: The targets of a table: `y`, 1-D with a task column (numbers, -1/+1, or numbers of classes), else a column per task;
+#: the task type, ``multiclass`` only with a task column; the names of the columns of `y`; the labels of `Dataset`, by
+#: target.
+_Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
 
 
 def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
@@ -304,39 +276,42 @@ def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
         if values.nunique() < 2:
             only = f"a single value ({values.iloc[0]})" if len(values) else "no values"
             raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
-        make.refuse_mixed(name)
-        make.refuse_written_numbers(name)
+        make.refuse_odd_words(name)
     kind = _task_type(make, columns)
     if kind == "multiclass":
         return _classes_as_tasks(make, columns, task)
-    words = [name for name, column in columns.items() if not is_numeric_dtype(column)]
-    if kind == "regression" and words:
-        text = f"the target {words[0]!r} contains words, not numbers"
-        raise DataError(text, "Say --task-type binary or multiclass.")
     if len(names) == 1 and task is None:
         raise DataError(
             f"one target and no task column: there is a single task, {names[0]!r}",
             "Name the column that says to which task a row belongs (--task), or more targets (--targets A,B,C).",
         )
-    labels: dict[str, list[str]] = {}
-    if kind == "regression":
-        y = np.column_stack([make.numbers(name) for name in names])
-    else:
+    if kind == "binary":
         y, labels = _signs(make, columns)
-    return _Targets(y[:, 0] if task else y, kind, names, labels)
+    else:
+        words = [name for name, column in columns.items() if not is_numeric_dtype(column)]
+        if words:
+            text = f"the target {words[0]!r} contains words, not numbers"
+            raise DataError(text, "Say --task-type binary or multiclass.")
+        y, labels = np.column_stack([make.numbers(name) for name in names]), {}
+    return y[:, 0] if task else y, kind, names, labels
 
 
 def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
     """Return the task type that is asked for, or that of the targets."""
     asked = make.roles.task_type or (make.roles.positive and "binary")
-    kinds = [asked or _kind(column) for column in columns.values()]
-    numbers = set(kinds) == {"regression", "binary"} and all(is_numeric_dtype(column) for column in columns.values())
-    if "regression" in kinds and len(set(kinds)) > 1 and not numbers:
-        text = listed([f"{name} ({kind})" for name, kind in zip(columns, kinds, strict=True)])
-        raise DataError(
-            f"targets of different types: {text}", "Compare each type in a run of its own, or say --task-type."
-        )
-    kind = "regression" if numbers else max(kinds)  # a target of two classes may stand beside one of more
+    if asked is not None:
+        kind = asked
+    else:
+        kinds = {name: _kind(column) for name, column in columns.items()}
+        found = set(kinds.values())
+        numbers = all(map(is_numeric_dtype, columns.values()))
+        if "regression" in found and len(found) > 1 and not numbers:
+            text = listed([f"{name} ({kind})" for name, kind in kinds.items()])
+            raise DataError(
+                f"targets of different types: {text}", "Compare each type in a run of its own, or say --task-type."
+            )
+        # A target of two classes may stand beside one of more, or beside numbers.
+        kind = "regression" if "regression" in found else max(found)
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
         for name, column in columns.items() if kind == "multiclass" else ():
@@ -348,10 +323,9 @@ def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
 
 
 def _kind(column: pd.Series) -> str:
-    values = column.dropna()
-    if values.nunique() == 2:
+    if column.nunique() == 2:
         return "binary"
-    return "regression" if is_numeric_dtype(values) else "multiclass"
+    return "regression" if is_numeric_dtype(column) else "multiclass"
 
 
 def _classes_as_tasks(make: _Building, columns: Mapping[str, pd.Series], task: str | None) -> _Targets:
@@ -364,14 +338,14 @@ def _classes_as_tasks(make: _Building, columns: Mapping[str, pd.Series], task: s
     if task is not None:
         name, column = next(iter(columns.items()))
         position = {value: float(k) for k, value in enumerate(classes[name])}
-        return _Targets(column.map(position).to_numpy(dtype=float), "multiclass", labels=labels)
+        return column.map(position).to_numpy(dtype=float), "multiclass", [], labels
     parts = {}
     for name, column in columns.items():
         taken = classes[name] if len(classes[name]) > 2 else classes[name][1:]
         for value, word in zip(taken, labels[name][-len(taken) :], strict=True):
             single = name if len(taken) == 1 else word if len(columns) == 1 else f"{name}={word}"
             parts[single] = _against_rest(column, value)
-    return _Targets(np.column_stack(list(parts.values())), "binary", list(parts), labels)
+    return np.column_stack(list(parts.values())), "binary", list(parts), labels
 
 
 def _classes_of_tasks(
@@ -432,53 +406,38 @@ def _signs(make: _Building, columns: Mapping[str, pd.Series]) -> tuple[np.ndarra
 # --- tasks and rows ---
 
 
-def _tasks(make: _Building, name: str) -> tuple[np.ndarray, list[str]]:
-    """Return the task of every row and their names, in the order in which they appear."""
-    codes, values = pd.factorize(make.full(name, "task"))
-    return codes.astype(np.int64), names_of(pd.Series(values, name=name))
-
-
-def _several_classes(
-    make: _Building, codes: np.ndarray, keep: np.ndarray, tasks: list[str], task_id: np.ndarray
-) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Return the rows and tasks that stay: tasks whose rows all have one class are left out."""
-    counts = [len(np.unique(codes[keep[task_id == t]])) for t in range(len(tasks))]
-    left = np.flatnonzero(np.array(counts) > 1)
-    if not len(left):
-        text = f"{make.table.name}: all rows of every task have the same class"
-        raise DataError(text, "There is nothing to predict; choose another task column.")
-    if len(left) < len(tasks):
-        single = [task for task, count in zip(tasks, counts, strict=True) if count == 1]
-        make.notes.append(f"left out, as all rows have one class: {listed(single)}")
-    mine = np.isin(task_id, left)
-    return keep[mine], [tasks[t] for t in left], np.searchsorted(left, task_id[mine])
-
-
-def _large_enough(
-    make: _Building, known: np.ndarray, tasks: list[str], task_id: np.ndarray | None
+def _kept(
+    make: _Building, y: np.ndarray, classes: bool, tasks: list[str], task_id: np.ndarray | None
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
-    """Return the rows that stay, and their tasks; too small tasks are refused, or left out if `min_rows` is given."""
-    rows = np.flatnonzero(known)
-    if task_id is None:
-        return rows, tasks, None
-    sizes = np.bincount(task_id[rows], minlength=len(tasks))
-    need = make.roles.min_rows or MIN_ROWS
-    small = np.flatnonzero(sizes < need)
-    if len(small) and make.roles.min_rows is None:
-        worst = small[np.argmin(sizes[small])]
-        more = f" (and {counted(len(small) - 1, 'more task is', 'more tasks are')} too small)" if len(small) > 1 else ""
-        raise DataError(
-            f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, selecting "
-            f"and testing take at least {MIN_ROWS}",
-            f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column.",
-        )
-    if len(small) == len(tasks):
-        raise DataError(f"{make.table.name}: no task has {need} rows", "Choose another task column or --min-rows.")
-    if len(small):
-        make.notes.append(f"{counted(len(small), 'task')} with fewer than {need} rows left out")
-    left = np.flatnonzero(sizes >= need)
-    rows = rows[np.isin(task_id[rows], left)]
-    return rows, [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
+    """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
+    rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
+    if task_id is not None:
+        need = make.roles.min_rows or MIN_ROWS
+        sizes = np.bincount(task_id[rows], minlength=len(tasks))
+        small = sizes < need
+        if small.any() and make.roles.min_rows is None:
+            worst, others = int(np.argmin(sizes)), int(small.sum()) - 1
+            more = f" (and {counted(others, 'more task is', 'more tasks are')} too small)" if others else ""
+            raise DataError(
+                f"{make.table.name}: task {tasks[worst]!r} has {counted(sizes[worst], 'row')}{more}; training, "
+                f"selecting and testing take at least {MIN_ROWS}",
+                f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column.",
+            )
+        known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))] if classes else []
+        single = ~small & np.array([len(found) == 1 for found in known]) if classes else np.zeros_like(small)
+        for gone, why in ((small, f"fewer than {need} rows"), (single, "only one class")):
+            if gone.any():
+                names = listed([tasks[t] for t in np.flatnonzero(gone)])
+                make.notes.append(f"{counted(gone.sum(), 'task')} with {why} left out: {names}")
+        left = np.flatnonzero(~small & ~single)
+        if not len(left):
+            text = f"{make.table.name}: no task has {need} rows" + " of more than one class" * classes
+            raise DataError(text, "Choose another task column or --min-rows.")
+        rows = rows[np.isin(task_id[rows], left)]
+        tasks, task_id = [tasks[t] for t in left], np.searchsorted(left, task_id[rows])
+    if len(rows) < len(y):
+        make.notes.append(f"{counted(len(y) - len(rows), 'row')} without a target or of tasks left out")
+    return rows, tasks, task_id
 
 
 def _source(make: _Building) -> dict[str, np.ndarray]:
@@ -500,19 +459,17 @@ def _source(make: _Building) -> dict[str, np.ndarray]:
     return found
 
 
-def _splits(make: _Building, data: Dataset, keep: np.ndarray, n_train: int | None) -> dict[str, Any]:
-    roles = make.roles
-    if n_train is not None:
-        train, test = np.flatnonzero(keep < n_train), np.flatnonzero(keep >= n_train)
-        if data.task_id is not None and roles.unseen == "error":
-            new = sorted({data.tasks[t] for t in np.setdiff1d(data.task_id[test], data.task_id[train])})
-            if new:
-                raise DataError(
-                    f"{counted(len(new), 'task occurs', 'tasks occur')} only in the test rows: {listed(new)}",
-                    "Say --unseen mean to predict them with the mean of all tasks' models.",
-                )
-        return {TEST_SPLIT: [(train, test)]}
-    return {}
+def _published(data: Dataset, tested: np.ndarray, roles: Roles) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the table and those of the test table."""
+    train, test = np.flatnonzero(~tested), np.flatnonzero(tested)
+    if data.task_id is not None and roles.unseen == "error":
+        new = sorted({data.tasks[t] for t in np.setdiff1d(data.task_id[test], data.task_id[train])})
+        if new:
+            raise DataError(
+                f"{counted(len(new), 'task occurs', 'tasks occur')} only in the test rows: {listed(new)}",
+                "Say --unseen mean to predict them with the mean of all tasks' models.",
+            )
+    return train, test
 
 
 # --- features ---
@@ -520,66 +477,36 @@ def _splits(make: _Building, data: Dataset, keep: np.ndarray, n_train: int | Non
 
 def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], dict[str, list[str]]]:
     """Return X, the names of its columns, and the words of those that hold categories."""
-    table, columns, names, empty = make.table, [], [], []
-    identifiers: dict[str, pd.Series] = {}
+    table = make.table
+    columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
+    left_out: dict[str, list[str]] = {}
     for name in (str(c) for c in table.frame.columns if str(c) not in taken):
         column, categorical = table.frame[name], name in make.roles.categorical
         if column.isna().all():
-            empty.append(name)
-        elif categorical or not is_numeric_dtype(column):
+            left_out.setdefault("empty", []).append(name)
+        elif is_numeric_dtype(column) and not categorical:
+            columns[name] = make.numbers(name)
+        else:
             if not categorical:
-                make.refuse_mixed(name)
-                make.refuse_written_numbers(name)
+                make.refuse_odd_words(name)
             words = sorted(set(names_of(column.dropna())))
             if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and not categorical:
-                identifiers[name] = column
+                dates = pd.to_datetime(column.dropna(), errors="coerce", format="mixed").notna().all()
+                left_out.setdefault("dates" if dates else "identifiers (words that hardly repeat)", []).append(name)
                 continue
             categories[name] = words
-            columns.append(coded(column, words))
-            names.append(name)
-        else:
-            columns.append(make.numbers(name))
-            names.append(name)
-    make.notes += _left_out(empty, identifiers)
+            columns[name] = coded(column, words)
+    gone = [f"left out as {kind}: {listed(names)}" for kind, names in left_out.items()]
+    if "dates" in left_out:
+        gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
+    make.notes += gone
     if table.sparse is not None:
         kept = [j for j, name in enumerate(table.names) if name not in taken]
-        blocks = [sparse.csr_matrix(np.column_stack(columns))] if columns else []
+        blocks = [sparse.csr_matrix(np.column_stack(list(columns.values())))] if columns else []
         X = sparse.hstack([*blocks, table.sparse[:, kept]], format="csr")
-        return X, [*names, *(table.names[j] for j in kept)], categories
+        return X, [*columns, *(table.names[j] for j in kept)], categories
     if not columns:
-        gone = [*empty, *identifiers]
-        text = f"; left out as empty or identifiers: {listed(gone)}" if gone else ""
         remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."
-        raise DataError(f"{table.name}: no column is left as a feature{text}", remedy)
-    return np.column_stack(columns), names, categories
-
-
-def _left_out(empty: list[str], identifiers: Mapping[str, pd.Series]) -> list[str]:
-    """Say which columns are no features and why: one sentence for each, of many one for all of a kind."""
-    dates = [name for name, column in identifiers.items() if _dates(column)]
-    words = [name for name in identifiers if name not in set(dates)]
-    found = []
-    for names, one, many in (
-        (empty, "is empty", "are empty"),
-        (words, "contains {} different words, an identifier", "contain different words in most rows, identifiers"),
-        (dates, "contains {} different dates", "contain dates"),
-    ):
-        hint = (
-            f" (--time {names[0]} splits by it; as features, use numbers such as year and month)"
-            if names and names is dates
-            else ""
-        )
-        if len(names) > 2:
-            found.append(f"{len(names)} columns {many}: {listed(names)}: left out{hint}")
-        else:
-            found += [f"column {n!r} {one.format(_different(identifiers, n))}: left out{hint}" for n in names]
-    return found
-
-
-def _different(columns: Mapping[str, pd.Series], name: str) -> int:
-    return columns[name].nunique() if name in columns else 0
-
-
-def _dates(column: pd.Series) -> bool:
-    return bool(pd.to_datetime(column.dropna(), errors="coerce", format="mixed").notna().all())
+        raise DataError("; ".join([f"{table.name}: no column is left as a feature", *gone]), remedy)
+    return np.column_stack(list(columns.values())), list(columns), categories

@@ -1,8 +1,7 @@
 """Tables: rows with named columns, from a file of any format or from a data frame.
 
 `read_table` is the one reader of a user's table: `mtlrun compare` and the card reader ``table`` make a `Dataset` of it
-(`mtlrun.data.roles`), other cards take its numbers (`mtlrun.data.labelled`), `mtlrun predict` takes the columns that a
-model needs (`mtlrun.data.schema`).
+(`mtlrun.data.roles`), `mtlrun predict` takes the columns that a model needs (`mtlrun.data.schema`).
 """
 
 from __future__ import annotations
@@ -130,38 +129,32 @@ class Table:
         """
         if self.sparse is not None and set(names) <= set(self.names):
             X = self._sparse_columns(names)
-            wrong = np.flatnonzero(np.isinf(X.data) if gaps else ~np.isfinite(X.data))
-            if wrong.size:
-                row, j = int(np.searchsorted(X.indptr, wrong[0], side="right")) - 1, int(X.indices[wrong[0]])
-                raise self._no_number(names[j], row, X.data[wrong[0]])
-            return X
-        return np.column_stack([self.number_column(name, gaps=gaps) for name in names])
+        else:
+            X = np.column_stack([self._number_column(name) for name in names])
+        values = X.data if sparse.issparse(X) else X
+        wrong = np.isinf(values) if gaps else ~np.isfinite(values)
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0])
+            entries = sparse.coo_array(X) if sparse.issparse(X) else None
+            row, j = at if entries is None else (entries.row[at], entries.col[at])
+            raise self._no_number(names[j], int(row), values[at])
+        return X
 
-    def number_column(self, name: str, *, gaps: bool = False) -> np.ndarray:
-        """Return one column as `numbers` does, dense."""
+    def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
         if name in self.words:
-            values = column.map({word: float(k) for k, word in enumerate(self.words[name])}).to_numpy(dtype=float)
-        elif pd.api.types.is_numeric_dtype(column):
-            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            cells = [np.nan if missing else cell for cell, missing in zip(column, column.isna(), strict=True)]
-            wrong = next((k for k, cell in enumerate(cells) if isinstance(cell, str) and not is_number(cell)), None)
-            if wrong is not None:
-                raise self._no_number(name, wrong, cells[wrong])
-            values = np.array([float(cell) for cell in cells])
-        bad = np.isinf(values) if gaps else ~np.isfinite(values)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise self._no_number(name, row, values[row])
-        return values
+            column = column.map({word: float(k) for k, word in enumerate(self.words[name])})
+        elif not pd.api.types.is_numeric_dtype(column):
+            numbers = pd.to_numeric(column, errors="coerce")
+            wrong = (numbers.isna() & column.notna()).to_numpy()
+            if wrong.any():
+                raise self._no_number(name, int(np.argmax(wrong)), column.iloc[int(np.argmax(wrong))])
+            column = numbers
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
-        if isinstance(value, str):
-            shown = f"contains {shorten(value, 40)!r}, which is not a finite number"
-        else:
-            shown = "has no value here" if np.isnan(value) else f"contains an infinite value ({value})"
-        return DataError(f"{self.where(row, name)}: column {name!r} {shown}", "Fix the cell, or drop the row.")
+        what = "no value here" if pd.isna(value) else f"{shorten(str(value), 40)!r}, which is not a finite number"
+        return DataError(f"{self.where(row, name)}: column {name!r} contains {what}", "Fix the cell, or drop the row.")
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
         """Return sparse features by name, zeros for those that the table lacks."""
@@ -318,9 +311,9 @@ def _parquet(file: DataFile) -> Table:
         raise DataError(f"{file.where()}: not a readable parquet file ({text})", _COMPLETE) from None
 
 
-def arff_table(file: DataFile, encoding: str = "utf-8") -> Table:
+def _arff(file: DataFile) -> Table:
     """Return an ARFF file as a table; the labels of MEKA are its targets."""
-    table = read_arff(file, encoding=encoding, missing="nan")
+    table = read_arff(file, missing="nan")
     names = [attribute.name for attribute in table.attributes]
     if not table.X.shape[0]:
         raise DataError(f"{file.where()}: no rows", _COMPLETE)
@@ -373,13 +366,12 @@ def _mat(file: DataFile) -> Table:
     return Table(name, frame, default_targets=names, named=False)
 
 
-def svmlight_table(file: DataFile, like: Columns | None = None, **options: Any) -> Table:
-    """Return an svmlight file as a sparse table; options as of `mtlrun.data.formats.svmlight.read_svmlight`."""
+def _svmlight(file: DataFile, like: Columns | None) -> Table:
     content, name = file.read_bytes(), file.where()
     known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
-    zero = options.setdefault("zero_based", 0 in known if known else counts_from_zero(content))
+    zero = 0 in known if known else counts_from_zero(content)
     several = has_several_labels(content) or bool(like and any(n.startswith(_LABEL) for n in like.columns))
-    X, y, qid = read_svmlight(content, name, multilabel=several, **options)
+    X, y, qid = read_svmlight(content, name, zero_based=zero, multilabel=several)
     if known:
         X.resize(X.shape[0], max(X.shape[1], max(known) + zero))
     columns = _made_up(X.shape[1], name, first=0 if zero else 1)
@@ -469,9 +461,9 @@ _READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file)),
     ".parquet": lambda file, like: _parquet(file),
     ".xlsx": lambda file, like: _excel(file),
-    ".arff": lambda file, like: arff_table(file),
+    ".arff": lambda file, like: _arff(file),
     ".mat": lambda file, like: _mat(file),
-    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), svmlight_table),
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _svmlight),
     ".npz": lambda file, like: _npz(file),
     **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
 }

@@ -187,33 +187,17 @@ def test_no_rows(tmp_path: Path) -> None:
     assert parse(tmp_path, HEAD).X.shape == (0, 3)
 
 
-TABLE = (
-    b"@relation r\n@attribute x numeric\n@attribute school {north,south}\n@attribute mark numeric\n"
-    b"@attribute kind {dog,cat}\n@data\n1,south,5,cat\n2,north,6,dog\n3,south,7,dog\n"
-)
-
-
-def test_a_table_with_targets(own_set: Any) -> None:
-    load = own_set.write("arff", {"t.arff": TABLE}, {"target": "mark", "task": "school"}, "regression", "ragged")
-    data = load()
-    assert (data.tasks, data.features) == (["north", "south"], ["x", "kind"])
-    np.testing.assert_array_equal(data.task_id, [1, 0, 1])
-    np.testing.assert_array_equal(data.y, [5, 6, 7])
-    data = load(target=["mark", "x"], task=None)
-    assert data.tasks == ["mark", "x"]
-    assert data.y.shape == (3, 2)
-
-
-def test_a_table_with_classes_and_labels(own_set: Any) -> None:
-    load = own_set.write("arff", {"t.arff": TABLE}, {"target": "kind"}, "multiclass")
-    assert load().tasks == ["dog", "cat"]
-    np.testing.assert_array_equal(load().y, [1, 0, 0])
-    load = own_set.write("arff", {"t.arff": TABLE}, {"target": ["kind"]}, "binary")
-    np.testing.assert_array_equal(load().y, [1, -1, -1])
-    text = own_set.error("arff", {"t.arff": TABLE}, {"target": ["mark"]}, task_type="binary")
-    assert text.startswith("t.arff: column 'mark': binary labels must be 0/1 or -1/+1, found 5, 6, 7")
-    text = own_set.error("arff", {"t.arff": TABLE}, {"target": "marks"}, task_type="regression")
-    assert text == "unknown column of t.arff 'marks'\nDid you mean 'mark'?"
-    assert "needs the option 'target'" in own_set.error("arff", {"t.arff": TABLE})
-    text = own_set.error("arff", {"t.arff": TABLE, "u.arff": TABLE}, {"target": "mark"}, task_type="regression")
-    assert text == "mine.yaml: the arff reader takes one file, the card names 2"
+def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None:
+    rows = b"".join(
+        b"%d,%s,%d,%s\n" % (k, (b"south", b"north")[k % 2], 5 + k, (b"cat", b"dog")[k % 3 > 1]) for k in range(8)
+    )
+    head = (
+        b"@relation r\n@attribute x numeric\n@attribute school {north,south}\n@attribute mark numeric\n"
+        b"@attribute kind {dog,cat}\n@data\n"
+    )
+    options = {"data": "t.arff", "targets": ["mark"], "task": "school"}
+    data = own_set.write("table", {"t.arff": head + rows}, options, "regression", "ragged")()
+    assert (data.tasks, data.features) == (["south", "north"], ["x", "kind"])
+    np.testing.assert_array_equal(data.task_id, np.arange(8) % 2)
+    np.testing.assert_array_equal(data.y, np.arange(8) + 5)
+    assert data.categories == {"kind": ["cat", "dog"]}

@@ -91,12 +91,12 @@ def test_members_of_archives(tmp_path: Path, pack: Any) -> None:
 
 def test_restricted_containers(tmp_path: Path) -> None:
     put(tmp_path, "a.txt", CONTENT)
-    assert "looked in f for a.txt.gz\n" in complaint(tmp_path, make_card(containers=["gz"]))
+    assert "looked for f/a.txt.gz\n" in complaint(tmp_path, make_card(containers=["gz"]))
 
 
 def test_missing(tmp_path: Path) -> None:
     assert complaint(tmp_path) == (
-        "data set mine: the file a.txt is missing; looked in f for a.txt, a.txt.gz, a.txt.bz2, a.txt.xz\n"
+        "data set mine: the file a.txt is missing; looked for f/a.txt, f/a.txt.gz, f/a.txt.bz2, f/a.txt.xz\n"
         "Download it: mtlrun data fetch mine\n"
         "Or give a file that you have: mtlrun data add mine FILE"
     )

@@ -139,7 +139,7 @@ def test_containers_do_not_matter(mine: Any, own_set: Any) -> None:
 
 @pytest.mark.parametrize(
     ("reader", "message"),
-    [("nothing", "unknown reader of mine.yaml 'nothing'"), ("arff:x", "Did you mean 'arff'?")],
+    [("nothing", "unknown reader of mine.yaml 'nothing'"), ("mulan:x", "Did you mean 'mulan'?")],
 )
 def test_readers_that_do_not_exist(own_set: Any, reader: str, message: str) -> None:
     assert message in own_set.error(reader, {"t.arff": ARFF})

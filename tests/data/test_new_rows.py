@@ -122,7 +122,7 @@ def test_files_that_are_none_and_wrong_arrays_are_refused(tmp_path):
     for arrays, text in [
         ({"Z": EXPECTED}, "no array 'X'"),
         ({"X": EXPECTED[0]}, "must be a numeric matrix"),
-        ({"X": EXPECTED * np.nan}, "has no value"),
+        ({"X": EXPECTED * np.nan}, "contains no value"),
         ({"X": EXPECTED, "task_id": [1]}, "task_id has shape"),
         ({"X": np.array([[object()]])}, "plain arrays"),
     ]:

@@ -158,7 +158,7 @@ def test_classes_beside_two_labels_and_a_task_with_one_class():
     third = pd.concat([FRAME, FRAME[:5].assign(school="west", level="low")], ignore_index=True)
     found = make_dataset(table_of_frame(third), Roles(("level",), "school", drop=("y1", "y2")))
     assert len(found.y) == 40
-    assert "one class: west" in found.notes
+    assert "one class left out: west" in found.notes
 
 
 @pytest.mark.parametrize(
@@ -205,4 +205,4 @@ def test_messages_name_a_few_of_very_many_columns():
     gone = pd.DataFrame(np.nan, index=range(8), columns=names[2:])
     frame = pd.concat([wide[names[:2]], gone, table.frame["school"]], axis=1)
     notes = make_dataset(table_of_frame(frame), Roles(("gene 0",), "school")).notes
-    assert "1183 columns are empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more: left out" in notes
+    assert "left out as empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more" in notes

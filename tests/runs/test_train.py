@@ -253,8 +253,8 @@ def test_multi_class_sets(tmp_path, run):
     names = np.array(["red", "green", "blue"])[labels]
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "colour": names}).to_csv(folder / "mine" / "a.csv", index=False)
     (folder / "cards" / "mine.yaml").write_text(
-        "{schema: 1, id: mine, title: Mine, task_type: multiclass, design: shared, folder: mine, licence: mine, "
-        "citation: mine, reader: {name: csv, options: {target: colour}}, files: [{name: a.csv, sha256: unknown}]}"
+        "{schema: 1, id: mine, title: Mine, task_type: multiclass, design: shared, folder: mine, licence: m, "
+        "citation: m, reader: {name: uci, options: {label: 2, header: true}}, files: [{name: a.csv, sha256: unknown}]}"
     )
     path = tmp_path / "mine.yaml"
     path.write_text(BASE.replace("{id: simulated-fetr, n: 80, d: 5, m: 3}", "mine").replace("[mse, r2]", "[accuracy]"))

@@ -1,4 +1,4 @@
-"""DNA strings of one length, kept as numpy byte strings: FASTA files, tables of strings, the UCI splice junctions.
+"""DNA strings of one length, kept as numpy byte strings: FASTA files and the UCI splice junctions.
 
 Letters: A, C, G, T and IUPAC's letters for sets of bases (R Y S W K M B D H V N); U is read as T, lower case as upper
 case. A k-mer with a letter for a set has no weighted-degree feature. Anything else, gaps ('-', '.') included, is
@@ -7,7 +7,6 @@ refused with line and column.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -18,15 +17,15 @@ from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.tasks import make_tasks
-from mtlrun.errors import DataError, UnknownNameError, counted, shorten
+from mtlrun.errors import DataError, UnknownNameError, shorten
 
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"
 _CAPITALS = bytes.maketrans(b"acgturyswkmbdhvnU", b"ACGTTRYSWKMBDHVNT")
-_ALLOWED = IUPAC + IUPAC.lower()
+#: All that may stand in a sequence.
+LETTERS = IUPAC + IUPAC.lower()
 #: Kinds of files of a task and their label; 0: the labels are in the headers.
 KINDS = {"positive": 1.0, "negative": -1.0, "labelled": 0.0}
-_SIGNS = {"1": 1.0, "+1": 1.0, "-1": -1.0, "0": -1.0}
 
 
 def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
@@ -44,7 +43,7 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
     DataError
         With line and column of the first character that is not an IUPAC letter.
     """
-    wrong = raw.translate(None, _ALLOWED)
+    wrong = raw.translate(None, LETTERS)
     if wrong:
         column = raw.index(wrong[:1]) + 1
         shown = repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
@@ -64,7 +63,8 @@ def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(kept))
 
 
-def _unequal(place: str, found: int, expected: int) -> DataError:
+def unequal(place: str, found: int, expected: int) -> DataError:
+    """Return the error of a sequence of another length than the first."""
     return DataError(
         f"{place}: a sequence of {found} bases where the first has {expected}",
         "All sequences must have the same length; cut windows of equal length first.",
@@ -144,7 +144,7 @@ def read_fasta(
             if not 0 <= start < stop <= length:
                 raise DataError(f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases")
         elif len(sequence) != length:
-            raise _unequal(f"{name}:{line + 1}", len(sequence), length)
+            raise unequal(f"{name}:{line + 1}", len(sequence), length)
         buffer += sequence[start:stop]
         if pattern is not None:
             labels.append(_header_label(pattern.search(header), name, line))
@@ -263,104 +263,6 @@ def _read_task(
     return np.concatenate(parts), np.concatenate(labels)
 
 
-# --- tables of strings ---
-
-
-def read_table_of_strings(
-    files: Mapping[str, DataFile],
-    card: Card,
-    *,
-    sequence: str = "sequence",
-    label: str = "label",
-    task: str | None = None,
-    positive: str | None = None,
-    delimiter: str = ",",
-) -> Dataset:
-    r"""Read tables of DNA strings of one length, line by line; several files with the same columns follow each other.
-
-    Only the packed strings, labels and tasks are kept in memory, never a file or its table.
-
-    Parameters
-    ----------
-    sequence, label : str
-        Columns of the strings and of the labels: 1, +1 or -1, 0.
-    task : str, optional
-        Column that names the task of every row; without it there is one task.
-    positive : str, optional
-        The label that means +1; any other means -1.
-    delimiter : str, default=","
-        One character, ``"\t"`` for tabs.
-
-    Returns
-    -------
-    Dataset
-        Ragged and binary; tasks in the order in which they appear.
-
-    Raises
-    ------
-    DataError
-        With file, line and column, for lines with another number of cells than the header, letters outside IUPAC,
-        strings of another length than the first, labels of another kind, and files without rows.
-    UnknownNameError
-        For a column that does not exist.
-    """
-    buffer, signs, owner = bytearray(), [], []
-    tasks: dict[str, int] = {}
-    length = 0
-    columns = [name for name in (sequence, label, task) if name is not None]
-    for file in files.values():
-        for number, line, cells in _rows(file, columns, delimiter):
-            string = clean_sequence(cells[0].encode("utf-8"), file.where(), number, max(0, line.find(cells[0])))
-            length = length or len(string)
-            if len(string) != length or not string:
-                raise _unequal(file.where(number), len(string), length)
-            buffer += string
-            signs.append(_sign(cells[1], positive, file.where(number)))
-            owner.append(tasks.setdefault(cells[2], len(tasks)) if task is not None else 0)
-    return Dataset(
-        X=np.frombuffer(bytes(buffer), dtype=f"S{length}"),
-        y=np.array(signs),
-        task_type="binary",
-        task_id=np.array(owner),
-        tasks=list(tasks) or ["all"],
-    )
-
-
-def _rows(file: DataFile, wanted: list[str], delimiter: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield (line number, line, wanted cells); empty lines are skipped, the first other line names the columns."""
-    header: list[str] = []
-    found = False
-    for number, text in enumerate(file.lines(), start=1):
-        line = text.removeprefix("\ufeff") if number == 1 else text
-        if not line.strip():
-            continue
-        cells = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))]
-        if not header:
-            header = cells
-            for column in wanted:
-                if column not in header:
-                    raise UnknownNameError(f"column of {file.where()}", column, header)
-            continue
-        if len(cells) != len(header):
-            there, named = counted(len(cells), "cell"), counted(len(header), "column")
-            raise DataError(f"{file.where(number)}: {there} where the header names {named}")
-        found = True
-        yield number, line, [cells[header.index(column)] for column in wanted]
-    if not found:
-        raise DataError(f"{file.where()}: no rows below the header", "Check that the file was saved completely.")
-
-
-def _sign(text: str, positive: str | None, where: str) -> float:
-    if positive is not None:
-        return 1.0 if text == positive else -1.0
-    if text not in _SIGNS:
-        raise DataError(
-            f"{where}: the label {text!r} is none of 1, +1, -1, 0",
-            "The option 'positive' names the label that means +1.",
-        )
-    return _SIGNS[text]
-
-
 # --- the splice junctions of the UCI repository ---
 
 
@@ -400,7 +302,7 @@ def read_splice(
         if line.strip():
             label, sequence, column = _splice_line(line, file, number, classes)
             if sequences and len(sequence) != len(sequences[0]):
-                raise _unequal(file.where(number, column), len(sequence), len(sequences[0]))
+                raise unequal(file.where(number, column), len(sequence), len(sequences[0]))
             labels.append(label)
             sequences.append(sequence)
     if not sequences:
