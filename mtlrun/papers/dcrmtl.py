@@ -33,7 +33,7 @@ from mtlrun.papers.measure import Measurement, measure
         "y_var": "variance of all targets",
     },
 )
-def data_set_statistics(dataset: Dataset | None, *, seed: int) -> Measurement:
+def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
     """Return the statistics of a data set as `Dataset.statistics` has them, with shares and facts per task.
 
     Parameters
@@ -48,14 +48,7 @@ def data_set_statistics(dataset: Dataset | None, *, seed: int) -> Measurement:
         Quantities: all of `Dataset.statistics`, ``positive_share`` (of the known labels), ``missing_share`` (of the
         targets); NaN for what the data set does not have is left out. Per task: ``rows`` (known targets) and, of binary
         tasks, ``positive_share``.
-
-    Raises
-    ------
-    ValueError
-        Without a data set.
     """
-    if dataset is None:
-        raise ValueError("data-set-statistics needs a data set")
     values = {name: float(value) for name, value in dataset.statistics().items()}
     if dataset.task_type == "multiclass":
         counts = np.bincount(dataset.y.astype(np.int64), minlength=dataset.n_tasks)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ NEAR = 0.005
     },
 )
 def learning_curve(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     method: str = "STL",
@@ -94,7 +93,7 @@ def learning_curve(
     published : str
         File of the printed errors below the folder of the experiments.
     """
-    data = needed(dataset)
+    data = shared_regression(dataset)
     if method not in ESTIMATORS:
         raise ValueError(f"method must be one of {', '.join(ESTIMATORS)}, got {method!r}")
     if groups < 2 or not 0 < least < 1 - 1 / groups:
@@ -112,22 +111,31 @@ def learning_curve(
     squares = np.sum((reached - reached.mean(axis=1, keepdims=True)) ** 2, axis=1)
     half = np.sqrt((groups - 1) / groups * squares.mean(axis=0)) * float(student.ppf(0.975, groups - 1))
     printed = printed_errors(published, data, method)
-    columns = zip(map(str, data.tasks), at_hand, centre, half, fits.bound, printed, strict=True)
-    found = [TaskLevel(*column) for column in columns]
+    distance = np.array([_distance(*column) for column in zip(printed, centre, half, strict=True)])
     per_task = {
         "mse": at_hand,
         "extrapolated": centre,
         "half_width": half,
         "slope": slopes.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)),
         "bound": fits.bound,
-        "distance": np.array([level.distance for level in found]),
+        "distance": distance,
     }
+    levels = {str(t): f"{c:.4g} ± {h:.2g}" for t, c, h in zip(data.tasks, centre, half, strict=True)}
+    outside = [
+        f"{name} ({number.value} against {level})"
+        for (name, level), number, far in zip(levels.items(), printed, distance > 1, strict=True)
+        if number is not None and far
+    ]
     relative = np.mean(errors.mean(axis=(0, 1)) / limits.mean(axis=(0, 1)), axis=1)
     return Measurement(
         {name: float(np.mean(values)) for name, values in per_task.items()},
         curves={"error": Curve(sizes.tolist(), relative.tolist(), "training rows", "error over its limit", "x")},
         per_task={name: [None if math.isnan(v) else float(v) for v in values] for name, values in per_task.items()},
-        lines=_level_sentences(method, found, rows, fits.chosen),
+        lines=[
+            f"{method} ({_settings(fits.chosen)}), extrapolated to {rows} training rows, 95% interval: "
+            f"{', '.join(f'{name} {level}' for name, level in levels.items())}.",
+            *([] if not any(printed) else [f"Printed outside this interval: {', '.join(outside) or 'none'}."]),
+        ],
     )
 
 
@@ -180,24 +188,12 @@ def least_errors(X: Array, Y: Array) -> Array:
     return np.asarray(np.mean((Y - X @ np.linalg.lstsq(X, Y, rcond=None)[0]) ** 2, axis=0))
 
 
-@dataclass(frozen=True)
-class TaskLevel:
-    """The error of a task: at hand, extrapolated with half of its interval, its bound, and as printed if it is."""
-
-    task: str
-    at_hand: float
-    extrapolated: float
-    half: float
-    bound: float
-    printed: Printed | None
-
-    @property
-    def distance(self) -> float:
-        """Distance of the printed error from the extrapolated one beyond rounding, in halves of the interval."""
-        if self.printed is None:
-            return math.nan
-        rounding = 0.5 * 10.0**-self.printed.decimals
-        return max(0.0, abs(float(self.printed.value) - self.extrapolated) - rounding) / self.half
+def _distance(printed: Printed | None, extrapolated: float, half: float) -> float:
+    """Return how far a printed error is from the extrapolated one beyond rounding, in halves of the interval."""
+    if printed is None:
+        return math.nan
+    rounding = 0.5 * 10.0**-printed.decimals
+    return max(0.0, abs(float(printed.value) - extrapolated) - rounding) / half
 
 
 def printed_errors(published: str, data: Dataset, method: str) -> list[Printed | None]:
@@ -207,18 +203,8 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
     return [found.get(str(task)) for task in data.tasks]
 
 
-def _level_sentences(method: str, levels: Sequence[TaskLevel], rows: int, chosen: Mapping[str, Any]) -> list[str]:
-    texts = [f"{level.task} {level.extrapolated:.4g} ± {level.half:.2g}" for level in levels]
-    values = ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "default parameters"
-    lines = [f"{method} ({values}), extrapolated to {rows} training rows, 95% interval: {', '.join(texts)}."]
-    outside = [
-        f"{level.task} ({level.printed.value} against {level.extrapolated:.4g} ± {level.half:.2g})"
-        for level in levels
-        if level.printed is not None and level.distance > 1
-    ]
-    if any(level.printed is not None for level in levels):
-        lines.append(f"Printed outside this interval: {', '.join(outside) or 'none'}.")
-    return lines
+def _settings(chosen: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in chosen.items()) or "default parameters"
 
 
 # ---------------------------------------------------------------- covariances
@@ -237,7 +223,7 @@ def _level_sentences(method: str, levels: Sequence[TaskLevel], rows: int, chosen
     },
 )
 def fetr_covariances(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     eta: float = 1.0,
@@ -265,8 +251,8 @@ def fetr_covariances(
     pair : (int, int), default (5, 6)
         It sees a positive correlation of these tasks, counted from 1.
     """
-    data = training_data(needed(dataset))
-    names = [str(t) for t in needed(dataset).tasks]
+    data = training_data(shared_regression(dataset))
+    names = [str(t) for t in dataset.tasks]
     if not 0 < first_block < len(names) or not all(1 <= p <= len(names) for p in pair):
         raise ValueError(f"first_block={first_block} and pair={list(pair)} do not fit {len(names)} tasks")
     if scale_targets:
@@ -278,7 +264,7 @@ def fetr_covariances(
         [_pairs(correlation[:first_block, :first_block]), _pairs(correlation[first_block:, first_block:])]
     )
     on_box = [_on_box(S, lower, upper) for S in (model.feature_precision_, model.task_precision_)]
-    features = [str(f) for f in needed(dataset).features] or [f"x{j + 1}" for j in range(data.n_features)]
+    features = [str(f) for f in dataset.features] or [f"x{j + 1}" for j in range(data.n_features)]
     values = {
         "cross_largest": float(cross.max()),
         "cross_negative_share": float(np.mean(cross < 0)),
@@ -336,9 +322,9 @@ def training_data(dataset: Dataset) -> TaskData:
     return TaskData.from_matrix((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), Y)
 
 
-def needed(dataset: Dataset | None) -> Dataset:
-    """Return the data set; ValueError without one, or if its tasks do not share their rows."""
-    if dataset is None or dataset.y.ndim != 2 or dataset.task_type != "regression":
+def shared_regression(dataset: Dataset) -> Dataset:
+    """Return the data set; ValueError unless it has numbers as targets and its tasks share their rows."""
+    if dataset.y.ndim != 2 or dataset.task_type != "regression":
         raise ValueError("this measure needs a regression data set whose tasks share their rows")
     return dataset
 
@@ -362,7 +348,7 @@ def needed(dataset: Dataset | None) -> Dataset:
     },
     needs_data=False,
 )
-def audit_table(dataset: Dataset | None, *, seed: int, published: Sequence[str] = PRINTED) -> Measurement:
+def audit_table(dataset: Dataset, *, seed: int, published: Sequence[str] = PRINTED) -> Measurement:
     """Compare the printed errors cell by cell: does "consistently lower" follow from them?
 
     Least squares on the test rows themselves bounds the error of every linear model on SARCOS from below. Methods that
@@ -376,95 +362,75 @@ def audit_table(dataset: Dataset | None, *, seed: int, published: Sequence[str] 
     published : (str, str)
         Files of the printed table and of the bound below the folder of the experiments.
     """
-    table, least_printed = (read_printed(published_path(name), f"configs/{name}") for name in published)
-    bounds = {number.where["task"]: float(number.value) for number in least_printed}
-    least = {f"SARCOS, joint {joint}": value for joint, value in enumerate(bounds.values(), 1)}
-    verdicts = [(rival, cell, _verdict(a, b), a, b) for rival, cell, a, b in _printed_pairs(table)]
-    near = [row for row in verdicts if row[1] in least and max(row[3:]) <= (1 + NEAR) * least[row[1]]]
-    linear = [n for n in of_data_set(table, "sarcos") if n.head in ESTIMATORS]
-    below = [n for n in linear if float(n.value) + 0.5 * 10.0**-n.decimals < bounds[n.where["task"]]]
-    counts = {v: sum(1 for _, _, verdict, _, _ in verdicts if verdict == v) for v in ("lower", "equal", "higher")}
-    simpler = [(a, b) for r in (*LINEAR, OURS, "STN") for a, b in zip(*_joints(table, "MTN", r), strict=True)]
-    related = list(zip(*_joints(table, "MTN-FETR", "MTN"), strict=True))
+    table, bounds = (read_printed(published_path(name), f"configs/{name}") for name in published)
+    cells = {number.where["task"]: f"SARCOS, joint {joint}" for joint, number in enumerate(bounds, 1)}
+    least = {cells[number.where["task"]]: float(number.value) for number in bounds}
+    errors: dict[str, dict[str, float]] = {}
+    for number in table:
+        errors.setdefault(number.head, {})[cells.get(number.where["task"], "School")] = float(number.value)
+    pairs = [
+        (method, cell, ours, errors[method][cell], _order(ours, errors[method][cell]))
+        for method in LINEAR
+        for cell, ours in errors[OURS].items()
+    ]
+    near = [row for row in pairs if row[1] in least and max(row[2:4]) <= (1 + NEAR) * least[row[1]]]
+    rounded = [(n.head, cells.get(n.where["task"]), float(n.value) + 0.5 * 10.0**-n.decimals) for n in table]
+    below = [top for method, cell, top in rounded if method in ESTIMATORS and cell in least and top < least[cell]]
+    counts = {order: sum(row[4] == order for row in pairs) for order in ("lower", "equal", "higher")}
+    simpler = [(errors["MTN"][cell], errors[m][cell]) for m in (*LINEAR, OURS, "STN") for cell in least]
+    related = [(errors["MTN-FETR"][cell], errors["MTN"][cell]) for cell in least]
+    first_joints = list(least)[:4]
+    tests = _school_tests(table)
     values = {
-        "comparisons": float(len(verdicts)),
-        "lower": float(counts["lower"]),
-        "equal": float(counts["equal"]),
-        "higher": float(counts["higher"]),
-        "mtn_not_lower": float(sum(a >= b for a, b in simpler)),
-        "mtn_fetr_not_lower": float(sum(a >= b for a, b in related)),
+        "comparisons": len(pairs),
+        **counts,
+        "mtn_not_lower": sum(a >= b for a, b in simpler),
+        "mtn_fetr_not_lower": sum(a >= b for a, b in related),
         "mtn_smallest_gain": min(1 - a / b for a, b in simpler),
-        "near_bound": float(len(near)),
-        "below_bound": float(len(below)),
-        "smallest_gain": min(1 - a / b for r, cell, _, a, b in verdicts if r in CLOSE and cell in list(least)[:4]),
-        "school_largest_p": max(p for _, p in _school_tests(table)),
+        "near_bound": len(near),
+        "below_bound": len(below),
+        "smallest_gain": min(1 - a / b for m, cell, a, b, _ in pairs if m in CLOSE and cell in first_joints),
+        "school_largest_p": max(tests.values()),
     }
-    rows = [[rival, cell, a, b, verdict, least.get(cell)] for rival, cell, verdict, a, b in verdicts]
-    columns = ["rival", "cell", OURS, "the rival", f"{OURS} is", "least of any linear model"]
+    rows = [[method, cell, a, b, order, least.get(cell)] for method, cell, a, b, order in pairs]
+    columns = ["method", "cell", f"error of {OURS}", "error of the method", f"{OURS} is", "least of any linear model"]
+    higher = [f"{cell}: {a:g} against {b:g} of {method}" for method, cell, a, b, order in pairs if order == "higher"]
+    ties = [f"{cell.removeprefix('SARCOS, ')} with {method}" for method, cell, *_, order in pairs if order == "equal"]
+    p_values = ", ".join(f"{method} {p:.2g}" for method, p in tests.items())
     return Measurement(
-        values,
-        lines=[*_sentences(table, verdicts, counts), _bound_sentence(near)],
+        {name: float(value) for name, value in values.items()},
+        lines=[
+            f"{OURS} is lower in {counts['lower']} of {len(pairs)} printed comparisons, equal in {counts['equal']}, "
+            f'higher in {counts["higher"]}: "consistently lower" '
+            f"{'follows' if counts['lower'] == len(pairs) else 'does not follow'}.",
+            *([f"Higher: {'; '.join(higher)}."] if higher else []),
+            *([f"Equal to the printed digits: {'; '.join(ties)}."] if ties else []),
+            f"School, Welch's test on the printed means and deviations of {FOLDS} folds, p-values: {p_values}. (The "
+            "folds are the same for all methods; a paired test would need their numbers, which are not printed.)",
+            "SARCOS has one test set: the table says nothing about the variation of its numbers.",
+            _bound_sentence(near),
+        ],
         tables={f"{OURS} against the linear methods, as printed": {"columns": columns, "rows": rows}},
     )
 
 
-def _printed_pairs(table: list[Printed]) -> Iterator[tuple[str, str, float, float]]:
-    """Yield (rival, cell, our error, the rival's error)."""
-    school = {number.head: float(number.value) for number in of_data_set(table, "school")}
-    for rival in LINEAR:
-        for joint, (a, b) in enumerate(zip(*_joints(table, OURS, rival), strict=True), 1):
-            yield rival, f"SARCOS, joint {joint}", a, b
-        yield rival, "School", school[OURS], school[rival]
+def _order(ours: float, other: float) -> str:
+    return "lower" if ours < other else "equal" if ours == other else "higher"
 
 
-def _joints(table: list[Printed], *methods: str) -> tuple[list[float], ...]:
-    """Return the errors of methods on SARCOS, joint by joint."""
-    sarcos = list(of_data_set(table, "sarcos"))
-    return tuple([float(number.value) for number in sarcos if number.head == method] for method in methods)
-
-
-def _verdict(a: float, b: float) -> str:
-    return "lower" if a < b else "equal" if a == b else "higher"
-
-
-def _school_tests(table: list[Printed]) -> Iterator[tuple[str, float]]:
-    """Yield (rival, p-value of Welch's test from the printed means and deviations)."""
+def _school_tests(table: list[Printed]) -> dict[str, float]:
+    """Return the p-values of Welch's test of every linear method from the printed means and deviations."""
     school = {n.head: (float(n.value), float(n.std or 0), FOLDS) for n in of_data_set(table, "school")}
-    for rival in LINEAR:
-        yield rival, float(ttest_ind_from_stats(*school[OURS], *school[rival], equal_var=False).pvalue)
+    return {m: float(ttest_ind_from_stats(*school[OURS], *school[m], equal_var=False).pvalue) for m in LINEAR}
 
 
-def _bound_sentence(near: list[tuple[str, str, str, float, float]]) -> str:
-    where: dict[str, list[str]] = {}
-    for rival, cell, *_ in near:
-        where.setdefault(rival, []).append(cell.removeprefix("SARCOS, joint "))
-    rivals = "; ".join(f"{rival} on joints {', '.join(joints)}" for rival, joints in where.items())
+def _bound_sentence(near: list[tuple[str, str, float, float, str]]) -> str:
+    joints: dict[str, list[str]] = {}
+    for method, cell, *_ in near:
+        joints.setdefault(method, []).append(cell.removeprefix("SARCOS, joint "))
+    methods = "; ".join(f"{method} on joints {', '.join(names)}" for method, names in joints.items())
     return (
         f"{len(near)} pairs lie within {NEAR:.1%} of the least error that any linear model can have on the test rows "
-        f"of SARCOS, least squares on these rows: {OURS} and {rivals or 'no rival'}. The order of such a pair is "
-        "undecided: both methods have found the same model up to noise."
+        f"of SARCOS, least squares on these rows: {OURS} and {methods or 'no other method'}. The order of such a pair "
+        "is undecided: both methods have found the same model up to noise."
     )
-
-
-def _sentences(
-    table: list[Printed],
-    verdicts: list[tuple[str, str, str, float, float]],
-    counts: Mapping[str, int],
-) -> list[str]:
-    against = [
-        f"{cell}: {a:g} against {b:g} of {rival}" for rival, cell, verdict, a, b in verdicts if verdict == "higher"
-    ]
-    ties = [
-        f"{cell.removeprefix('SARCOS, ')} with {rival}" for rival, cell, verdict, _, _ in verdicts if verdict == "equal"
-    ]
-    tests = ", ".join(f"{rival} {p:.2g}" for rival, p in _school_tests(table))
-    follows = counts["lower"] == len(verdicts)
-    return [
-        f"{OURS} is lower in {counts['lower']} of {len(verdicts)} printed comparisons, equal in {counts['equal']}, "
-        f'higher in {counts["higher"]}: "consistently lower" {"follows" if follows else "does not follow"}.',
-        *([f"Higher: {'; '.join(against)}."] if against else []),
-        *([f"Equal to the printed digits: {'; '.join(ties)}."] if ties else []),
-        f"School, Welch's test on the printed means and deviations of {FOLDS} folds, p-values: {tests}. (The "
-        "folds are the same for all methods; a paired test would need their numbers, which are not printed.)",
-        "SARCOS has one test set: the table says nothing about the variation of its numbers.",
-    ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.papers.fetr import needed, training_data
+from mtlrun.papers.fetr import shared_regression, training_data
 from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -64,7 +64,7 @@ _GROW, _SHRINK, _TRIALS = 2.0, 0.5, 60
     lower=("seconds", "residual"),
 )
 def w_step_seconds(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     solver: str = "eigen",
@@ -94,7 +94,7 @@ def w_step_seconds(
     max_gb : float, default 4
         The closed form is not tried, and has no seconds, where its matrix would be larger.
     """
-    data = needed(dataset)
+    data = shared_regression(dataset)
     rng = np.random.default_rng(seed)
     S1, S2 = (_random_precision(size, lower, upper, rng) for size in (data.n_features, data.n_tasks))
     X, Y = np.asarray(data.X), np.asarray(data.y)
@@ -114,9 +114,9 @@ def _w_solver(name: str, tol: float, lower: float, upper: float, max_gb: float) 
         return solve_gradient(system, tol=tol, max_iter=_MAX_ITER, spectrum=box_spectrum(system, lower, upper))
 
     known: dict[str, Callable[[CoupledSystem], Solution]] = {
-        "closed": lambda system: solve_closed(system, max_bytes=int(max_gb * 1e9)),
+        "closed": partial(solve_closed, max_bytes=int(max_gb * 1e9)),
         "gradient": gradient,
-        "cg": lambda system: solve_cg(system, tol=tol, max_iter=_MAX_ITER),
+        "cg": partial(solve_cg, tol=tol, max_iter=_MAX_ITER),
         "sylvester": solve_sylvester,
         "eigen": solve_eigen,
     }
@@ -160,7 +160,7 @@ def _random_precision(size: int, lower: float, upper: float, rng: np.random.Gene
     lower=("seconds_to_1e-6", "seconds_at_least", "iterations_to_1e-6", "objective", "final_excess"),
 )
 def fetr_convergence(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     algorithm: str = "coordinate",
@@ -203,7 +203,7 @@ def fetr_convergence(
     Measurement
         Curve ``excess``; the quantities are declared above.
     """
-    data = training_data(needed(dataset))
+    data = training_data(shared_regression(dataset))
     box: dict[str, Any] = {"lower": lower, "upper": upper, "fit_intercept": True}
     long = solve_fetr(data, eta, rho, tol=1e-14, max_iter=5000, **box)
     best = min(long.objective)
@@ -259,20 +259,16 @@ def _noted(
 
 
 def _algorithm(name: str, fudge: float) -> Callable[..., SolverResult]:
-    if name == "coordinate":
-        return lambda *a, **k: solve_fetr(*a, accelerate=False, **k)
-    if name == "extrapolated":
-        return solve_fetr
-    if name == "flip-flop":
-        return lambda *a, **k: solve_fetr(*a, fudge=fudge, **k)
-    if name == "projected-gradient":
-        return lambda *a, **k: solve_projected_gradient(*a, w_step="gradient", **k)
-    if name == "projected-gradient-exact":
-        return lambda *a, **k: solve_projected_gradient(*a, w_step="exact", **k)
-    raise ValueError(
-        "algorithm must be coordinate, extrapolated, flip-flop, projected-gradient or projected-gradient-exact, "
-        f"got {name!r}"
-    )
+    known: dict[str, Callable[..., SolverResult]] = {
+        "coordinate": partial(solve_fetr, accelerate=False),
+        "extrapolated": solve_fetr,
+        "flip-flop": partial(solve_fetr, fudge=fudge),
+        "projected-gradient": partial(solve_projected_gradient, w_step="gradient"),
+        "projected-gradient-exact": partial(solve_projected_gradient, w_step="exact"),
+    }
+    if name not in known:
+        raise ValueError(f"algorithm must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
 
 
 # ---------------------------------------------------------------- projected gradient

@@ -6,6 +6,7 @@ calls instead of fitting and scoring.
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +119,7 @@ class Declaration:
     quantities : dict of str to str
         Name of everything that it can return -> what that is, with its unit.
     lower, higher : sequence of str
-        Quantities of which lower or higher values are better; of the others neither are.
+        Quantities of which lower or higher values are better; of the others neither are. ``*`` stands for any text.
     needs_data : bool, default True
         False for measures of published numbers.
 
@@ -136,13 +137,16 @@ class Declaration:
     def __post_init__(self) -> None:
         if not isinstance(self.quantities, dict):
             raise TypeError("the quantities of a measure must be a dict of names to texts")
-        for name in (*self.lower, *self.higher):
-            if name not in self.quantities:
-                raise ValueError(f"lower or higher names {name!r}, which is not among the quantities of the measure")
+        for pattern in (*self.lower, *self.higher):
+            if not fnmatch.filter(self.quantities, pattern):
+                raise ValueError(f"lower or higher names {pattern!r}, which is not among the quantities of the measure")
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return ``{"text", "greater_is_better"}`` by quantity, the latter None where neither is better."""
-        better = {**dict.fromkeys(self.lower, False), **dict.fromkeys(self.higher, True)}
+        better: dict[str, bool] = {}
+        for patterns, greater in ((self.lower, False), (self.higher, True)):
+            for pattern in patterns:
+                better |= dict.fromkeys(fnmatch.filter(self.quantities, pattern), greater)
         return {name: {"text": text, "greater_is_better": better.get(name)} for name, text in self.quantities.items()}
 
 

@@ -8,16 +8,16 @@ machines have LIBSVM's default C = 1; the reported test accuracy is the largest 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import paper_partition, task_partition
-from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
@@ -27,6 +27,7 @@ from mtlrun.solvers.mkl.mkl import Coupling, IndependentWeights, PairwiseWeights
 from mtlrun.solvers.pairwise import Flows
 
 _SCALERS = {"standardize": StandardScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
+_SPLITS = {"balanced": paper_partition, "random": task_partition}
 _SOLVERS = {"paper": solve_alternating, "corrected": solve_group_mkl}
 #: Kernel weights of two tasks count as the same up to this distance.
 SAME = 0.02
@@ -37,7 +38,7 @@ OUTER, SCORED = 15, 10
 # Accuracy of the theta-step relative to the largest slope.
 _STEP = 1e-3
 # Machines stop by LIBSVM's default tolerance, as there: any accuracy is good enough.
-_MACHINES = float("inf")
+_ANY_ACCURACY = float("inf")
 #: Memory for kernel matrices.
 CACHE_BYTES = 1e9
 
@@ -57,7 +58,7 @@ CACHE_BYTES = 1e9
     higher=("accuracy",),
 )
 def kernel_weights(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     train: float = 0.1,
@@ -81,19 +82,11 @@ def kernel_weights(
     tol : float, default 1e-4
         Certified relative gap.
     """
-    dataset = _needed(dataset)
-    rows, validation, test = paper_partition(dataset, train, seed)
-    part = Part.of(dataset, rows, validation)
+    part, final = _parts(dataset, train, seed)
     scores, groups = {}, {}
-    for c in C:
-        model = GroupMKLClassifier(C=c, kernels=list(kernels), tol=tol, warm_start=True)
-        for strength in sorted(lam, reverse=True):
-            part.fit(model.set_params(lam=strength))
-            scores[c, strength] = _accuracy(part, model)
-            groups[c, strength] = count_groups(model.theta_)
-    order = [(c, strength) for c in C for strength in lam]
-    best = max(order, key=lambda key: (scores[key], -order.index(key)))
-    final = Part.of(dataset, rows, test)
+    for at, model in _fitted(part, C, sorted(lam, reverse=True), kernels, tol=tol):
+        scores[at], groups[at] = _accuracy(part, model), count_groups(model.theta_)
+    best = max(product(C, lam), key=lambda at: scores[at])
     model = final.fit(GroupMKLClassifier(C=best[0], lam=best[1], kernels=list(kernels), tol=tol))
     theta = model.theta_
     apart = np.linalg.norm(theta[:, None] - theta[None], axis=2)
@@ -117,8 +110,12 @@ def kernel_weights(
             "groups": Curve(sorted(map(float, lam)), path, "lam", "groups of tasks", log="x", marks={"chosen": best[1]})
         },
         matrices={"kernel weights": Matrix(theta.tolist(), list(dataset.tasks), list(kernels))},
-        lines=[_group_line(theta, dataset.tasks), _tie_line(values)],
-        solver=_facts(model),
+        lines=[
+            _group_line(theta, dataset.tasks),
+            f"chosen on the validation part: C = {best[0]:g}, lam = {best[1]:g}; {values['ties']:.0f} other candidates "
+            "are as good there",
+        ],
+        solver={"n_iter": model.n_iter_, "converged": bool(model.converged_), "gap": float(model.gap_)},
     )
 
 
@@ -135,7 +132,7 @@ def kernel_weights(
     lower=("gap", "objective", "best_objective"),
 )
 def algorithm(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     variant: str = "paper",
@@ -161,11 +158,9 @@ def algorithm(
     """
     if variant not in _SOLVERS:
         raise ValueError(f"variant must be one of {', '.join(map(repr, _SOLVERS))}, got {variant!r}")
-    dataset = _needed(dataset)
     rows, _, _ = paper_partition(dataset, train, seed)
     designs, labels = by_task(dataset.subset(rows))
-    store = GramStore(make_kernels(kernels), designs, CACHE_BYTES)
-    machines = SvmTasks(store, labels, [np.full(len(y), C) for y in labels], 0.1 * tol)
+    machines = _machines(GramStore(make_kernels(kernels), designs, CACHE_BYTES), labels, C, 0.1 * tol)
     result = _SOLVERS[variant](machines, lam, tol=tol, max_iter=max_iter)
     values = {it: float(primal) for it, primal, _ in result.gaps}
     bounds = {it: float(bound) for it, _, bound in result.gaps}
@@ -197,53 +192,36 @@ def _along(values: dict[int, float], name: str, marks: dict[str, float]) -> Curv
 
 def count_groups(theta: np.ndarray) -> int:
     """Return how many groups of tasks with the same weights there are (T, M); nearness is passed on within a group."""
-    return len(_groups(theta))
+    return int(_groups(theta).max()) + 1
 
 
-def _groups(theta: np.ndarray) -> list[list[int]]:
+def _groups(theta: np.ndarray) -> np.ndarray:
+    """Return the group of every task."""
     near = np.linalg.norm(theta[:, None] - theta[None], axis=2) <= SAME
-    left, found = set(range(len(theta))), []
-    while left:
-        group, open_ = set(), {min(left)}
-        while open_:
-            t = open_.pop()
-            group.add(t)
-            open_ |= {int(s) for s in np.flatnonzero(near[t])} - group
-        left -= group
-        found.append(sorted(group))
-    return found
+    return np.asarray(connected_components(near, directed=False)[1])
 
 
 def _group_line(theta: np.ndarray, tasks: Sequence[str]) -> str:
-    shared = [", ".join(tasks[t] for t in group) for group in _groups(theta) if len(group) > 1]
+    groups = _groups(theta)
+    members = [[tasks[t] for t in np.flatnonzero(groups == group).tolist()] for group in np.unique(groups)]
+    shared = [f"{{{', '.join(names)}}}" for names in members if len(names) > 1]
     if not shared:
         return f"every task has its own kernel weights (no two within {SAME:g} of each other)"
-    return f"tasks with the same kernel weights (within {SAME:g}): {'; '.join(f'{{{names}}}' for names in shared)}"
-
-
-def _tie_line(values: dict[str, float]) -> str:
-    return (
-        f"chosen on the validation part: C = {values['chosen_C']:g}, lam = {values['chosen_lam']:g}; "
-        f"{values['ties']:.0f} other candidates are as good there"
-    )
+    return f"tasks with the same kernel weights (within {SAME:g}): {'; '.join(shared)}"
 
 
 def _accuracy(part: Part, model: Any) -> float:
     return part.score(model, part.predict(model), ["accuracy"], "task")["accuracy"].mean
 
 
-def _facts(model: Any) -> dict[str, Any]:
-    return {"n_iter": model.n_iter_, "converged": bool(model.converged_), "gap": _gap(model)}
-
-
-def _needed(dataset: Dataset | None) -> Dataset:
-    if dataset is None:
-        raise DataError("this measure needs a data set", "Name it under datasets.")
-    return dataset
-
-
-def _gap(model: Any) -> float:
-    return float(model.gap_)
+def _fitted(
+    part: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[str | Kernel], tol: float = 1e-3
+) -> Iterator[tuple[tuple[float, float], GroupMKLClassifier]]:
+    """Yield (C, lam) and the model fitted with them, from one lam to the next."""
+    for c in C:
+        model = GroupMKLClassifier(C=c, kernels=list(kernels), tol=tol, warm_start=True)
+        for strength in lam:
+            yield (c, strength), part.fit(model.set_params(lam=strength))
 
 
 # ---------------------------------------------------------------- protocols
@@ -262,7 +240,7 @@ def _gap(model: Any) -> float:
     higher=("clean", "authors", "authors_last", "clean_best_on_test"),
 )
 def protocols(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     train: float = 0.2,
@@ -293,23 +271,25 @@ def protocols(
     kernels : sequence of str, optional
         The paper's ten by default.
     """
-    checked, final = _parts(_needed(dataset), train, seed, features, split)
-    clean, leaked = _clean(checked, final, C, lam, kernels)
-    runs = [_authors(checked, final, strength, task_C, make_kernels(kernels)) for strength in lam]
-    run = max(runs, key=lambda r: r.score)
+    checked, final = _parts(dataset, train, seed, features, split)
+    found = _path(checked, final, C, sorted(lam, reverse=True), make_kernels(kernels))
+    _, clean = max((found[at] for at in product(C, lam)), key=lambda score: score[0])
+    runs = {strength: _authors(checked, final, strength, task_C, make_kernels(kernels)) for strength in lam}
+    chosen = max(runs, key=lambda strength: runs[strength][0])
+    reported = runs[chosen][1]
     values = {
         "clean": clean,
-        "authors": float(max(run.test)),
-        "authors_last": float(run.test[-1]),
-        "excess": float(max(run.test)) - clean,
-        "leak": float(max(run.test)) - float(run.test[-1]),
-        "clean_best_on_test": leaked,
-        "authors_lam": float(run.lam),
+        "authors": max(reported),
+        "authors_last": reported[-1],
+        "excess": max(reported) - clean,
+        "leak": max(reported) - reported[-1],
+        "clean_best_on_test": max(test for _, test in found.values()),
+        "authors_lam": float(chosen),
     }
     steps = [float(i) for i in range(1, OUTER + 1)]
     return Measurement(
         values,
-        curves={"test accuracy": Curve(steps, run.test, "outer iteration", "test accuracy")},
+        curves={"test accuracy": Curve(steps, reported, "outer iteration", "test accuracy")},
         lines=[
             f"the authors' protocol reports {values['authors']:.4f}, the largest test accuracy of {OUTER} outer "
             f"iterations; the last one has {values['authors_last']:.4f}, the clean protocol {clean:.4f}"
@@ -317,81 +297,46 @@ def protocols(
     )
 
 
-def _parts(dataset: Dataset, train: float, seed: int, features: str, split: str = "balanced") -> tuple[Part, Part]:
+def _parts(
+    dataset: Dataset, train: float, seed: int, features: str = "none", split: str = "balanced"
+) -> tuple[Part, Part]:
     """Return the training rows with the validation rows, and with the test rows."""
-    if split not in ("balanced", "random"):
-        raise ValueError(f"split must be 'balanced' or 'random', got {split!r}")
-    partition = paper_partition if split == "balanced" else task_partition
-    rows, validation, test = partition(dataset, train, seed)
+    for name, value, known in (("split", split, [*_SPLITS]), ("features", features, ["none", *_SCALERS])):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    rows, validation, test = _SPLITS[split](dataset, train, seed)
     if features != "none":
-        if features not in _SCALERS:
-            raise ValueError(f"features must be one of {', '.join(map(repr, ('none', *_SCALERS)))}, got {features!r}")
         scaler = _SCALERS[features]().fit(dataset.X[rows])
         dataset = dataclasses.replace(dataset, X=scaler.transform(dataset.X))
     return Part.of(dataset, rows, validation), Part.of(dataset, rows, test)
 
 
-def _clean(
-    checked: Part, final: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[str] | None
-) -> tuple[float, float]:
-    """Return the test accuracy of the candidate that is best on the validation part, and the best of all candidates."""
-    found = _path(checked, final, C, sorted(lam, reverse=True), make_kernels(kernels))
-    order = [(c, strength) for c in C for strength in lam]
-    best = max(order, key=lambda key: (found[key][0], -order.index(key)))
-    return found[best][1], max(test for _, test in found.values())
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The authors' protocol for one lam: its validation score and the test accuracy after every outer iteration."""
-
-    lam: float
-    score: float
-    test: list[float]
-
-
-def _authors(checked: Part, final: Part, lam: float, task_C: Sequence[float], kernels: list[Kernel]) -> _Run:
-    inside, validation = _Tasks(checked.train, kernels), _Rows(checked, kernels)
-    test = _Rows(final, kernels)
-    theta = np.full((inside.n_tasks, len(kernels)), 1.0 / len(kernels))
+def _authors(
+    checked: Part, final: Part, lam: float, task_C: Sequence[float], kernels: list[Kernel]
+) -> tuple[float, list[float]]:
+    """Return the validation score of the authors' protocol for one lam, and the test accuracy of every iteration."""
+    designs, labels = by_task(checked.train)
+    grams, tasks = GramStore(kernels, designs, CACHE_BYTES), range(len(labels))
+    machines = {c: _machines(grams, labels, c, _ANY_ACCURACY) for c in (*task_C, 1.0)}
+    validation, test = _Rows(checked, kernels), _Rows(final, kernels)
+    theta = np.full((len(labels), len(kernels)), 1.0 / len(kernels))
     coupling: Coupling = PairwiseWeights(lam, Flows(*theta.shape)) if lam > 0 else IndependentWeights()
     scores, reported = [], []
     for _ in range(OUTER):
-        chosen = [_own_cost(inside, validation, t, theta[t], task_C) for t in range(inside.n_tasks)]
-        scores.append(float(np.mean([accuracy for accuracy, _ in chosen])))
-        slopes = np.array([point.slope for _, point in chosen])
+        slopes, accuracies = np.empty_like(theta), np.empty(len(labels))
+        for t in tasks:
+            points = [machines[c].solve(t, theta[t]) for c in task_C]
+            of_costs = [validation.accuracy(t, point) for point in points]
+            accuracies[t], slopes[t] = max(of_costs), points[int(np.argmax(of_costs))].slope
+        scores.append(float(np.mean(accuracies)))
         tol = _STEP * max(float(np.abs(slopes).max()), np.finfo(np.float64).tiny)
         theta, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol)
-        machines = [inside.machines(1.0).solve(t, theta[t]) for t in range(inside.n_tasks)]
-        reported.append(float(np.mean([test.accuracy(t, point) for t, point in enumerate(machines)])))
-    return _Run(lam, max(scores[:SCORED]), reported)
+        reported.append(float(np.mean([test.accuracy(t, machines[1.0].solve(t, theta[t])) for t in tasks])))
+    return max(scores[:SCORED]), reported
 
 
-def _own_cost(
-    inside: _Tasks, validation: _Rows, t: int, theta: np.ndarray, task_C: Sequence[float]
-) -> tuple[float, SvmPoint]:
-    """Return the best validation accuracy of task t over its C, and that machine."""
-    points = [inside.machines(c).solve(t, theta) for c in task_C]
-    accuracies = [validation.accuracy(t, point) for point in points]
-    best = int(np.argmax(accuracies))
-    return accuracies[best], points[best]
-
-
-class _Tasks:
-    """The machines of all tasks at any C."""
-
-    def __init__(self, train: Dataset, kernels: list[Kernel]) -> None:
-        self.designs, self.labels = by_task(train)
-        self.n_tasks = len(self.labels)
-        self._grams = GramStore(kernels, self.designs, CACHE_BYTES)
-        self._machines: dict[float, SvmTasks] = {}
-
-    def machines(self, c: float) -> SvmTasks:
-        """Return the machines with cost c."""
-        if c not in self._machines:
-            costs = [np.full(len(y), c) for y in self.labels]
-            self._machines[c] = SvmTasks(self._grams, self.labels, costs, _MACHINES)
-        return self._machines[c]
+def _machines(grams: GramStore, labels: list[np.ndarray], C: float, tol: float) -> SvmTasks:
+    return SvmTasks(grams, labels, [np.full(len(y), C) for y in labels], tol)
 
 
 class _Rows:
@@ -430,7 +375,7 @@ class _Rows:
     higher=("stl", "mtl", "proposed", "one_kernel", "best_on_test", "gain", "gain_over_stl", "gain_over_one_kernel"),
 )
 def sharing(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     train: float = 0.1,
@@ -455,7 +400,7 @@ def sharing(
     kernels : sequence of str, optional
         The paper's ten by default.
     """
-    checked, final = _parts(_needed(dataset), train, seed, features)
+    checked, final = _parts(dataset, train, seed, features)
     all_kernels = make_kernels(kernels)
     found = _path(checked, final, C, [np.inf, *sorted(lam, reverse=True), 0.0], all_kernels)
     alone = [score for kernel in all_kernels for score in _path(checked, final, C, [0.0], [kernel]).values()]
@@ -485,13 +430,8 @@ def _path(
     checked: Part, final: Part, C: Sequence[float], lam: Sequence[float], kernels: Sequence[Kernel]
 ) -> dict[tuple[float, float], tuple[float, float]]:
     """Return validation and test accuracy by (C, lam)."""
-    found = {}
-    model = GroupMKLClassifier(kernels=list(kernels), warm_start=True)
-    for c in sorted(C):
-        for strength in lam:
-            checked.fit(model.set_params(C=c, lam=strength))
-            found[float(c), float(strength)] = _accuracy(checked, model), _accuracy(final, model)
-    return found
+    fitted = _fitted(checked, sorted(C), lam, kernels)
+    return {at: (_accuracy(checked, model), _accuracy(final, model)) for at, model in fitted}
 
 
 def by_task(dataset: Dataset) -> tuple[list[Any], list[np.ndarray]]:

@@ -1,22 +1,23 @@
 """Audit of the tables of the MT-MKL paper: what follows from the published accuracies, and where the tables differ.
 
 Everything is recomputed from Table 1's accuracies: ranks, average ranks, Friedman's test, Holm's test against the
-paper's method (Demsar 2006). Every printed number that does not come out is a finding, with the reason where one is
+paper's method (Demsar 2006). Every printed number that does not come out is reported, with the reason where one is
 found. Nothing here fits a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.papers.measure import Measurement, measure, published_path
-from mtlrun.papers.printed import Printed, read_printed
+from mtlrun.papers.printed import read_printed
 from mtlrun.stats import FriedmanTest, control_tests, friedman, rank_table
 
 #: Decimals with which the paper prints average ranks and test statistics; p-values and alphas have at least four.
@@ -28,6 +29,8 @@ PRINTED, AVERAGE_RANK = ("mtmkl/table1.csv", "mtmkl/table2.csv"), "average rank"
 CONTROL, SIGNIFICANCE = "Proposed", 0.05
 #: "our method dominates three, six and five out of seven methods" (Section 5.2), by the per cent of the training part.
 DOMINATED = {10: 3, 20: 6, 50: 5}
+#: Numbers of a method that are recomputed, and the decimals they are shown with.
+NUMBERS = {"average rank": 2, "z": 2, "p": 5, "alpha": 4}
 
 
 @measure(
@@ -64,36 +67,55 @@ def table_audit(
     ValueError
         If there is no table for the size.
     """
-    found = {a.size: a for a in audit(read_published(*published))}
-    if size not in found:
-        raise ValueError(f"no published table for {size}%; there are {', '.join(map(str, found))}")
-    a = found[size]
+    tables, claimed = read_published(size, *published), DOMINATED[size]
+    found = audit(tables, claimed)
+    rows = found.methods
+    reproduced = found.reproduced
     return Measurement(
         {
-            "comparisons": float(len(a.rows)),
-            "reproduced": float(len(a.reproduced)),
-            "not_reproduced": float(len(a.rows) - len(a.reproduced)),
-            "claimed_rejections": float(a.claimed),
-            "rejections": float(len(a.rejected)),
-            "printed_rejections": float(len(a.rejected_as_printed)),
-            "findings": float(len(a.findings)),
-            "friedman_p": a.friedman.chi2_pvalue,
-            "iman_davenport_p": a.friedman.f_pvalue,
+            "comparisons": float(len(rows)),
+            "reproduced": float(len(reproduced)),
+            "not_reproduced": float(len(rows) - len(reproduced)),
+            "claimed_rejections": float(claimed),
+            "rejections": float(rows["rejected"].sum()),
+            "printed_rejections": float(rows["printed rejected"].sum()),
+            "findings": float(len(found.discrepancies)),
+            "friedman_p": found.friedman.chi2_pvalue,
+            "iman_davenport_p": found.friedman.f_pvalue,
         },
-        lines=[*verdict_lines(a), *(finding_line(f) for f in a.findings)],
-        tables=audit_tables(a),
+        lines=[*(f"{size}%: {line}" for line in verdict_lines(found, claimed)), *map(str, found.discrepancies)],
+        tables={f"Table 2 at {size}%, recomputed and printed": _as_text(rows)},
     )
 
 
 @dataclass(frozen=True)
-class Finding:
+class Published:
+    """The published tables for one training size.
+
+    Attributes
+    ----------
+    accuracy, rank : DataFrame
+        Data sets by methods.
+    average_rank : Series
+        By method.
+    tests : DataFrame
+        Methods other than the paper's by ``statistic``, ``p-value`` and ``adjusted alpha``.
+    """
+
+    accuracy: pd.DataFrame
+    rank: pd.DataFrame
+    average_rank: pd.Series
+    tests: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Discrepancy:
     """A printed number that does not follow from the accuracies, or statements that contradict each other.
 
     Attributes
     ----------
-    size : int
-        Per cent of the data used for training.
-    kind : {"rank", "average_rank", "statistic", "p_value", "adjusted_alpha", "p_of_statistic", "rejections"}
+    kind : str
+        Such as ``rank`` or ``p-value``.
     where : str
         Method, with the data set for a rank.
     printed, recomputed : float
@@ -101,270 +123,186 @@ class Finding:
         Empty where none was found.
     """
 
-    size: int
     kind: str
     where: str
     printed: float
     recomputed: float
     reason: str = ""
 
-
-@dataclass(frozen=True)
-class Row:
-    """One method against the control: printed and recomputed numbers of Table 2."""
-
-    method: str
-    average_rank: float
-    printed_rank: float
-    statistic: float
-    printed_statistic: float
-    p_value: float
-    printed_p: float
-    alpha: float
-    printed_alpha: float
-    rejected: bool
-    rejected_as_printed: bool
+    def __str__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{self.where}: {self.kind} {self.recomputed:.5g}, printed {self.printed:.5g}{reason}"
 
 
 @dataclass(frozen=True)
-class SizeAudit:
-    """Everything about one training size.
+class Audit:
+    """What follows from the accuracies for one training size.
 
     Attributes
     ----------
-    size : int
-    datasets : tuple of str
-    control_rank : float
-        Average rank of the paper's method, recomputed.
+    methods : DataFrame
+        A row per method other than the paper's: `NUMBERS` and ``rejected``, each also as ``printed ...``.
     friedman : FriedmanTest
-    rows : tuple of Row
-        The other methods.
-    claimed : int
-        How many methods the text says are dominated.
-    findings : tuple of Finding
+    discrepancies : list of Discrepancy
     """
 
-    size: int
-    datasets: tuple[str, ...]
-    control_rank: float
+    methods: pd.DataFrame
     friedman: FriedmanTest
-    rows: tuple[Row, ...]
-    claimed: int
-    findings: tuple[Finding, ...]
+    discrepancies: list[Discrepancy]
 
     @property
-    def rejected(self) -> tuple[str, ...]:
-        """Methods that Holm's test rejects, recomputed."""
-        return tuple(row.method for row in self.rows if row.rejected)
-
-    @property
-    def rejected_as_printed(self) -> tuple[str, ...]:
-        """Methods whose printed p-value is below their printed alpha."""
-        return tuple(row.method for row in self.rows if row.rejected_as_printed)
-
-    @property
-    def reproduced(self) -> tuple[str, ...]:
+    def reproduced(self) -> list[str]:
         """Methods whose printed statistic and p-value both come out to the printed digits."""
-        wrong = {f.where for f in self.findings if f.kind in ("statistic", "p_value")}
-        return tuple(row.method for row in self.rows if row.method not in wrong)
+        wrong = {d.where for d in self.discrepancies if d.kind in ("test statistic", "p-value")}
+        return [method for method in self.methods.index if method not in wrong]
 
 
-def read_published(table1: str = PRINTED[0], table2: str = PRINTED[1]) -> dict[str, Any]:
-    """Read the published tables, named from configs/ on; training sizes are in per cent.
+def read_published(size: int, table1: str = PRINTED[0], table2: str = PRINTED[1]) -> Published:
+    """Read the published tables, named from configs/ on, for a training size in per cent.
 
     Raises
     ------
     ConfigError
         If a file is missing, or is not a printed table.
+    ValueError
+        If there is no table for the size.
     """
-    sizes: dict[int, dict[str, Any]] = {}
-    for number in read_printed(published_path(table1), f"configs/{table1}", ("training part", "data set")):
-        part = sizes.setdefault(_percent(number), {"average_rank": {}, "accuracy": {}, "rank": {}})
-        place = number.where["data set"]
-        if place == AVERAGE_RANK:
-            part["average_rank"][number.head] = float(number.value)
-        else:
-            part["accuracy"].setdefault(place, {})[number.head] = float(number.value)
-            part["rank"].setdefault(place, {})[number.head] = float(number.rank or 0)
-    tests: dict[int, dict[str, dict[str, float]]] = {}
-    for number in read_printed(published_path(table2), f"configs/{table2}", ("training part", "method")):
-        method = tests.setdefault(_percent(number), {}).setdefault(number.where["method"], {})
-        method[number.head] = float(number.value)
-    return {"control": CONTROL, "significance": SIGNIFICANCE, "dominated": DOMINATED, "table1": sizes, "table2": tests}
-
-
-def _percent(number: Printed) -> int:
-    return round(100 * float(number.where["training part"]))
-
-
-def audit(published: Mapping[str, Any]) -> list[SizeAudit]:
-    """Recompute Table 2 from the accuracies of Table 1, for every training size."""
-    return [_audit_size(published, size) for size in published["table1"]]
-
-
-def verdict_lines(a: SizeAudit) -> list[str]:
-    """Return the sentences that sum up one training size."""
-    others = len(a.rows)
-    wrong = [row.method for row in a.rows if row.method not in a.reproduced]
-    if not a.reproduced:
-        column = f"{a.size}%: none of the {others} printed statistics and p-values comes out of the accuracies."
-    elif wrong:
-        column = f"{a.size}%: statistics and p-values come out to the printed digits except {', '.join(wrong)}."
-    else:
-        column = f"{a.size}%: all statistics and p-values come out to the printed digits."
-    lines = [column]
-    holds = "as the text says" if len(a.rejected) == a.claimed else f"the text says {a.claimed}"
-    lines.append(
-        f"{a.size}%: Holm's test on the accuracies rejects {len(a.rejected)} of {others} ({', '.join(a.rejected)}), "
-        f"{holds}."
+    cells = _cells(table1, "data set", size)
+    is_mean = cells["data set"] == AVERAGE_RANK
+    tests = _cells(table2, "method", size)
+    return Published(
+        _wide(cells[~is_mean], "data set", "value"),
+        _wide(cells[~is_mean], "data set", "rank"),
+        cells[is_mean].set_index("column")["value"],
+        _wide(tests, "method", "value"),
     )
-    if len(a.rejected_as_printed) != a.claimed:
+
+
+def _cells(name: str, key: str, size: int) -> pd.DataFrame:
+    """Return the numbers of a printed table for a training size, one per row."""
+    numbers = read_printed(published_path(name), f"configs/{name}", ("training part", key))
+    sizes = [round(100 * float(n.where["training part"])) for n in numbers]
+    if size not in sizes:
+        raise ValueError(f"no published table for {size}%; there are {', '.join(map(str, dict.fromkeys(sizes)))}")
+    chosen = [n for n, at in zip(numbers, sizes, strict=True) if at == size]
+    return pd.DataFrame(
+        [{key: n.where[key], "column": n.head, "value": float(n.value), "rank": float(n.rank or 0)} for n in chosen]
+    )
+
+
+def _wide(cells: pd.DataFrame, key: str, values: str) -> pd.DataFrame:
+    """Return a table in the order in which it is printed."""
+    table = cells.pivot(index=key, columns="column", values=values)
+    return table.reindex(index=cells[key].unique(), columns=cells["column"].unique())
+
+
+def audit(printed: Published, claimed: int) -> Audit:
+    """Recompute Table 2 from the accuracies of Table 1 for one training size.
+
+    Parameters
+    ----------
+    printed : Published
+    claimed : int
+        How many methods the text says are dominated.
+    """
+    accuracy = printed.accuracy
+    ranks = pd.DataFrame(rank_table(accuracy), accuracy.index, accuracy.columns)
+    average = ranks.mean()
+    tests = control_tests(accuracy, accuracy.columns.get_loc(CONTROL), level=SIGNIFICANCE)
+    rows = pd.DataFrame(map(asdict, tests)).sort_values("column").set_index(accuracy.columns.drop(CONTROL))
+    rows = rows.set_axis(["column", "z", "p", "adjusted", "alpha", "rejected"], axis=1)
+    rows["average rank"] = average
+    rows["printed average rank"] = printed.average_rank
+    rows[["printed z", "printed p", "printed alpha"]] = printed.tests[["statistic", "p-value", "adjusted alpha"]]
+    rows["printed rejected"] = rows["printed p"] < rows["printed alpha"]
+    error = np.sqrt(accuracy.shape[1] * (accuracy.shape[1] + 1) / (6.0 * len(accuracy)))
+    rows["z of printed ranks"] = (rows["printed average rank"] - printed.average_rank[CONTROL]) / error
+    found = [*_wrong_ranks(printed.rank, ranks), *_wrong_averages(printed, average)]
+    for method, row in rows.iterrows():
+        found += _wrong_tests(str(method), row)
+    for column, where in (
+        ("rejected", "the text against the accuracies"),
+        ("printed rejected", "the text against the printed p-values and alphas"),
+    ):
+        if rows[column].sum() != claimed:
+            found.append(Discrepancy("number of methods dominated", where, claimed, float(rows[column].sum())))
+    return Audit(rows, friedman(accuracy), found)
+
+
+def verdict_lines(found: Audit, claimed: int) -> list[str]:
+    """Return the sentences that sum up one training size."""
+    others = len(found.methods)
+    wrong = found.methods.index.difference(found.reproduced, sort=False)
+    if len(wrong) == others:
+        first = f"none of the {others} printed statistics and p-values comes out of the accuracies."
+    elif len(wrong):
+        first = f"statistics and p-values come out to the printed digits except {', '.join(wrong)}."
+    else:
+        first = "all statistics and p-values come out to the printed digits."
+    rejected, as_printed = (list(found.methods.index[found.methods[c]]) for c in ("rejected", "printed rejected"))
+    holds = "as the text says" if len(rejected) == claimed else f"the text says {claimed}"
+    lines = [
+        first,
+        f"Holm's test on the accuracies rejects {len(rejected)} of {others} ({', '.join(rejected)}), {holds}.",
+    ]
+    if len(as_printed) != claimed:
         lines.append(
-            f"{a.size}%: the printed p-values and alphas reject {len(a.rejected_as_printed)} "
-            f"({', '.join(a.rejected_as_printed)}), which contradicts the text's {a.claimed}."
+            f"the printed p-values and alphas reject {len(as_printed)} ({', '.join(as_printed)}), which contradicts "
+            f"the text's {claimed}."
         )
     return lines
 
 
-def finding_line(f: Finding) -> str:
-    """Return one finding as a sentence."""
-    names = {
-        "rank": "rank",
-        "average_rank": "average rank",
-        "statistic": "test statistic",
-        "p_value": "p-value",
-        "adjusted_alpha": "adjusted alpha",
-        "p_of_statistic": "p-value of the printed statistic",
-        "rejections": "number of methods dominated",
-    }
-    reason = f" ({f.reason})" if f.reason else ""
-    return f"{f.where}: {names[f.kind]} {f.recomputed:.5g}, printed {f.printed:.5g}{reason}"
+def _as_text(rows: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the comparison with the paper's method, recomputed beside printed."""
+    heads, columns = ["Method"], [list(rows.index)]
+    for name, decimals in NUMBERS.items():
+        heads += [name, "printed" if name == "average rank" else f"printed {name}"]
+        columns += [[f"{value:.{decimals}f}" for value in rows[c]] for c in (name, f"printed {name}")]
+    columns += [np.where(rows[c], "yes", "no").tolist() for c in ("rejected", "printed rejected")]
+    return {"columns": [*heads, "Rejected", "as printed"], "rows": [list(row) for row in zip(*columns, strict=True)]}
 
 
-def audit_tables(a: SizeAudit) -> dict[str, dict[str, list[Any]]]:
-    """Return the comparison with the control of one training size as plain columns and rows, by title."""
-    numbers = ["average rank", "printed", "z", "printed z", "p", "printed p", "alpha", "printed alpha"]
-    rows = [
-        [
-            row.method,
-            f"{row.average_rank:.2f}",
-            f"{row.printed_rank:.2f}",
-            f"{row.statistic:.2f}",
-            f"{row.printed_statistic:.2f}",
-            f"{row.p_value:.5f}",
-            f"{row.printed_p:.5f}",
-            f"{row.alpha:.4f}",
-            f"{row.printed_alpha:.4f}",
-            "yes" if row.rejected else "no",
-            "yes" if row.rejected_as_printed else "no",
-        ]
-        for row in a.rows
-    ]
-    title = f"Table 2 at {a.size}%, recomputed and printed"
-    return {title: {"columns": ["Method", *numbers, "Rejected", "as printed"], "rows": rows}}
+def _wrong_ranks(printed: pd.DataFrame, ranks: pd.DataFrame) -> Iterator[Discrepancy]:
+    for dataset, method in zip(*np.nonzero((printed != ranks).to_numpy()), strict=True):
+        where = f"{ranks.columns[method]} on {ranks.index[dataset]}"
+        yield Discrepancy("rank", where, printed.iloc[dataset, method], ranks.iloc[dataset, method])
 
 
-def _audit_size(published: Mapping[str, Any], size: int) -> SizeAudit:
-    table, printed = published["table1"][size], published["table2"][size]
-    datasets = tuple(table["accuracy"])
-    methods = list(table["average_rank"])
-    control = methods.index(published["control"])
-    accuracy = np.array([[table["accuracy"][d][m] for m in methods] for d in datasets])
-    ranks = rank_table(accuracy)
-    average = ranks.mean(axis=0)
-    error = np.sqrt(len(methods) * (len(methods) + 1) / (6.0 * len(datasets)))
-    tests = control_tests(accuracy, control, level=published["significance"])
-    rows = []
-    for test in sorted(tests, key=lambda test: test.column):
-        method = methods[test.column]
-        rows.append(
-            Row(
-                method=method,
-                average_rank=float(average[test.column]),
-                printed_rank=float(table["average_rank"][method]),
-                statistic=test.z,
-                printed_statistic=float(printed[method]["statistic"]),
-                p_value=test.pvalue,
-                printed_p=float(printed[method]["p-value"]),
-                alpha=test.alpha,
-                printed_alpha=float(printed[method]["adjusted alpha"]),
-                rejected=test.rejected,
-                rejected_as_printed=printed[method]["p-value"] < printed[method]["adjusted alpha"],
-            )
-        )
-    claimed = int(published["dominated"][size])
-    findings = _rank_findings(size, table, methods, datasets, ranks)
-    findings += _average_findings(size, table, methods, average)
-    control_printed = float(table["average_rank"][methods[control]])
-    for row in rows:
-        findings += _row_findings(size, row, (row.printed_rank - control_printed) / error)
-    findings += _count_findings(size, rows, claimed)
-    return SizeAudit(size, datasets, float(average[control]), friedman(accuracy), tuple(rows), claimed, tuple(findings))
-
-
-def _rank_findings(
-    size: int, table: Mapping[str, Any], methods: list[str], datasets: tuple[str, ...], ranks: np.ndarray
-) -> list[Finding]:
-    found = []
-    for d, dataset in enumerate(datasets):
-        for i, method in enumerate(methods):
-            printed = float(table["rank"][dataset][method])
-            if printed != ranks[d, i]:
-                found.append(Finding(size, "rank", f"{method} on {dataset}", printed, float(ranks[d, i])))
-    return found
-
-
-def _average_findings(size: int, table: Mapping[str, Any], methods: list[str], average: np.ndarray) -> list[Finding]:
-    found = []
-    for i, method in enumerate(methods):
-        printed = float(table["average_rank"][method])
-        if _agrees(printed, average[i], RANK_DECIMALS):
+def _wrong_averages(published: Published, average: pd.Series) -> Iterator[Discrepancy]:
+    for method, value in average.items():
+        printed = published.average_rank[method]
+        if _agrees(printed, value, RANK_DECIMALS):
             continue
-        of_printed = np.mean([table["rank"][d][method] for d in table["rank"]])
-        truncated = np.floor(average[i] * 10**RANK_DECIMALS) / 10**RANK_DECIMALS
+        truncated = np.floor(value * 10**RANK_DECIMALS) / 10**RANK_DECIMALS
         if abs(printed - truncated) < 1e-9:
             reason = "truncated instead of rounded"
-        elif _agrees(printed, of_printed, RANK_DECIMALS):
+        elif _agrees(printed, published.rank[method].mean(), RANK_DECIMALS):
             reason = "follows from a wrong printed rank"
         else:
             reason = "not the mean of the printed ranks either"
-        found.append(Finding(size, "average_rank", method, printed, float(average[i]), reason))
-    return found
+        yield Discrepancy("average rank", str(method), printed, value, reason)
 
 
-def _row_findings(size: int, row: Row, statistic_of_printed: float) -> list[Finding]:
-    found = []
-    if not _agrees(row.printed_statistic, row.statistic, STATISTIC_DECIMALS):
-        follows = _agrees(row.printed_statistic, statistic_of_printed, STATISTIC_DECIMALS)
+def _wrong_tests(method: str, row: pd.Series) -> Iterator[Discrepancy]:
+    z, p, alpha = row["printed z"], row["printed p"], row["printed alpha"]
+    if not _agrees(z, row["z"], STATISTIC_DECIMALS):
+        follows = _agrees(z, row["z of printed ranks"], STATISTIC_DECIMALS)
         reason = "follows from the printed average ranks" if follows else ""
-        found.append(Finding(size, "statistic", row.method, row.printed_statistic, row.statistic, reason))
-    of_statistic = 2.0 * float(stats.norm.sf(abs(row.printed_statistic)))
+        yield Discrepancy("test statistic", method, z, row["z"], reason)
     half = 0.5 * 10**-STATISTIC_DECIMALS
-    low, high = (2.0 * float(stats.norm.sf(abs(row.printed_statistic) + side * half)) for side in (1, -1))
-    decimals = _p_decimals(row.printed_p)
+    low, of_statistic, high = (2.0 * stats.norm.sf(abs(z) + side * half) for side in (1, 0, -1))
+    decimals = _p_decimals(p)
     rounding = 0.5 * 10.0**-decimals
-    consistent = low - rounding <= row.printed_p <= high + rounding
+    consistent = low - rounding <= p <= high + rounding
     if not consistent:
-        found.append(Finding(size, "p_of_statistic", row.method, row.printed_p, of_statistic))
-    if not _agrees(row.printed_p, row.p_value, decimals):
-        reason = "follows from the printed statistic" if consistent else ""
-        found.append(Finding(size, "p_value", row.method, row.printed_p, row.p_value, reason))
+        yield Discrepancy("p-value of the printed statistic", method, p, of_statistic)
+    if not _agrees(p, row["p"], decimals):
+        yield Discrepancy("p-value", method, p, row["p"], "follows from the printed statistic" if consistent else "")
     # Alphas are printed truncated as well as rounded: one unit of the fourth decimal is allowed.
-    if abs(row.printed_alpha - row.alpha) > 10.0**-P_DECIMALS:
+    if abs(alpha - row["alpha"]) > 10.0**-P_DECIMALS:
         reason = "Holm orders the methods by their p-values"
-        found.append(Finding(size, "adjusted_alpha", row.method, row.printed_alpha, row.alpha, reason))
-    return found
-
-
-def _count_findings(size: int, rows: list[Row], claimed: int) -> list[Finding]:
-    found = []
-    for count, where in (
-        (sum(row.rejected for row in rows), "the text against the accuracies"),
-        (sum(row.rejected_as_printed for row in rows), "the text against the printed p-values and alphas"),
-    ):
-        if count != claimed:
-            found.append(Finding(size, "rejections", where, float(claimed), float(count)))
-    return found
+        yield Discrepancy("adjusted alpha", method, alpha, row["alpha"], reason)
 
 
 def _agrees(printed: float, value: float, decimals: int) -> bool:

@@ -21,6 +21,7 @@ from mtlrun.metrics import auc_per_task
 from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.papers.mtsvm_runs import (
     TOLERANCES,
+    Certificate,
     Ladder,
     Reference,
     ascend,
@@ -28,12 +29,10 @@ from mtlrun.papers.mtsvm_runs import (
     couple,
     first_time,
     kernel_optimum,
-    moment,
-    needed,
     optimum_of,
     part_of,
-    relative_gap,
     task_data,
+    time_to,
     warm_up,
 )
 
@@ -59,7 +58,7 @@ _EARLY = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
         "positive_share": "share of the labels that are positive",
     },
 )
-def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Measurement:
+def svm_statistics(dataset: Dataset, *, seed: int, degree: int = 8) -> Measurement:
     """Count examples, tasks, and the features that the SVM sees: weighted-degree features of strings.
 
     Parameters
@@ -70,7 +69,6 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
     degree : int, default 8
         Of the features of strings.
     """
-    dataset = needed(dataset)
     width = dataset.n_features
     if dataset.strings:
         width = WeightedDegree(degree).fit(dataset.X[:1]).n_features_out_
@@ -90,7 +88,7 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
     {
         "function_difference": "smallest |obj* - obj| of the run (none where obj* is not known well enough to tell)",
         "relative_difference": "the same divided by obj*",
-        "difference_at_dcd_time": "|obj* - obj| when the rival is at 1e-12 of the optimum, relative",
+        "difference_at_dcd_time": "|obj* - obj| when the baseline is at 1e-12 of the optimum, relative",
         "seconds_to_1e-2": "seconds to within 1e-2 of the optimum, relative",
         "seconds_to_1e-4": "seconds to within 1e-4 of the optimum, relative",
         "seconds_to_1e-6": "seconds to within 1e-6 of the optimum, relative",
@@ -102,32 +100,15 @@ def svm_statistics(dataset: Dataset | None, *, seed: int, degree: int = 8) -> Me
         "primal_seconds_to_1e-4": "seconds to within 1e-4 of the optimum with the primal objective, relative",
         "primal_seconds_to_1e-6": "seconds to within 1e-6 of the optimum with the primal objective, relative",
         "primal_seconds_to_1e-8": "seconds to within 1e-8 of the optimum with the primal objective, relative",
-        "dcd_seconds": "seconds of the rival to 1e-12 of the optimum, relative",
+        "dcd_seconds": "seconds of the baseline to 1e-12 of the optimum, relative",
         "seconds_run": "seconds of the whole run (of all runs, for LIBSVM)",
         "optimum": "obj*, of the problem that the solver solves",
         "accuracy": "half the width of the certified interval that holds obj*",
     },
-    lower=(
-        "function_difference",
-        "relative_difference",
-        "difference_at_dcd_time",
-        "seconds_to_1e-2",
-        "seconds_to_1e-4",
-        "seconds_to_1e-6",
-        "seconds_to_1e-8",
-        "primal_function_difference",
-        "primal_relative_difference",
-        "primal_difference_at_dcd_time",
-        "primal_seconds_to_1e-2",
-        "primal_seconds_to_1e-4",
-        "primal_seconds_to_1e-6",
-        "primal_seconds_to_1e-8",
-        "dcd_seconds",
-        "accuracy",
-    ),
+    lower=("*difference*", "*seconds_to*", "dcd_seconds", "accuracy"),
 )
 def svm_convergence(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     solver: str = "block",
@@ -136,7 +117,7 @@ def svm_convergence(
     fraction: float = 1.0,
     scale: float = 1.0,
     degree: int = 8,
-    rival: str = "paper",
+    baseline: str = "paper",
     seconds: float = 60.0,
     reference_seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
@@ -166,12 +147,12 @@ def svm_convergence(
         Features are divided by it.
     degree : int, default 8
         Of the weighted-degree features of strings.
-    rival : {"paper", "block"}, default "paper"
+    baseline : {"paper", "block"}, default "paper"
         Coordinate ascent that is run first, to 1e-12 of the optimum: where is `solver` when it is there?
     seconds : float, default 60
         The solver is stopped then, at its next certificate; LIBSVM after about that time for all runs together.
     reference_seconds : float, default 600
-        For the reference, and for the rival.
+        For the reference, and for the baseline.
     tolerances : list of float
         LIBSVM's, from loose to tight. Its early points are runs with few steps.
 
@@ -184,16 +165,17 @@ def svm_convergence(
     Raises
     ------
     ValueError
-        For an unknown solver, or without data.
+        For an unknown solver.
     """
-    dataset = part_of(needed(dataset), fraction, seed)
+    dataset = part_of(dataset, fraction, seed)
     data = task_data(dataset, degree=degree, scale=scale)
     links = couple(dataset, coupling)
     warm_up()
     reference = optimum_of(data, links, C, reference_seconds)
     goal = _END * max(1.0, abs(reference.optimum))
-    race = certificates(ascend(rival, data, links, C, _END, seed, reference_seconds))
-    dcd_seconds = first_time([p[0] for p in race], np.array([p[1] for p in race]) <= reference.optimum + goal)
+    race = certificates(ascend(baseline, data, links, C, _END, seed, reference_seconds))
+    dcd_seconds = first_time([p.seconds for p in race], np.array([p.primal for p in race]) <= reference.optimum + goal)
+    points: list[Certificate] = []
     if solver in KERNEL_SOLVERS:
         ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
         ladder.climb(tolerances[:1])
@@ -201,37 +183,36 @@ def svm_convergence(
         ladder.climb(tolerances[1:])
         if ladder.intercept:
             reference = kernel_optimum(ladder)
-        points = [(rung.seconds, rung.primal, rung.dual) for rung in ladder.rungs]
-        facts = {"n_iter": ladder.rungs[-1].n_iter}
+        points += ladder.rungs
+        n_iter, ran = ladder.rungs[-1].n_iter, sum(point.seconds for point in points)
     else:
         aim = reference.optimum + 2 * reference.accuracy
         result = ascend(solver, data, links, C, _END, seed, seconds, lambda primal: primal <= aim)
-        points = certificates(result)
-        facts = {"n_iter": result.n_iter}
-    ran = sum(at for at, _, _ in points) if solver in KERNEL_SOLVERS else points[-1][0]
-    gap = points[-1][1] - points[-1][2]
-    points.sort()
-    at, primal, dual = [p[0] for p in points], *(np.array([p[k] for p in points]) for k in (1, 2))
-    if solver == rival:
+        points += certificates(result)
+        n_iter, ran = result.n_iter, points[-1].seconds
+    gap = points[-1].primal - points[-1].dual
+    points.sort(key=lambda point: point.seconds)
+    at = [point.seconds for point in points]
+    primal, dual = (np.array([getattr(point, name) for point in points]) for name in ("primal", "dual"))
+    if solver == baseline:
         dcd_seconds = first_time(at, np.maximum(np.abs(primal - reference.optimum), reference.accuracy) <= goal)
     of_primal, differences = _followed(at, primal, C * data.n_rows, reference, dcd_seconds)
-    found, curves = of_primal, {"function difference, primal": differences}
+    found, curves = of_primal, {"function difference": differences}
     if solver in KERNEL_SOLVERS:
+        curves = {"function difference, primal": differences}
         found, curves["function difference"] = _followed(at, dual, 0.0, reference, dcd_seconds)
-    else:
-        curves = {"function difference": differences}
     return Measurement(
         {
             **found,
             **{f"primal_{name}": value for name, value in of_primal.items()},
             "dcd_seconds": dcd_seconds,
-            "seconds_run": float(ran),
+            "seconds_run": ran,
             "optimum": reference.optimum,
             "accuracy": reference.accuracy,
         },
         curves={name: Curve(at, y.tolist(), "seconds", "|obj* - obj|", "xy") for name, y in curves.items()},
         lines=[_sentence(dataset, solver, reference)],
-        solver={**facts, "gap": gap / max(1.0, abs(reference.optimum)), "converged": True},
+        solver={"n_iter": n_iter, "gap": gap / max(1.0, abs(reference.optimum)), "converged": True},
     )
 
 
@@ -245,7 +226,7 @@ def _followed(
     optimum = abs(reference.optimum)
     differences = np.abs(values - reference.optimum)
     reached = np.maximum(differences, reference.accuracy)
-    differences = reference.told(differences)
+    differences = reference.resolved(differences)
     found = {
         "function_difference": float(differences.min()),
         "relative_difference": float(differences.min()) / optimum,
@@ -267,7 +248,7 @@ def _followed(
     lower=("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb"),
 )
 def svm_seconds(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     solver: str = "block",
@@ -302,26 +283,27 @@ def svm_seconds(
     trace : bool, default False
         Return the curve ``relative gap`` over the seconds, too.
     """
-    dataset = part_of(needed(dataset), fraction, seed)
+    dataset = part_of(dataset, fraction, seed)
     n, links = dataset.n_samples, couple(dataset, coupling)
     warm_up()
     data = task_data(dataset, degree=degree, scale=scale)
     del dataset  # strings beside packed letters would double the memory
     aim = tol if precision == "gap" else tol / 10
+    points: list[Certificate] = []
     if solver in KERNEL_SOLVERS:
         ladder = Ladder(data, links, C, KERNEL_SOLVERS[solver], seconds)
-        ladder.climb(tolerances, lambda: relative_gap(ladder.rungs[-1]) <= aim)
-        points = [(rung.seconds, rung.primal, rung.dual) for rung in ladder.rungs]
-        reached, n_iter = moment(points, tol, precision), ladder.rungs[-1].n_iter
-        ran = sum(p[0] for p in points)
+        ladder.climb(tolerances, aim)
+        points += ladder.rungs
+        reached, n_iter = time_to(points, tol, precision), ladder.rungs[-1].n_iter
+        ran = sum(point.seconds for point in points)
     else:
         runs = [ascend(solver, data, links, C, aim, seed, seconds)]
         points, n_iter = certificates(runs[0]), runs[0].n_iter
-        while points[-1][0] < 1 and len(runs) < 3:
+        while points[-1].seconds < 1 and len(runs) < 3:
             runs.append(ascend(solver, data, links, C, aim, seed, seconds))
-        reached = float(np.median([moment(certificates(run), tol, precision) for run in runs]))
-        ran = sum(certificates(run)[-1][0] for run in runs)
-    gap = (points[-1][1] - points[-1][2]) / max(1.0, abs(points[-1][1]))
+        reached = float(np.median([time_to(certificates(run), tol, precision) for run in runs]))
+        ran = sum(certificates(run)[-1].seconds for run in runs)
+    gap = points[-1].gap
     values = {
         "n": float(n),
         "seconds_to_precision": reached,
@@ -331,8 +313,7 @@ def svm_seconds(
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
     late = f"{solver}, {n} rows: not at {tol:g} after {ran:.0f} s (relative gap {gap:.1e})."
-    gaps = [(primal - dual) / max(1.0, abs(primal)) for _, primal, dual in points]
-    curve = Curve([p[0] for p in points], gaps, "seconds", "relative duality gap", "xy")
+    curve = Curve([p.seconds for p in points], [p.gap for p in points], "seconds", "relative duality gap", "xy")
     return Measurement(
         values,
         curves={"relative gap": curve} if trace else {},
@@ -356,7 +337,7 @@ def svm_seconds(
     higher=("largest_n",),
 )
 def svm_scaling(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     solver: str = "block",
@@ -393,7 +374,6 @@ def svm_scaling(
         Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished; it counts
         as converged if there is one.
     """
-    dataset = needed(dataset)
     options: dict[str, Any] = {"seed": seed, "C": C, "coupling": coupling, "scale": scale, "degree": degree}
     options |= {"tol": tol, "precision": precision, "seconds": seconds, "tolerances": tolerances}
     n: list[float] = []
@@ -463,7 +443,7 @@ MODELS = ("multi-task", "pooled", "independent")
     higher=("auc_target", "auc"),
 )
 def svm_transfer(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
     model: str = "multi-task",
@@ -509,7 +489,7 @@ def svm_transfer(
     ValueError
         For an unknown model or task, or more rows than there are.
     """
-    if dataset is None or dataset.task_id is None or not dataset.strings:
+    if dataset.task_id is None or not dataset.strings:
         raise ValueError("svm-transfer needs strings in several tasks")
     if model not in MODELS or target not in dataset.tasks:
         raise ValueError(f"unknown model {model!r} or task {target!r}: models {MODELS}, tasks {tuple(dataset.tasks)}")

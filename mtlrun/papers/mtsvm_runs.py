@@ -17,7 +17,6 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.dcd import solve_block_dcd
 from mtlrun.solvers.svm.kernel import (
-    KernelPoint,
     augmented_features,
     certify_kernel,
     kernel_bytes,
@@ -97,13 +96,6 @@ def warm_up() -> None:
     solve_svm_newton(data, links)
 
 
-def needed(dataset: Dataset | None) -> Dataset:
-    """Return the data set; a measure without one raises ValueError."""
-    if dataset is None:
-        raise ValueError("this measure needs a data set")
-    return dataset
-
-
 # ---------------------------------------------------------------- runs
 
 
@@ -150,16 +142,26 @@ def until(seconds: float) -> Callable[[int, float, float], bool]:
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One run of LIBSVM, and what it found."""
+class Certificate:
+    """The objective and its bound, and the seconds after which they were known."""
 
     seconds: float
     primal: float
     dual: float
+
+    @property
+    def gap(self) -> float:
+        """The relative duality gap."""
+        return (self.primal - self.dual) / max(1.0, abs(self.primal))
+
+
+@dataclass(frozen=True)
+class Rung(Certificate):
+    """One run of LIBSVM, and what it found."""
+
     n_iter: int
     done: bool
     alpha: Array
-    intercept: float
 
 
 class Ladder:
@@ -178,41 +180,32 @@ class Ladder:
         Without one, the problem is that of coordinate ascent.
     seconds : float
         For all runs.
-    clock : callable
     """
 
-    def __init__(
-        self,
-        data: TaskData,
-        links: TaskCoupling,
-        C: float,
-        intercept: bool,
-        seconds: float,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, data: TaskData, links: TaskCoupling, C: float, intercept: bool, seconds: float) -> None:
         self.rungs: list[Rung] = []
-        self.links, self.intercept, self.clock = links, intercept, clock
+        self.links, self.intercept = links, intercept
         self.y, self.cost = data.targets, np.full(len(data.targets), float(C))
         designs = [data.task(t)[0] for t in range(data.n_tasks)]
-        begun = clock()
+        begun = time.perf_counter()
         self._end = begun + seconds
         whole = matrix_pays(_entries(data)) and kernel_bytes(data.n_rows, intercept) <= _MATRIX
         Z = (kernel_matrix if whole else augmented_features)(designs, links)
         self._Z = Z if intercept else mirror(Z)
-        self._made = clock() - begun
+        self._made = time.perf_counter() - begun
         self.designs = [stored(X) for X in designs]
 
     @property
     def left(self) -> float:
         """Seconds left."""
-        return self._end - self.clock()
+        return self._end - time.perf_counter()
 
-    def climb(self, tolerances: Sequence[float], enough: Callable[[], bool] = lambda: False) -> None:
-        """Run one tolerance after the other, until there is enough or the time is over."""
+    def climb(self, tolerances: Sequence[float], aim: float = 0.0) -> None:
+        """Run one tolerance after the other, until the gap is small enough or the time is over."""
         for tol in tolerances:
             while not self.step(tol).done and self.left > 2 * self.rungs[-1].seconds:
                 pass
-            if enough() or not self.rungs[-1].done or self.left <= 0:
+            if self.rungs[-1].gap <= aim or not self.rungs[-1].done or self.left <= 0:
                 break
 
     def begin(self, parts: Sequence[float]) -> None:
@@ -223,7 +216,7 @@ class Ladder:
 
     def step(self, tol: float, max_iter: int | None = None) -> Rung:
         """Run once, as many steps as given or as the time allows."""
-        begun = self.clock()
+        begun = time.perf_counter()
         alpha, b, n_iter, done = run_libsvm(
             self._Z,
             self.y,
@@ -233,14 +226,10 @@ class Ladder:
             max_iter=self._affordable() if max_iter is None else max_iter,
             cache_size=_CACHE,
         )
-        took = self._made + self.clock() - begun
-        point = self.certify(alpha, b)
-        self.rungs.append(Rung(took, point.primal, point.dual, n_iter, done, alpha, b))
+        took = self._made + time.perf_counter() - begun
+        point = certify_kernel(self.designs, self.links, self.y, self.cost, alpha, b)
+        self.rungs.append(Rung(took, point.primal, point.dual, n_iter, done, alpha))
         return self.rungs[-1]
-
-    def certify(self, alpha: Array, b: float) -> KernelPoint:
-        """Return what follows from dual variables."""
-        return certify_kernel(self.designs, self.links, self.y, self.cost, alpha, b)
 
     def _affordable(self) -> int:
         if not self.rungs:
@@ -257,23 +246,18 @@ def _entries(data: TaskData) -> float:
     return data.X.nnz / data.n_rows if data.sparse else data.n_features
 
 
-def certificates(result: SolverResult) -> list[tuple[float, float, float]]:
-    """Return (seconds, primal, dual) of the certificates of a run."""
+def certificates(result: SolverResult) -> list[Certificate]:
+    """Return the certificates of a run."""
     seconds = map(float, result.info["seconds"])
-    return [(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
+    return [Certificate(at, primal, dual) for at, (_, primal, dual) in zip(seconds, result.gaps, strict=True)]
 
 
-def relative_gap(rung: Rung) -> float:
-    """Return the relative duality gap of a run."""
-    return (rung.primal - rung.dual) / max(1.0, abs(rung.primal))
-
-
-def moment(points: Sequence[tuple[float, float, float]], tol: float, precision: str) -> float:
+def time_to(points: Sequence[Certificate], tol: float, precision: str) -> float:
     """Return the first time at which a run is at a relative precision, NaN if it never is.
 
     Parameters
     ----------
-    points : list of (seconds, primal, dual)
+    points : list of Certificate
     tol : float
     precision : {"gap", "dual"}
         "gap" asks for a relative duality gap of `tol`, "dual" for a dual value within `tol` of the best one, which must
@@ -284,14 +268,14 @@ def moment(points: Sequence[tuple[float, float, float]], tol: float, precision: 
     ValueError
         For another precision.
     """
-    at = [seconds for seconds, _, _ in points]
-    primal, dual = np.array([p for _, p, _ in points]), np.array([d for _, _, d in points])
+    at = [point.seconds for point in points]
     if precision == "gap":
-        return first_time(at, primal - dual <= tol * np.maximum(1.0, np.abs(primal)))
+        return first_time(at, np.array([point.gap <= tol for point in points]))
     if precision != "dual":
         raise ValueError(f"precision must be gap or dual, got {precision!r}")
+    dual = np.array([point.dual for point in points])
     best = float(dual.max())
-    if float(primal.min()) - best > tol / 10 * max(1.0, abs(best)):
+    if min(point.primal for point in points) - best > tol / 10 * max(1.0, abs(best)):
         return np.nan
     return first_time(at, dual >= best - tol * max(1.0, abs(best)))
 
@@ -307,11 +291,8 @@ class Reference:
     accuracy: float
     how: str
 
-    def told(self, differences: Array) -> Array:
-        """Return differences as far as this optimum tells them from 0.
-
-        Those below twice its accuracy become that bound, or NaN where it is not small.
-        """
+    def resolved(self, differences: Array) -> Array:
+        """Return differences from this optimum; those below twice its accuracy become that bound, or NaN if large."""
         least = 2 * self.accuracy
         return np.where(differences > least, differences, least if least <= _SURE else np.nan)
 

@@ -34,7 +34,7 @@ def expand_references(document: Document, folder: Path, name: str) -> None:
     Raises
     ------
     ConfigError
-        If a table cannot be read, with ``file:line:column`` of its cells.
+        If a table cannot be read, with the line and column of its cells.
     """
     data = document.data if isinstance(document.data, dict) else {}
     profiles = data.get("profiles")
