@@ -1,17 +1,19 @@
-"""Which experiments exist. Standard library and PyYAML only, reading no more than the head lines of every file."""
+"""Which experiments exist. Standard library and PyYAML only, parsing no more than the head lines of every file."""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.utils.paths import configs_dir
 
-_HEAD = ("id", "title", "kind", "default_for")
+_HEAD = re.compile(r"^(id|title|kind|default_for):(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -95,21 +97,21 @@ def shown_path(path: Path) -> str:
 
 
 def _entry(path: Path, root: Path) -> Entry:
-    head = {"id": path.relative_to(root).with_suffix("").as_posix()}
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            key, colon, rest = line.partition(":")
-            if colon and key in _HEAD:
-                head[key] = _scalar(rest)
-            if len(head) == len(_HEAD):
-                break
-    names = tuple(name.strip() for name in head.get("default_for", "").strip("[]").split(",") if name.strip())
-    return Entry(head["id"], head.get("title", ""), head.get("kind", "evaluate"), names, path)
+    lines = _HEAD.findall(path.read_text(encoding="utf-8", errors="replace"))
+    head = {key: _value(text) for key, text in reversed(lines)}
+    names = head.get("default_for") or []
+    place = path.relative_to(root).with_suffix("").as_posix()
+    return Entry(
+        str(head.get("id") or place),
+        str(head.get("title") or ""),
+        str(head.get("kind") or "evaluate"),
+        tuple(names if isinstance(names, list) else [str(names)]),
+        path,
+    )
 
 
-def _scalar(text: str) -> str:
+def _value(text: str) -> Any:
     try:
-        value = yaml.load(text, Loader=yaml.BaseLoader)
+        return yaml.load(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError:
         return text.strip()
-    return ", ".join(value) if isinstance(value, list) else str(value or "")

@@ -31,14 +31,31 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, Base
+from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, Base
 from mtlrun.utils.schema import Finding, inside, schema_findings
 from mtlrun.utils.yaml import KeyPath, Problem, load_text, render
 
-#: Sections that only fits have, only measurements, and only training files.
-_FITS_ONLY = ("split", "selection", "grids", "average", "statistics", "keep")
-_MEASURES_ONLY = ("repeats",)
-_TRAIN_ONLY = ("refit",)
+#: In the place of a step: every entry of a list, or the one that stands in its place.
+ANY = "*"
+#: What only fits may have, or only measurements, or only training files: sections and fields of sections, each with the
+#: reason, or "".
+_OF_FITS: dict[KeyPath, str] = {
+    **dict.fromkeys((("split",), ("selection",), ("grids",), ("average",), ("statistics",), ("keep",)), ""),
+    **dict.fromkeys((("datasets", ANY, "split"), ("datasets", ANY, "metrics"), ("methods", ANY, "estimator")), ""),
+    **dict.fromkeys((("methods", ANY, "grid"), ("methods", ANY, "select_with")), ""),
+    **dict.fromkeys((("timing", name) for name in ("repeats", "warmup", "baseline")), "measures repeat by 'repeats'"),
+    ("sweep", "split"): "sweep an 'option' or 'params'",
+}
+_OF_MEASURES: dict[KeyPath, str] = {
+    ("repeats",): "",
+    ("methods", ANY, "measure"): "kinds of measurements: inspect, trace, scaling, audit",
+}
+_OF_TRAINING: dict[KeyPath, str] = {("refit",): ""}
+#: What training files have none of.
+_NOT_OF_TRAINING: dict[KeyPath, str] = {
+    **dict.fromkeys((("datasets", ANY, name) for name in ("split", "metrics", "features")), "give it on its own"),
+    ("split", "validation"): "a training file chooses parameters by folds",
+}
 
 
 def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[Finding]:
@@ -52,27 +69,19 @@ def crosscheck(data: dict[str, Any], data_dir: Path | None = None) -> Iterator[F
     data_dir : Path, optional
         Data directory whose own cards count too.
     """
-    labels = [m["label"] for m in _dicts(data.get("methods")) if isinstance(m.get("label"), str)]
-    yield from _kind(data)
-    yield from _duplicates(labels, "methods", "method")
+    yield from _sections(data)
+    yield from (_measure_sections if _measures(data) else _fit_sections)(data)
     for i, method in enumerate(as_list(data.get("methods"))):
         if isinstance(method, dict):
             check = _measure if _measures(data) else _method
             yield from check(method, ("methods", i), data)
-    yield from _datasets(data, card_paths(data_directory(data_dir)))
-    yield from _metrics(data)
-    yield from _known(_dict(data.get("timing")).get("baseline"), labels, ("timing", "baseline"), "method")
+    cards = card_paths(data_directory(data_dir))
+    yield from _names(data, cards)
+    yield from _numbers_have_no_labels(data, cards)
     yield from _sweep(data)
-    section = _dict(data.get("statistics"))
-    yield from _known(section.get("metric"), _all_metrics(data), ("statistics", "metric"), "metric of this experiment")
-    yield from _known(section.get("control"), labels, ("statistics", "control"), "method")
+    yield from _claims(data)
     if isinstance(data.get("published"), str):
         yield from _refused(read_curves, data["published"], ("published",))
-    yield from _claims(data, labels)
-    yield from _references(data, labels)
-    for name, reading in _dict(data.get("readings")).items():
-        of = _dict(_dict(reading).get("main")).get("of")
-        yield from _known(of, labels, ("readings", name, "main", "of"), "method")
 
 
 def shown(path: KeyPath, data: dict[str, Any]) -> KeyPath:
@@ -86,90 +95,79 @@ def _measures(data: dict[str, Any]) -> bool:
     return data.get("kind") in MEASURE_KINDS
 
 
+def _at(data: Any, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield (path, value) of what stands at some steps of the data, `ANY` being all entries of a list."""
+    if not steps:
+        yield (), data
+        return
+    first, *rest = steps
+    entries = dict(enumerate(as_list(data))) if first == ANY else {first: _dict(data).get(str(first))}
+    for name, entry in entries.items():
+        if entry is not None:
+            yield from (((name, *path), value) for path, value in _at(entry, *rest))
+
+
+def _values(data: Any, *steps: str | int) -> list[Any]:
+    """Return what stands at some steps of the data."""
+    return [value for _, value in _at(data, *steps)]
+
+
 # --- what belongs to which kind
 
 
-def _kind(data: dict[str, Any]) -> Iterator[Finding]:
-    """Check that there are the sections that the kind of the experiment needs, and none that it does not have."""
+def _sections(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that there is nothing that the kind of the experiment does not have."""
     kind = data.get("kind", "evaluate")
-    foreign = [*(_FITS_ONLY if _measures(data) else _MEASURES_ONLY), *(() if kind == TRAIN else _TRAIN_ONLY)]
-    for name in foreign:
-        if data.get(name) is not None:
-            yield (name,), True, f"kind: {kind} has no {name!r}", ""
-    if _measures(data):
-        yield from _measure_sections(data)
-        return
-    yield from _fit_sections(data)
-    if kind == TRAIN:
-        yield from _train_sections(data)
-        return
-    swept = data.get("sweep") is not None
-    if swept != (kind == "sweep") and not (swept and kind == "test"):
-        yield (), True, "kind: sweep and the section 'sweep' belong together (kind: test may have it)", ""
-    checks = [check for claim in _dicts(data.get("claims")) for check in _dicts(claim.get("checks"))]
-    if kind == "test" and not any(check.get("kind") == "paired" for check in checks) and not data.get("statistics"):
-        yield (), True, "kind: test needs a claim with a check of the kind 'paired'", "or the section 'statistics'"
+    foreign = _OF_FITS if _measures(data) else _OF_MEASURES
+    foreign = {**foreign, **(_NOT_OF_TRAINING if kind == TRAIN else _OF_TRAINING)}
+    for steps, hint in foreign.items():
+        for path, _ in _at(data, *steps):
+            place = inside(shown(path[:-1], data))
+            yield path, True, f"kind: {kind} has no {path[-1]!r}{place}", hint
 
 
 def _fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
-    """Check that there are data sets, each with a split, and that validation parts are where they are used."""
+    """Check that there are data sets, each with a split, and that sections that need each other are there."""
+    kind, selection, given = data.get("kind", "evaluate"), _dict(data.get("selection")), data.get("split")
     if "datasets" not in data:
         yield (), True, f"missing key {shown(('datasets',), data)[0]!r}", ""
     elif data["datasets"] == []:
         yield ("datasets",), False, "'datasets' must not be empty", ""
-    splits: dict[KeyPath, Any] = {}
-    for i, entry in enumerate(as_list(data.get("datasets"))):
-        own = _dict(entry).get("split")
-        splits[("datasets", i, "split") if own is not None else ("split",)] = own or data.get("split")
-    if "split" not in data and (None in splits.values() or not splits):
-        yield (), True, "missing key 'split'", ""
-    selection, swept = _dict(data.get("selection")), _dict(data.get("sweep")).get("split") is not None
-    on_validation = selection.get("on") == "validation"
-    if on_validation and selection.get("folds") is not None:
-        yield ("selection", "folds"), True, "selection on the validation part has no folds", ""
+    splits = dict(_at(data, "datasets", ANY, "split"))
+    if len(splits) < len(as_list(data.get("datasets"))) or not splits:
+        splits[("split",)] = given
+        if given is None:
+            yield (), True, "missing key 'split'", ""
     for path, split in splits.items():
-        kind = split.get("kind", "random") if isinstance(split, dict) else "random"
-        if on_validation and isinstance(split, dict) and split.get("validation") is None and kind != "balanced":
+        how = split.get("kind", "random") if isinstance(split, dict) else "random"
+        parts = how == "balanced" or not isinstance(split, dict) or split.get("validation") is not None
+        if selection.get("on") == "validation" and not parts:
             hint = "for instance split: {kind: random, train: 0.5, validation: 0.2}"
             yield path, True, "selection on: validation needs a split with a part 'validation'", hint
-        if swept and kind not in ("random", "balanced"):
-            yield ("sweep", "split"), True, f"a {kind} split has no 'train' that could change", ""
-
-
-def _train_sections(data: dict[str, Any]) -> Iterator[Finding]:
-    """Check that a training file has one split, chooses parameters by folds, and that its metrics suit the data."""
-    split, own = _dict(data.get("split")), _dicts(data.get("datasets"))
-    if split.get("trials") not in (None, 1):
+        if _values(data, "sweep", "split") and how not in ("random", "balanced"):
+            yield ("sweep", "split"), True, f"a {how} split has no 'train' that could change", ""
+    if selection.get("on") == "validation" and (kind == TRAIN or selection.get("folds") is not None):
+        yield ("selection", "on"), True, "a selection has either 'folds' or, outside training files, on: validation", ""
+    if kind == TRAIN and _dict(given).get("trials") not in (None, 1):
         hint = "leave 'trials' out; of a kfold split, the first fold is tested"
         yield ("split",), True, "a training file evaluates one split", hint
-    if split.get("validation") is not None or _dict(data.get("selection")).get("on") == "validation":
-        text = "a training file chooses parameters by folds: it has no validation part"
-        yield ("split",) if split.get("validation") is not None else ("selection", "on"), True, text, ""
-    for name in ("split", "metrics", "features"):
-        if own and own[0].get(name) is not None:
-            yield ("datasets", 0, name), True, f"a training file has {name!r} itself, not inside 'dataset'", ""
+    swept = data.get("sweep") is not None
+    if swept != (kind == "sweep") and not (swept and kind == "test"):
+        yield (), True, "kind: sweep and the section 'sweep' belong together (kind: test may have it)", ""
+    tests = "paired" in _values(data, "claims", ANY, "checks", ANY, "kind") or data.get("statistics")
+    if kind == "test" and not tests:
+        yield (), True, "kind: test needs a claim with a check of the kind 'paired'", "or the section 'statistics'"
 
 
 def _measure_sections(data: dict[str, Any]) -> Iterator[Finding]:
-    kind, sweep = data["kind"], _dict(data.get("sweep"))
-    for name in _dict(data.get("timing")):
-        if name != "threads":
-            hint = "measures repeat and warm up themselves; trials are 'repeats'"
-            yield ("timing", name), True, f"timing of measurements has 'threads' only, not {name!r}", hint
-    if sweep.get("split") is not None:
-        yield ("sweep", "split"), True, f"kind: {kind} has no split", "sweep an 'option' or 'params'"
-    for i, entry in enumerate(as_list(data.get("datasets"))):
-        for name in ("split", "metrics"):
-            if _dict(entry).get(name) is not None:
-                yield ("datasets", i, name), True, f"kind: {kind} has no {name!r} of a data set", ""
+    """Check that there are data sets where they are needed."""
     if data.get("datasets"):
         return
-    if sweep.get("option") is not None:
-        yield ("sweep", "option"), True, "there is no data set whose option could change", ""
-    for i, method in enumerate(_dicts(data.get("methods"))):
-        measure = method.get("measure")
+    for path, _ in _at(data, "sweep", "option"):
+        yield path, True, "there is no data set whose option could change", ""
+    for path, measure in _at(data, "methods", ANY, "measure"):
         if isinstance(measure, str) and needs_data(measure):
-            yield ("methods", i, "measure"), False, f"the measure {measure!r} needs a data set", "add 'datasets'"
+            yield path, False, f"the measure {measure!r} needs a data set", "add 'datasets'"
 
 
 # --- methods
@@ -180,9 +178,6 @@ def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iter
     name, params = method.get("estimator"), _dict(method.get("params"))
     if "estimator" not in method:
         yield path, True, f"missing key 'estimator'{inside(shown(path, data))}", ""
-    if method.get("measure") is not None:
-        hint = "kinds of measurements: inspect, trace, scaling, audit"
-        yield (*path, "measure"), True, f"kind: {data.get('kind', 'evaluate')} has no measures", hint
     yield from _estimator(name, params, path)
     grid, select_with, grids = (_dict(d) for d in (method.get("grid"), method.get("select_with"), data.get("grids")))
     for key, values in grid.items():
@@ -242,10 +237,7 @@ def _value(estimator: Any, params: dict[str, Any], name: str, value: Any, path: 
 
 
 def _measure(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
-    """Check a row of a measure: its name, its parameters, sections that it cannot have."""
-    for section in ("estimator", "grid", "select_with"):
-        if method.get(section):
-            yield (*path, section), True, f"a measurement has no {section!r}", ""
+    """Check a row of a measure: its name and its parameters."""
     name, params = method.get("measure"), _dict(method.get("params"))
     if name is None:
         yield path, True, f"missing key 'measure'{inside(shown(path, data))}", ""
@@ -284,43 +276,56 @@ def _refused(question: Any, name: str, path: KeyPath) -> Iterator[Finding]:
         yield path, False, error.message, error.remedy or ""
 
 
-# --- names of data sets, metrics and quantities
+# --- names of data sets, metrics, methods and quantities
 
 
-def _datasets(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
-    names = []
-    for i, entry in enumerate(as_list(data.get("datasets"))):
-        name = entry.get("id") if isinstance(entry, dict) else entry
-        yield from _known(name, cards, ("datasets", i, "id"), "data set")
-        names.append(_dict(entry).get("label") or name)
-        if data.get("kind") == TRAIN and isinstance(name, str) and name in cards:
-            yield from _metrics_of_numbers(data, name, cards[name])
-    for i, method in enumerate(_dicts(data.get("methods"))):
-        yield from _known(method.get("datasets"), [*names, *cards], ("methods", i, "datasets"), "data set")
+def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
+    """Check that everything that is named exists, and that labels and ids are there once."""
+    labels = _values(data, "methods", ANY, "label")
+    entries = [e if isinstance(e, dict) else {"id": e} for e in as_list(data.get("datasets"))]
+    names = [entry.get("label") or entry.get("id") for entry in entries]
+    metrics = _all_metrics(data)
+    quantities = [*metrics, *QUANTITIES]
+    own: Iterable[str] | None = METRIC_FACTS
+    if _measures(data):
+        own = quantities_of(name for name in _values(data, "methods", ANY, "measure") if isinstance(name, str))
+    for i, entry in enumerate(entries):
+        yield from _known(entry.get("id"), cards, ("datasets", i, "id"), "data set")
+    known: list[tuple[tuple[str | int, ...], Iterable[Any] | None, str]] = [
+        (("metrics",), own, "quantity" if _measures(data) else "metric"),
+        (("datasets", ANY, "metrics"), METRIC_FACTS, "metric"),
+        (("selection", "metric"), METRIC_FACTS, "metric"),
+        (("methods", ANY, "datasets"), [*names, *cards], "data set"),
+        (("timing", "baseline"), labels, "method"),
+        (("sweep", "quantities"), quantities, "quantity"),
+        (("statistics", "metric"), metrics, "metric of this experiment"),
+        (("statistics", "control"), labels, "method"),
+        *((("readings", name, "main", "of"), labels, "method") for name in _dict(data.get("readings"))),
+        (("claims", ANY, "expect", "verdict"), VERDICTS, "verdict"),
+        *((("claims", ANY, "checks", ANY, n), labels, "method") for n in ("of", "over", "methods", "control")),
+        (("reference", ANY, "method"), labels, "method"),
+        (("reference", ANY, "quantity"), quantities, "quantity"),
+        (("reference", ANY, "profile"), [*_dict(data.get("profiles")), FULL], "profile"),
+    ]
+    for steps, allowed, kind in known:
+        for path, name in _at(data, *steps):
+            yield from _known(name, allowed, path, kind) if allowed is not None else ()
+    yield from _duplicates(as_list(data.get("metrics")), "metrics", "metric")
+    yield from _duplicates(labels, "methods", "method")
+    yield from _duplicates(_values(data, "claims", ANY, "id"), "claims", "claim")
     yield from _duplicates(names, "datasets", "data set", "give one of them another 'label'")
 
 
-def _metrics_of_numbers(data: dict[str, Any], name: str, card: Path) -> Iterator[Finding]:
-    """Check that a data set with numbers as targets has no metrics for labels."""
-    known = [metric for metric, facts in METRIC_FACTS.items() if facts.needs == "value"]
-    for i, metric in enumerate(as_list(data.get("metrics"))):
-        if metric in METRIC_FACTS and metric not in known and read_card(card).task_type == "regression":
+def _numbers_have_no_labels(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
+    """Check that a training file whose data set has numbers as targets has no metrics for labels."""
+    name = next(iter(_values(data, "datasets", ANY, "id")), None)
+    if data.get("kind") != TRAIN or name not in cards or read_card(cards[name]).task_type != "regression":
+        return
+    fitting = [metric for metric, facts in METRIC_FACTS.items() if facts.needs == "value"]
+    for path, metric in _at(data, "metrics", ANY):
+        if metric in METRIC_FACTS and metric not in fitting:
             text = f"{metric!r} is for labels, but the targets of {name} are numbers"
-            yield ("metrics", i), False, text, f"use: {', '.join(known)}"
-
-
-def _metrics(data: dict[str, Any]) -> Iterator[Finding]:
-    metrics = data.get("metrics")
-    if _measures(data):
-        found = quantities_of(m["measure"] for m in _dicts(data.get("methods")) if isinstance(m.get("measure"), str))
-        if found is not None:
-            yield from _known(metrics, found, ("metrics",), "quantity")
-    else:
-        yield from _known(metrics, METRIC_FACTS, ("metrics",), "metric")
-        for i, entry in enumerate(as_list(data.get("datasets"))):
-            yield from _known(_dict(entry).get("metrics"), METRIC_FACTS, ("datasets", i, "metrics"), "metric")
-    yield from _duplicates(as_list(metrics), "metrics", "metric")
-    yield from _known(_dict(data.get("selection")).get("metric"), METRIC_FACTS, ("selection", "metric"), "metric")
+            yield path, False, text, f"use: {', '.join(fitting)}"
 
 
 def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
@@ -335,11 +340,8 @@ def _sweep(data: dict[str, Any]) -> Iterator[Finding]:
             if name in _dict(method.get("grid")):
                 hint = "remove it from the grid or from the sweep"
                 yield ("methods", i, "grid", name), True, f"{name!r} is the axis of the sweep and in a grid", hint
-            params = _dict(method.get("params"))
-            for k, value in enumerate(as_list(sweep.get("values"))):
-                yield from _value(method.get("estimator"), params, name, value, ("sweep", "values", k))
-    quantities = [*_all_metrics(data), *QUANTITIES]
-    yield from _known(sweep.get("quantities"), quantities, ("sweep", "quantities"), "quantity")
+            for path, value in _at(data, "sweep", "values", ANY):
+                yield from _value(method.get("estimator"), _dict(method.get("params")), name, value, path)
 
 
 def _has(method: dict[str, Any], parameter: str) -> bool:
@@ -353,41 +355,21 @@ def _has(method: dict[str, Any], parameter: str) -> bool:
 
 def _all_metrics(data: dict[str, Any]) -> list[str]:
     """Return the metrics of the experiment and of its data sets."""
-    own = [_dict(entry).get("metrics") for entry in as_list(data.get("datasets"))]
-    names = [name for some in [data.get("metrics"), *own] for name in as_list(some)]
+    names = [*_values(data, "metrics", ANY), *_values(data, "datasets", ANY, "metrics", ANY)]
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
-# --- claims and references
-
-
-def _claims(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
+def _claims(data: dict[str, Any]) -> Iterator[Finding]:
     metrics = tuple(_all_metrics(data))
-    claims = _dicts(data.get("claims"))
-    yield from _duplicates([c.get("id") for c in claims], "claims", "claim")
-    for i, claim in enumerate(claims):
-        expected = _dict(claim.get("expect")).get("verdict")
-        yield from _known(expected, VERDICTS, ("claims", i, "expect", "verdict"), "verdict")
-        if not claim.get("checks") and not claim.get("not_testable"):
-            yield ("claims", i), True, "a claim needs 'checks' or 'not_testable'", ""
-        for j, check in enumerate(_dicts(claim.get("checks"))):
-            here: KeyPath = ("claims", i, "checks", j)
-            ranks = check.get("kind") == "rejections" or check.get("quantity") == AVERAGE_RANK
-            if ranks and not data.get("statistics"):
-                yield (*here, "kind"), False, "ranks need the section 'statistics'", ""
-            for name, message in check_problems(check, metrics):
-                yield (*here, name), name not in check, message, ""
-            for name in ("of", "over", "methods", "control"):
-                yield from _known(check.get(name), labels, (*here, name), "method")
-
-
-def _references(data: dict[str, Any], labels: list[str]) -> Iterator[Finding]:
-    quantities = [*_all_metrics(data), *QUANTITIES]
-    profiles = [*_dict(data.get("profiles")), "full"]
-    for i, entry in enumerate(_dicts(data.get("reference"))):
-        yield from _known(entry.get("method"), labels, ("reference", i, "method"), "method")
-        yield from _known(entry.get("quantity"), quantities, ("reference", i, "quantity"), "quantity")
-        yield from _known(entry.get("profile"), profiles, ("reference", i, "profile"), "profile")
+    for path, claim in _at(data, "claims", ANY):
+        if isinstance(claim, dict) and not claim.get("checks") and not claim.get("not_testable"):
+            yield path, True, "a claim needs 'checks' or 'not_testable'", ""
+    for path, check in _at(data, "claims", ANY, "checks", ANY):
+        ranks = _dict(check).get("kind") == "rejections" or _dict(check).get("quantity") == AVERAGE_RANK
+        if ranks and not data.get("statistics"):
+            yield (*path, "kind"), False, "ranks need the section 'statistics'", ""
+        for name, message in check_problems(_dict(check), metrics):
+            yield (*path, name), name not in check, message, ""
 
 
 class Curve(Base):

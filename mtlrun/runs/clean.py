@@ -13,7 +13,7 @@ from mtlrun.report.figures import FIGURES
 from mtlrun.report.run import COMPARED, read_json
 from mtlrun.report.summary import COMPARE, PAGE, run_folders
 from mtlrun.report.writers import FILES
-from mtlrun.runs.locks import SUFFIX, Locks
+from mtlrun.runs.locks import Locks
 from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA
 from mtlrun.runs.store import PROVENANCE
 from mtlrun.utils.io import TEMPORARY, writer_of
@@ -51,15 +51,12 @@ def refuse_busy(output: Path) -> None:
     Raises
     ------
     UserError
-        If a lock of a living process is there, or of another host, about whose processes nothing is known.
+        If a process holds a lock there.
     """
     locks = Locks(output / CELLS)
     for name in sorted(locks.names()):
         if (owner := locks.owner(name)) is not None:
-            raise UserError(
-                f"nothing was deleted: {owner} is computing in {output}",
-                f"Wait for it or stop it. If it no longer runs, delete {output / CELLS / f'{name}{SUFFIX}'}",
-            )
+            raise UserError(f"nothing was deleted: {owner} is computing in {output}", "Wait for it or stop it.")
 
 
 def delete_runs(folders: Iterable[Path], output: Path) -> list[Path]:

@@ -30,7 +30,7 @@ from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.papers.measure import measure
-from mtlrun.utils.io import write_atomic
+from mtlrun.utils.io import sealed, unsealed, write_atomic
 from mtlrun.utils.ownmodules import current_folder, import_named
 
 OWN = "mtlrun"
@@ -393,24 +393,23 @@ def _load(path: str) -> Any:
 class _Cache:
     """What was found out, under the content that it belongs to, for all processes of a user.
 
-    Versions of this module keep their findings apart. A file that is missing or damaged counts as empty, and one that
-    cannot be written is left as it is. Of two processes that write at once one wins; the other finds out again.
+    A file that is missing, damaged or of another version of this module counts as empty, and one that cannot be written
+    is left as it is. Of two processes that write at once one wins; the other finds out again.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._made_by = _digest(Path(__file__).read_text(encoding="utf-8"))
         self._known = self._stored()
         self._used: dict[str, Any] = {}
         self._new = False
 
     def get(self, key: str) -> Any:
-        key = _digest(_made_by(), key)
         if key in self._known:
             self._used[key] = self._known[key]
         return self._known.get(key)
 
     def put(self, key: str, value: Any) -> None:
-        key = _digest(_made_by(), key)
         self._new = self._new or self._known.get(key) != value
         self._known[key] = self._used[key] = value
 
@@ -419,26 +418,16 @@ class _Cache:
             self._new = False
             merged = {**self._stored(), **self._known}  # others may have written since
             self._known = merged if len(merged) <= _MOST_ENTRIES else {**self._used}
-            text = json.dumps(self._known)
+            text = json.dumps(sealed({"made by": self._made_by, "known": self._known}))
             with contextlib.suppress(OSError):
-                write_atomic(self._path, f"{{{_seal(text)}{text}}}", durable=False)
+                write_atomic(self._path, text, durable=False)
 
     def _stored(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            content = self._path.read_text(encoding="utf-8")
-            start = content.find("{", 1)
-            if content[1:start] == _seal(content[start:-1]):
-                return dict(json.loads(content[start:-1]))
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            content = unsealed(json.loads(self._path.read_text(encoding="utf-8")))
+            if content["made by"] == self._made_by:
+                return dict(content["known"])
         return {}
-
-
-def _seal(text: str) -> str:
-    return f'"sha256": "{_digest(text)}", "known": '
-
-
-@functools.lru_cache(maxsize=1)
-def _made_by() -> str:
-    return _digest(Path(__file__).read_text(encoding="utf-8"))
 
 
 def _cache() -> _Cache:

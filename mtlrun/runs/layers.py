@@ -205,48 +205,45 @@ class Layers:
         if isinstance(current, dict) and isinstance(value, dict):
             for key, item in value.items():
                 self._merge(item, (*path, key), (*place, key), source)
-        elif path == ("methods",) and isinstance(current, list) and isinstance(value, list):
-            for i, item in enumerate(value):
-                self._merge_method(item, current, (*place, i), source)
-        elif isinstance(current, list) and isinstance(value, dict) and path[0] in _NAMED:
+        elif isinstance(current, list) and path[0] in _NAMED and isinstance(value, dict):
             for name, item in value.items():
-                self._merge_entries(name, item, path, (*place, name), source)
+                self._merge_entry(name, item, path, (*place, name), source)
+        elif isinstance(current, list) and path == ("methods",) and isinstance(value, list):
+            for i, item in enumerate(value):
+                label = item.get("label") if isinstance(item, dict) else None
+                self._merge_entry(label, item, path, (*place, i), source, listed=True)
         else:
             target = self._get(path[:-1])
             if isinstance(target, dict | list):
                 target[path[-1]] = copy.deepcopy(value)  # type: ignore[index]
             self._record(path, value, lambda below: source.origin((*place, *below)))
 
-    def _merge_method(self, item: Any, current: list[Any], place: KeyPath, source: _Source) -> None:
-        labels = [m.get("label") if isinstance(m, dict) else None for m in current]
-        label = item.get("label") if isinstance(item, dict) else None
-        if label is not None and label in labels:
-            self._merge(item, ("methods", labels.index(label)), place, source)
-        elif source.new_methods:
-            current.append(copy.deepcopy(item))
-            self._record(("methods", len(labels)), item, lambda below: source.origin((*place, *below)))
-        else:
-            near = suggest(str(label), [str(name) for name in labels], 1)
-            remedy = f"did you mean {near[0]!r}?" if near else "a profile changes methods of the file, named by label"
-            self.problem(source.origin((*place, "label")), f"unknown method {label!r}", remedy)
-
-    def _merge_entries(self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: _Source) -> None:
+    def _merge_entry(
+        self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: _Source, *, listed: bool = False
+    ) -> None:
         """Merge a value into the entries of a list with this label or id, ``*`` for all of them.
 
-        A name that only another profile has is no problem: the change waits for that profile.
+        A name that only another profile has is no problem: the change waits for that profile. An entry of a list of
+        methods is added where that is allowed.
         """
         entries = self._get(path)
-        for i, entry in enumerate(entries):
-            if name == "*" or name in _names(entry):
-                if isinstance(entry, str):  # the short form of a data set
-                    entries[i] = {"id": entry}
-                    self.origins[(*path, i, "id")] = self.origin((*path, i))
-                self._merge(item, (*path, i), place, source)
-        known = self._known(str(path[0]))
-        if name != "*" and name not in known:
-            near = suggest(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            self.problem(source.origin(place), f"no entry {str(name)!r} in this list", hint, at_key=True)
+        found = [i for i, entry in enumerate(entries) if name in (*_names(entry), *["*"] * (not listed))]
+        for i in found:
+            if isinstance(entries[i], str):  # the short form of a data set
+                self.origins[(*path, i, "id")] = self.origin((*path, i))
+                entries[i] = {"id": entries[i]}
+            self._merge(item, (*path, i), place, source)
+        if found or (not listed and name in ("*", *self._known(str(path[0])))):
+            return
+        if listed and source.new_methods:
+            entries.append(copy.deepcopy(item))
+            self._record((*path, len(entries) - 1), item, lambda below: source.origin((*place, *below)))
+            return
+        known = [name for entry in entries for name in _names(entry)] if listed else self._known(str(path[0]))
+        near = suggest(str(name), known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        origin = source.origin((*place, "label") if listed else place)
+        self.problem(origin, f"no entry {str(name)!r} in this list", hint, at_key=not listed)
 
     def _known(self, section: str) -> list[str]:
         """Return the names of the entries of a section, in the files and in all their profiles."""

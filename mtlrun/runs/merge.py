@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from mtlrun.report.grid import show
 from mtlrun.report.run import Run, checked, read_json, read_run
 from mtlrun.runs.store import PROVENANCE, Store
 from mtlrun.runs.survey import explain
-from mtlrun.utils.io import write_atomic
 
 #: Numbers of one cell from two machines may differ by this much, relatively.
 SAME = 1e-6
@@ -96,7 +94,7 @@ def merge(folder: Path, other: Path) -> Merged:
     merged.conflicts += _other_ways(run, Path(other), theirs)
     if merged.copied:
         store.pack(wanted)
-        _merge_provenance(Path(folder), Path(other))
+        store.add_provenance((read_json(Path(other) / PROVENANCE) or {}).get("runs") or [])
     return merged
 
 
@@ -160,12 +158,3 @@ def _described(record: Record) -> dict[str, Any]:
 
 def _name(run: Run, key: str) -> str:
     return next((cell.name for cell in run.all_planned if cell.key == key), key[:16])
-
-
-def _merge_provenance(folder: Path, other: Path) -> None:
-    entries: list[dict[str, Any]] = []
-    for place in (folder, other):
-        entries += [e for e in (read_json(place / PROVENANCE) or {}).get("runs") or [] if e not in entries]
-    entries.sort(key=lambda entry: str(entry.get("started", "")))
-    text = json.dumps({"schema": 1, "runs": entries}, indent=1, sort_keys=True, ensure_ascii=False)
-    write_atomic(folder / PROVENANCE, text + "\n")

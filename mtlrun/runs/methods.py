@@ -54,27 +54,33 @@ def parameter_names(name: str) -> tuple[str, ...] | None:
     return None if found.open else found.names
 
 
-def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
-    """Tell whether an estimator with these parameters has a parameter; ``base__alpha`` is looked up in its `base`."""
-    first, _, rest = parameter.partition("__")
-    known = parameter_names(name)
-    if known is not None and first not in known:
-        return False
-    inner = params.get(first)
-    return not rest or (is_nested(inner) and has_parameter(inner["estimator"], inner.get("params") or {}, rest))
+def owner_of(name: str, params: Mapping[str, Any], parameter: str) -> tuple[str, Mapping[str, Any], str] | None:
+    """Return the estimator that a parameter belongs to, its parameters and the name there.
 
-
-def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule | None:
-    """Return the rule that the class of an estimator has for a parameter; ``base__alpha`` is looked up in its `base`.
-
-    None where there is no rule, or one that only the class itself can check; errors as `class_path`.
+    ``base__alpha`` is `alpha` of the estimator that is given, or set by default, as `base`; None if that is none.
     """
     first, _, rest = parameter.partition("__")
     if not rest:
-        plain = facts(class_path(name)).rules.get(first)
-        return rule_of(plain) if plain else None
+        return name, params, first
     inner = complete(name, params).get(first)
-    return parameter_rule(inner["estimator"], inner.get("params") or {}, rest) if is_nested(inner) else None
+    return owner_of(inner["estimator"], inner.get("params") or {}, rest) if is_nested(inner) else None
+
+
+def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
+    """Tell whether an estimator with these parameters has a parameter, which may be one of an estimator inside it."""
+    owner = owner_of(name, params, parameter)
+    known = owner and parameter_names(owner[0])
+    return owner is not None and (known is None or owner[2] in known)
+
+
+def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule | None:
+    """Return the rule that the class of an estimator has for a parameter.
+
+    None where there is no rule, or one that only the class itself can check; errors as `class_path`.
+    """
+    owner = owner_of(name, params, parameter)
+    plain = owner and facts(class_path(owner[0])).rules.get(owner[2])
+    return rule_of(plain) if plain else None
 
 
 def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +21,7 @@ from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
 
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]
+BACKENDS = ("loky", "threading", "dask")
 #: Seconds to wait for the scheduler, and for a first worker.
 PATIENCE = 30
 #: What is said of a piece of work that Dask has given up.
@@ -113,8 +113,8 @@ class Pool:
     jobs : int or None
         Processes; -1 means all cores. None: one, or with ``backend="dask"`` all workers.
     backend : str or None
-        Name of a joblib backend, default loky; or ``dask``: the workers of the cluster of `scheduler`, at most `jobs`
-        of them at a time.
+        ``loky`` (processes, the default), ``threading``, or ``dask``: the workers of the cluster of `scheduler`, at
+        most `jobs` of them at a time.
     scheduler : str or None
         Address for ``backend="dask"``; default a cluster of `jobs` processes on this machine.
     seconds : float or None
@@ -124,7 +124,7 @@ class Pool:
     stops : bool
         Whether what runs at that time is stopped, as at a limit.
     workers : tuple
-        Processes for limited work that go on living after a run, see `keeping`.
+        Processes that go on living after a run, see `keeping`.
     """
 
     jobs: int | None = None
@@ -138,11 +138,8 @@ class Pool:
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1 and self.jobs != -1:
             raise ConfigError(f"--jobs must be at least 1, not {self.jobs}", "Use -1 for all cores.")
-        if self.backend is not None and self.backend != "dask":
-            from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
-
-            if self.backend not in BACKENDS | EXTERNAL_BACKENDS:
-                raise UnknownNameError("backend", self.backend, {"dask", *BACKENDS, *EXTERNAL_BACKENDS})
+        if self.backend not in (None, *BACKENDS):
+            raise UnknownNameError("backend", str(self.backend), BACKENDS)
         if self.scheduler and self.backend != "dask":
             raise ConfigError("--scheduler needs --backend dask")
         if self.seconds and self.backend not in (None, "loky"):
@@ -168,14 +165,18 @@ class Pool:
     @contextlib.contextmanager
     def keeping(self) -> Iterator[Pool]:
         """Yield this pool with processes that several runs share: starting one takes seconds."""
-        from joblib import effective_n_jobs
-
-        workers = tuple(_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1)))
+        workers = self._new_workers()
         try:
             yield replace(self, workers=workers)
         finally:
             for worker in workers:
                 worker.end()
+
+    def _new_workers(self) -> tuple[_Worker, ...]:
+        """Return workers whose processes are started when they are needed."""
+        from joblib import effective_n_jobs
+
+        return tuple(_Worker() for _ in range(effective_n_jobs(self.jobs or 1)))
 
     def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
@@ -187,28 +188,28 @@ class Pool:
         units : iterable
             Taken from one by one, while earlier ones run.
         """
-        if self.left() is not None:
-            yield from self._limited(function, units)
-        elif self.serial:
-            yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
-        elif self.backend == "dask":
+        if self.backend == "dask":
             yield from run_on_dask(function, units, self.scheduler, self.jobs)
+        elif self.serial and self.left() is None:
+            yield from ((tag, attempt(function, *arguments)) for tag, arguments in units)
         else:
             yield from self._parallel(function, units)
 
-    def _limited(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
+    def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
+        """Run in processes, each of which a thread waits for, or in these threads."""
         from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-        from joblib import effective_n_jobs
-
-        workers = self.workers or [_Worker(self.left) for _ in range(effective_n_jobs(self.jobs or 1))]
+        workers = self.workers or self._new_workers()
         free = list(workers)
         work = (attempt,) if len(workers) == 1 else (attempt_alone, len(workers))
 
         def call(arguments: tuple[Any, ...]) -> Outcome:
+            if self.backend == "threading":
+                # Threads are one process: what is set for one of them would hold for all.
+                return attempt_alone(1, function, *arguments)
             worker = free.pop()  # there are as many threads as workers
             try:
-                return worker.call(*work, function, *arguments)
+                return worker.call(self.left, *work, function, *arguments)
             finally:
                 free.append(worker)
 
@@ -224,47 +225,16 @@ class Pool:
             for unit, _, outcome in in_flight(iter(units), lambda: len(workers), submit, first, end):
                 yield unit[0], outcome
 
-    def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
-        from joblib import Parallel, delayed, effective_n_jobs, parallel_config
-        from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-        waiting = iter(units)
-        flying: dict[Any, None] = {}
-
-        def tasks() -> Iterator[Any]:
-            for tag, arguments in waiting:
-                flying[tag] = None
-                yield delayed(_tagged)(tag, function, arguments, parent, processes)
-
-        parent = os.getpid() if self.backend in (None, "loky", "multiprocessing") else None
-        # Threads are one process: what is set for one of them would hold for all.
-        processes = effective_n_jobs(self.jobs or 1) if parent is not None else 1
-        local = {"inner_max_num_threads": 1} if self.backend in (None, "loky") else {}
-        with parallel_config(backend=self.backend or "loky", n_jobs=self.jobs or 1, **local):
-            while True:
-                try:
-                    parallel = Parallel(return_as="generator_unordered", batch_size=1)
-                    with _closing(parallel(tasks())) as results:
-                        for tag, outcome in results:
-                            flying.pop(tag, None)
-                            yield tag, outcome
-                    return
-                except TerminatedWorkerError:
-                    # One process died and took the others' work in flight with it; the rest goes on in a new pool.
-                    lost, died = list(flying), "a worker process died (out of memory?)"
-                    flying.clear()
-                    yield from ((tag, Outcome(FAILED, error=died)) for tag in lost)
-
 
 class _Worker:
     """A process that does one piece of work at a time and is killed when one takes too long."""
 
-    def __init__(self, left: Callable[[], float | None]) -> None:
-        self.left = left
+    def __init__(self) -> None:
         self.executor: Any = None
         self.ended = False
 
-    def call(self, work: Callable[..., Outcome], *arguments: Any) -> Outcome:
+    def call(self, left: Callable[[], float | None], work: Callable[..., Outcome], *arguments: Any) -> Outcome:
+        """Do a piece of work within the time that is left when the process has started."""
         from concurrent.futures import BrokenExecutor
 
         try:
@@ -272,7 +242,7 @@ class _Worker:
             if self.ended:  # meanwhile
                 self.stop()
             started = time.perf_counter()
-            limit = self.left()
+            limit = left()
             return executor.submit(work, *arguments).result(timeout=limit)
         except TimeoutError:
             self.stop()
@@ -280,9 +250,10 @@ class _Worker:
             return Outcome(TIMEOUT, error=f"stopped after {spent:.0f} s (limits.seconds: {limit or 0:g})")
         except BrokenExecutor as error:
             self.stop()
-            return Outcome(FAILED, error=f"the worker process died: {error}"[:200])
+            return Outcome(FAILED, error=f"the worker process died (out of memory?): {error}"[:200])
 
     def stop(self) -> None:
+        """Kill the process."""
         executor, self.executor = self.executor, None
         if executor is not None:
             executor.shutdown(wait=True, kill_workers=True)
@@ -300,14 +271,6 @@ class _Worker:
             # Starting and importing count for nobody's limit.
             self.executor.submit(_prepare, os.getpid()).result()
         return self.executor
-
-
-def _tagged(
-    tag: Any, function: Callable[..., Any], arguments: tuple[Any, ...], parent: int | None, processes: int
-) -> Result:
-    if parent is not None:
-        end_with(parent)
-    return tag, attempt_alone(processes, function, *arguments)
 
 
 @cache
@@ -330,17 +293,6 @@ def _prepare(parent: int) -> None:
     end_with(parent)
     import mtlrun.runs.fit
     import mtlrun.runs.measure  # noqa: F401
-
-
-@contextlib.contextmanager
-def _closing(results: Any) -> Iterator[Any]:
-    """Stop the work when nobody waits for it any more, without joblib's warning about unused results."""
-    try:
-        yield results
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            results.close()
 
 
 def run_on_dask(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, TextIO
+from typing import TextIO
 
 
 class Progress:
@@ -52,7 +52,7 @@ class Plain(Progress):
         self.message(cell_line(self.done, self.total, name, status, seconds, note))
 
 
-class Live(Progress):
+class Live(Plain):
     """A progress bar with the current cell and the time left; above it, only failures and messages.
 
     Parameters
@@ -65,7 +65,7 @@ class Live(Progress):
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        self.console = Console(file=stream or sys.stderr)
+        super().__init__(stream)
         columns = (
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -74,37 +74,34 @@ class Live(Progress):
             TimeRemainingColumn(),
             TextColumn("{task.description}", markup=False),
         )
-        self.bar = Bar(*columns, console=self.console, transient=True)
-        self.task: Any = None
-        self.done = self.total = 0
+        self.bar = Bar(*columns, console=Console(file=self.stream), transient=True)
+        self.task = self.bar.add_task("", total=None)
 
     def start(self, total: int) -> None:
         """Show the bar."""
-        self.total, self.done = total, 0
-        self.task = self.bar.add_task("", total=total)
+        super().start(total)
+        self.bar.reset(self.task, total=total)
         self.bar.start()
 
     def message(self, text: str) -> None:
         """Print a line above the bar."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, name: str) -> None:
         """Show which cell is being computed."""
-        if self.task is not None:
-            self.bar.update(self.task, description=name)
+        self.bar.update(self.task, description=name)
 
     def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
         """Move the bar, and print the line of a cell that did not go well."""
-        self.done += 1
-        if self.task is not None:
-            self.bar.advance(self.task)
-        if status not in ("ok", "done"):
-            self.message(cell_line(self.done, self.total, name, status, seconds, note))
+        self.bar.advance(self.task)
+        if status in ("ok", "done"):
+            self.done += 1
+        else:
+            super().cell(name, status, seconds, note)
 
     def stop(self) -> None:
         """Take the bar away."""
-        if self.task is not None:
-            self.bar.stop()
+        self.bar.stop()
 
 
 def make_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progress:

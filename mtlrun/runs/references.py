@@ -51,25 +51,20 @@ def _is_file(entry: Any) -> bool:
 
 
 def _expand(document: Document, section: dict[str, Any], here: KeyPath, folder: Path, name: str, axis: Any) -> None:
-    """Replace the entries of one section, and move the marks to where the entries now stand."""
+    """Replace the entries of one section; each number then stands where the table is named."""
     listed = isinstance(section["reference"], list)
     entries: list[Any] = []
-    keys: dict[KeyPath, Mark] = {}
-    values: dict[KeyPath, Mark] = {}
+    marks: list[Mark | None] = []
     for i, entry in enumerate(as_list(section["reference"])):
         source: KeyPath = (*here, i) if listed else here
         numbers = _numbers(entry, folder, name, axis) if _is_file(entry) else None
-        for old, new in ((document.keys, keys), (document.values, values)):
-            if numbers is None:
-                inside = {path[len(source) :]: mark for path, mark in old.items() if path[: len(source)] == source}
-                new |= {(*here, len(entries), *rest): mark for rest, mark in inside.items()}
-        if numbers is not None and (mark := document.value_mark((*source, "file"))) is not None:
-            values |= {(*here, len(entries) + k): mark for k in range(len(numbers))}
         entries += [entry] if numbers is None else numbers
-    for old, new in ((document.keys, keys), (document.values, values)):
-        for path in [path for path in old if path[: len(here)] == here and len(path) > len(here)]:
-            del old[path]
-        old |= new
+        mark = document.value_mark(source if numbers is None else (*source, "file"))
+        marks += [mark] * (1 if numbers is None else len(numbers))
+    for known in (document.keys, document.values):
+        for path in [path for path in known if path[: len(here)] == here and len(path) > len(here)]:
+            del known[path]
+    document.values |= {(*here, k): mark for k, mark in enumerate(marks) if mark is not None}
     section["reference"] = entries
 
 

@@ -208,11 +208,14 @@ class Runner:
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
         """Keep `mtlrun clean` away, clear up after killed processes, and release all locks at the end."""
+        own = self.pool
         try:
             self.store.locks.acquire_presence()
             self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
-            yield
+            with own.keeping() as self.pool:
+                yield
         finally:
+            self.pool = own
             self.timing.release()
             self.store.locks.release_all()
             self.progress.stop()
@@ -226,7 +229,7 @@ class Runner:
             self._announce(cells, folds)
             self.progress.start(len(folds) + len(cells))
             try:
-                self.store.append_provenance(entry)
+                self.store.add_provenance([entry])
                 self.fits(cells)
             except KeyboardInterrupt:
                 return True
@@ -236,7 +239,7 @@ class Runner:
                 if self.computed:
                     end = {"finished": now(), "n_computed": len(self.computed)}
                     statuses = dict(Counter(self.computed.values()))
-                    self.store.append_provenance({**entry, **end, "statuses": statuses})
+                    self.store.add_provenance([{**entry, **end, "statuses": statuses}])
         return False
 
     def _announce(self, cells: list[Cell], folds: list[Cell]) -> None:
@@ -316,7 +319,6 @@ class Runner:
     def _batch(self, cells: list[Cell], pool: Pool) -> list[Cell]:
         """Compute the cells that are free, each claimed when a process has time for it; return the others."""
         busy: list[Cell] = []
-        broken: list[OSError] = []
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
         by_key = {cell.key: cell for cell in cells}
 
@@ -324,14 +326,9 @@ class Runner:
             for cell in cells:
                 if pool.late:
                     return
-                try:  # joblib takes cells in a thread of its own, where an exception would be lost
-                    if cell.timed:  # first: who waits for it holds no cell
-                        self.timing.acquire()
-                    mine = self._claim(cell, busy)
-                except OSError as error:
-                    broken.append(error)
-                    return
-                if mine:
+                if cell.timed:  # first: who waits for it holds no cell
+                    self.timing.acquire()
+                if self._claim(cell, busy):
                     self.tries[cell.key] += 1
                     self.begun[cell.key] = self.store.stamps() if cell.timed else {}
                     self.progress.begin(self._name(cell))
@@ -344,8 +341,6 @@ class Runner:
                 else:
                     self._finish(by_key[key], self._record(by_key[key], outcome, pool))
         self.timing.release()
-        if broken:
-            raise broken[0]
         return busy
 
     def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
@@ -354,7 +349,7 @@ class Runner:
         if not taken:
             busy.append(cell)
             return False
-        if owner is not None:
+        if owner:
             self.progress.message(f"took over {self._name(cell)}: {owner} is gone")
         record = self.store.load(cell.key)
         fresh = record is not None and self.store.stamp(cell.key) != self.before.get(cell.key)

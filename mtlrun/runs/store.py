@@ -101,7 +101,8 @@ class Store(Records):
             for folder in (self.cells, self.run_folder):
                 tidy(folder.glob(f".*{TEMPORARY}"))
             for name in {path.stem for path in self.cells.glob("*.lock")} - set(keep):
-                self.locks.drop_dead(name)
+                if self.locks.acquire(name)[0]:
+                    self.locks.release(name)
 
     def pack(self, keys: Iterable[str]) -> None:
         """Write the records of a run into its folder, as ``cells.jsonl.gz``, and the test scores that they keep.
@@ -123,8 +124,8 @@ class Store(Records):
         if kept:
             _write_new(self.run_folder / PREDICTIONS, _npz(kept))
 
-    def append_provenance(self, entry: dict[str, Any]) -> None:
-        """Add one invocation to the provenance of the run, or replace it when it has the same `started` and pid.
+    def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
+        """Add invocations to the provenance of the run; one with the same `started` and pid is replaced.
 
         Raises
         ------
@@ -133,10 +134,9 @@ class Store(Records):
         """
         path = self.run_folder / PROVENANCE
         with self.locks.mutex():  # another process may add its entry at the same time
-            mine = entry["started"], entry["pid"]
-            others = [run for run in _runs(path) if (run.get("started"), run.get("pid")) != mine]
-            text = json.dumps(jsonable({"schema": 1, "runs": [*others, entry]}), indent=1, sort_keys=True)
-            write_atomic(path, text + "\n")
+            runs = {(str(run.get("started")), run.get("pid")): run for run in [*_runs(path), *entries]}
+            content = {"schema": 1, "runs": [runs[place] for place in sorted(runs, key=lambda place: place[0])]}
+            write_atomic(path, json.dumps(jsonable(content), indent=1, sort_keys=True) + "\n")
 
 
 def settled(record: Record, seconds: float | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,14 +55,14 @@ class Waves:
 
     def run(self) -> list[Entry]:
         """Compute everything, or what there is time for; return the results by method."""
-        pool = replace(self.runner.pool, until=self.deadline, stops=self.deadline is not None)
-        with self.runner.working(), pool.keeping() if pool.stops else contextlib.nullcontext(pool) as pool:
+        with self.runner.working():
+            pool = replace(self.runner.pool, until=self.deadline, stops=self.deadline is not None)
             for number, wave in enumerate(self._waves()):
                 cells = [self.cells[place] for place in wave]
                 self._known(cells, done=True)
                 # The first two are cheap, and need no process of their own; the first is computed in any case, so that
                 # there is a board whatever the budget.
-                here = replace(pool, until=self.deadline if number else None, stops=False, workers=())
+                here = replace(pool, until=self.deadline if number else None, stops=False)
                 here = here if number < 2 else pool
                 self.runner.fits([self.cells[place] for place in wave if place in self.open], here)
                 self._known(cells, done=False)  # of other processes

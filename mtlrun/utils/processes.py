@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from mtlrun.utils.io import writer_of
 
 try:
     import fcntl
-except ImportError:  # not on Windows: creation of a file is still exclusive, only take-over is unguarded there
+except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 #: Errors of file systems that do not support locks.
@@ -58,28 +57,17 @@ def file_system(path: Path) -> str:
     return f"{kinds[-1]} at {place}" if kinds else str(place)
 
 
-def running(host: str, pid: int, started: str = "") -> bool:
-    """Whether a process may still be running: on another host, or here with this pid and, if known, this start time."""
-    if host != socket.gethostname():
+def running(host: str, pid: int) -> bool:
+    """Whether a process may still be running: on another host, or here with this pid."""
+    if host != socket.gethostname() or os.name != "posix":
         return True
-    found = start_of(pid)
-    return found is not None and (started == found or not started or not found)
-
-
-def start_of(pid: int) -> str | None:
-    """Return when a process started, in any fixed unit; "" if unknown, None if there is no such process."""
-    stat = Path(f"/proc/{pid}/stat")
-    if Path("/proc/self/stat").exists():
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            return None
-        return None if fields[0] == "Z" else fields[19]
     try:
-        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    except OSError:
-        return ""  # unknown: it may be running
-    return listed.stdout.strip() or None
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        pass
+    return True
 
 
 def tidy(paths: Iterable[Path]) -> None:

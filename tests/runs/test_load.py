@@ -280,7 +280,7 @@ def test_mistakes_in_a_profile_have_their_place_there(lab):
     assert places == [
         "bad.yaml:24:9: a profile cannot change 'id'",
         "bad.yaml:24:32: 'trials' must be a whole number, not 'no'",
-        "bad.yaml:24:55: unknown method 'ony'",
+        "bad.yaml:24:55: no entry 'ony' in this list",
         "bad.yaml:24:83: IndependentRidge has no parameter 'alpa'",
     ]
 

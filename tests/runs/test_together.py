@@ -2,31 +2,16 @@
 
 import io
 import json
-import subprocess
-from dataclasses import asdict
-
-import pytest
 
 from mtlrun.record import FOLD
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import render
 from mtlrun.runs.compute import compute_cell
 from mtlrun.runs.fit import score_candidates
-from mtlrun.runs.locks import Owner
+from mtlrun.runs.locks import Locks
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import Runner, run, todo
 from mtlrun.runs.survey import survey
-from mtlrun.utils.processes import start_of
-
-
-@pytest.fixture
-def stranger():
-    """A living process, and the owner that its locks name."""
-    process = subprocess.Popen(["sleep", "60"])
-    host = Owner.me().host
-    yield Owner(process.pid, host, start_of(process.pid))
-    process.kill()
-    process.wait()
 
 
 def other(lab):
@@ -127,15 +112,15 @@ def test_what_failed_in_another_process_meanwhile_is_not_tried_again(lab):
     later.store.locks.release_all()
 
 
-def test_seconds_taken_beside_another_process_are_not_serial(lab, stranger):
+def test_seconds_taken_beside_another_process_are_not_serial(lab):
     text = lab.tiny + "timing: {repeats: 1}\n"
     made = lab.plan(text)
-    lock = lab.output / "cells" / "other.lock"
-    lock.parent.mkdir(parents=True)
-    lock.write_text(json.dumps(asdict(stranger)))
+    (lab.output / "cells").mkdir(parents=True)
+    stranger = Locks(lab.output / "cells")
+    stranger.acquire_presence()
     run(made)
     assert [record.environment["serial"] for record in lab.results(text).values()] == [False] * 4
-    lock.unlink()
+    stranger.release_all()
     run(made, force=True)
     assert [record.environment["serial"] for record in lab.results(text).values()] == [True] * 4
 
