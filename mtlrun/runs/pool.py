@@ -291,6 +291,7 @@ def end_with(parent: int) -> None:
 
 def _prepare(parent: int) -> None:
     end_with(parent)
+    import mtlrun.data.load
     import mtlrun.runs.fit
     import mtlrun.runs.measure  # noqa: F401
 

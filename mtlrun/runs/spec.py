@@ -396,7 +396,7 @@ def _reference_kind(entry: Any) -> str:
     return "a table" if in_file else "a number"
 
 
-#: When experiments are loaded, the numbers of a file take the place of its entry (`mtlrun.runs.references`).
+#: When experiments are loaded, the numbers of a file take the place of its entry (`mtlrun.runs.load`).
 AnyReference = Annotated[
     Annotated[Reference, Tag("a number")] | Annotated[ReferenceFile, Tag("a table")], Discriminator(_reference_kind)
 ]

@@ -248,14 +248,14 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
 
 
 def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
-    text = lab.tiny.replace("trials: 2", "trials: 1") + "limits: {seconds: 4}\n"
+    text = lab.tiny.replace("trials: 2", "trials: 1") + "limits: {seconds: 5}\n"
     text = text.replace(
         "  - label: weak", '  - {label: endless, estimator: "lab.models:Ridge", params: {slow: 100.0}}\n  - label: weak'
     )
     summary = lab.run(text)
     assert counts(summary) == (2, 1, 0, 0)
     assert [(f.name, f.status) for f in summary.failures] == [("simulated-rmtl/endless/trial 0", "timeout")]
-    assert re.fullmatch(r"stopped after \d+ s \(limits.seconds: 4\)", lab.results(text)["endless", 0].error)
+    assert re.fullmatch(r"stopped after \d+ s \(limits.seconds: 5\)", lab.results(text)["endless", 0].error)
 
 
 def test_fail_fast_stops_and_leaves_the_rest(lab):

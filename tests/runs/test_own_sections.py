@@ -167,7 +167,7 @@ def test_selection_on_the_validation_part(lab):
     ("split", "selection", "message"),
     [
         ("train: 0.5", "{on: validation}", "needs a split with a part 'validation'"),
-        ("train: 0.5, validation: 0.2", "{on: validation, folds: 3}", "has no folds"),
+        ("train: 0.5, validation: 0.2", "{on: validation, folds: 3}", "either 'folds'"),
         ("train: 0.5, validation: 0.5", "{on: validation}", "leave no rows to test on"),
         ("train: 0.5, validation: 0.2", "{on: valdation}", "must be 'folds' or 'validation'"),
     ],
@@ -239,7 +239,7 @@ split: {train: 0.5}
 metrics: [auc]
 """
     assert load_training(lab.write(text.replace("OWN", ""))).spec.split.train == 0.5
-    with pytest.raises(ConfigError, match="has 'features' itself"):
+    with pytest.raises(ConfigError, match="no 'features' in dataset"):
         load_training(lab.write(text.replace("OWN", ", features: standardize")))
-    with pytest.raises(ConfigError, match="no validation part"):
+    with pytest.raises(ConfigError, match="no 'validation' in split"):
         load_training(lab.write(text.replace("OWN", "").replace("train: 0.5", "train: 0.5, validation: 0.1")))
