@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import joblib
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mtlrun.data.columns import column_names
+from mtlrun.data.columns import column_names, drop_column, take_column
 from mtlrun.data.ranges import check_fitted
 from mtlrun.estimators.inputs import (
     TaskLayout,
@@ -25,12 +25,11 @@ from mtlrun.estimators.inputs import (
     class_weights,
     encode_labels,
     refuse_list_of_arrays,
-    split_task_column,
 )
 from mtlrun.estimators.params import NONE, Declared, check_params, choice, instance
 from mtlrun.estimators.similarity import task_similarity
 from mtlrun.estimators.statistics import FromStatistics
-from mtlrun.metrics import accuracy_per_task, average, r2_per_task
+from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -46,6 +45,12 @@ def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, desi
     """Return the bytes of so many matrices of coefficients, fields, and copies of the design that centring makes."""
     design = 0 if data.sparse else data.X.shape[0] * data.X.shape[1]
     return 8.0 * (coefficients * data.n_features * data.n_tasks + fields * data.targets.size + designs * design)
+
+
+def content_key(data: TaskData, *more: Any) -> str:
+    """Return a digest of everything in the data but the names of the tasks, and of some other things."""
+    X = [data.X.shape, data.X.data, data.X.indices, data.X.indptr] if data.sparse else data.X
+    return str(joblib.hash([X, data.targets, data.offsets, data.weights, data.observed, *more], hash_name="sha1"))
 
 
 class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
@@ -163,12 +168,13 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         """Return X as the model needs it, without the task column, and the task ids."""
         refuse_list_of_arrays(X)
-        if self.task_column is not None and task_id is not None:
-            raise ValueError(f"give the tasks either as task_id or in the column task_column={self.task_column!r}")
-        X, ids = split_task_column(X, self.task_column)
+        if self.task_column is not None:
+            if task_id is not None:
+                raise ValueError(f"give the tasks either as task_id or in the column task_column={self.task_column!r}")
+            task_id, position = take_column(X, self.task_column)
+            X = drop_column(X, position)
         X = self._read_design(X, reset=reset)
-        ids = task_id if ids is None else ids
-        return X, None if ids is None else check_task_id(ids, X.shape[0])
+        return X, None if task_id is None else check_task_id(task_id, X.shape[0])
 
     def _read_design(self, X: Any, *, reset: bool) -> Any:
         """Return X as float64, dense or CSR."""
@@ -260,7 +266,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return tags
 
 
-class RegressorMTL(FromStatistics, RegressorMixin, Declared):
+class RegressorMTL(FromStatistics, RegressorMixin, TaskLayout, Declared):
     """Prediction and score of regressors; labels -1/+1 are accepted as numbers, the predictions are then scores."""
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
@@ -292,19 +298,10 @@ class RegressorMTL(FromStatistics, RegressorMixin, Declared):
         Missing targets (NaN in a 2-D `y`) and tasks whose targets do not vary are left out. So are, with a warning,
         rows of tasks that the model has not seen; the score is NaN where no row is left.
         """
-        check_is_fitted(self)
-        X, y, sample_weight, task_id = self._of_known_tasks(X, y, sample_weight, task_id)
-        if not len(y):
-            return np.nan
-        predicted = self.predict(X, task_id=task_id)
-        y = check_targets(y, len(predicted), labels=False)
-        weights = check_weights(sample_weight, y.shape)
-        if y.ndim == 1:
-            return float(r2_score(y, predicted, sample_weight=weights))
-        return average(r2_per_task(y, predicted, weights=weights))[0]
+        return self._score(r2_per_task, X, y, sample_weight, task_id)
 
 
-class ClassifierMTL(ClassifierMixin, Declared):
+class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     """Prediction and score of classifiers of two classes, the same two for all tasks.
 
     Attributes
@@ -357,13 +354,7 @@ class ClassifierMTL(ClassifierMixin, Declared):
         Missing labels (NaN in a 2-D `y`) are left out. So are, with a warning, rows of tasks that the model has not
         seen; the score is NaN where no row is left.
         """
-        check_is_fitted(self)
-        X, y, sample_weight, task_id = self._of_known_tasks(X, y, sample_weight, task_id)
-        if not len(y):
-            return np.nan
-        predicted = self.predict(X, task_id=task_id)
-        y = check_targets(y, len(predicted), labels=True)
-        return average(accuracy_per_task(y, predicted, weights=check_weights(sample_weight, y.shape)))[0]
+        return self._score(accuracy_per_task, X, y, sample_weight, task_id)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,8 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
 
 from mtlrun.data.columns import column_names, plain_values
-from mtlrun.estimators.inputs import TaskLayout, check_task_id, check_weights, refuse_list_of_arrays, task_codes
-from mtlrun.metrics import accuracy_per_task, average, r2_per_task
+from mtlrun.estimators.inputs import TaskLayout, check_task_id, check_weights, refuse_list_of_arrays, signs, task_codes
+from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -128,8 +128,6 @@ class PerTask(_Wrapper, _Tasks):
     estimators_ : list of n_tasks fitted estimators
     classes_ : ndarray
         All labels that occur; classifiers only.
-    n_one_class_ : int
-        Tasks fitted by a constant.
     coef_ : ndarray of shape (n_tasks, n_features)
         Only where the fitted clones have a linear `coef_`, as has `intercept_` (n_tasks,).
 
@@ -169,7 +167,6 @@ class PerTask(_Wrapper, _Tasks):
         X = _indexable(X)
         if len(X.shape) == 2:
             self.n_features_in_ = X.shape[1]
-        self.n_one_class_ = 0
         self.estimators_ = []
         for t in range(len(self.tasks_)):
             targets = y[:, t] if codes is None else y
@@ -185,7 +182,6 @@ class PerTask(_Wrapper, _Tasks):
     def _fit_one(self, X: Any, rows: Array, y: Array, weights: Array | None) -> Any:
         model = clone(self.estimator)
         if is_classifier(model) and self._layout != "single" and len(np.unique(y[rows])) == 1:
-            self.n_one_class_ += 1
             model = DummyClassifier(strategy="most_frequent")
         extra = {} if weights is None else {"sample_weight": weights[rows]}
         return model.fit(_safe_indexing(X, rows), y[rows], **extra)
@@ -211,14 +207,12 @@ class PerTask(_Wrapper, _Tasks):
 
         The estimator's decision function, else the log-odds of its probabilities, else +1 and -1 of its labels.
         """
-        return self._collect(X, task_id, lambda model, part: _scores(model, part, self.classes_))
+        return self._collect(X, task_id, lambda model, part: _class_scores(model, part, self.classes_))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task_id: Any = None) -> float:
         """Return R2 or accuracy: over all rows for a 1-D `y`, else the mean over the tasks where it is defined."""
-        metric = accuracy_per_task if is_classifier(self.estimator) else r2_per_task
-        X, y, sample_weight, task_id = self._of_known_tasks(X, y, sample_weight, task_id)
-        y = plain_values(np.asarray(y), "y")[0]
-        return average(metric(y, self.predict(X, task_id=task_id), weights=sample_weight))[0]
+        metric = accuracy_per_task if is_classifier(self) else r2_per_task
+        return self._score(metric, X, y, sample_weight, task_id)
 
     @property
     def coef_(self) -> Array:
@@ -250,19 +244,14 @@ def _indexable(X: Any) -> Any:
     return sp.csr_matrix(X) if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
 
 
-def _log_odds(probability: Array, least: float) -> Array:
-    return np.asarray(logit(np.clip(probability[:, 1], least, 1 - least)))
-
-
-def _scores(model: Any, X: Any, classes: Array) -> Array:
-    if isinstance(model, DummyClassifier):
-        return np.full(X.shape[0], 1.0 if model.classes_[0] == classes[-1] else -1.0)
+def _class_scores(model: Any, X: Any, classes: Array) -> Array:
+    """Return the decision function of a model, else log-odds, else +1 and -1, as for a model of one class."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X))
-    if hasattr(model, "predict_proba"):
-        p = model.predict_proba(X)
-        return _log_odds(p, 1e-12) if p.shape[1] == 2 else p
-    return np.where(model.predict(X) == classes[-1], 1.0, -1.0)
+    p = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+    if p is None or p.shape[1] == 1:
+        return signs(model.predict(X), classes)
+    return np.asarray(logit(np.clip(p[:, 1], 1e-12, 1 - 1e-12)) if p.shape[1] == 2 else p)
 
 
 def _linear(model: Any, name: str) -> Array:
@@ -358,17 +347,8 @@ class TaskFeature(_Wrapper, _Tasks):
 
     @available_if(lambda self: is_classifier(self.estimator))
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return the decision function, else the log-odds of the probabilities; shaped as `predict`."""
-        return self._each(X, task_id, self._score)
-
-    def _score(self, part: Any) -> Array:
-        model = self.estimator_
-        if hasattr(model, "decision_function"):
-            return np.asarray(model.decision_function(part))
-        probability = model.predict_proba(part)
-        if probability.shape[1] == 1:
-            return np.full(len(probability), np.sign(model.classes_[0]))
-        return _log_odds(probability, 1e-6)
+        """Return scores as of `PerTask`, shaped as `predict`."""
+        return self._each(X, task_id, lambda part: _class_scores(self.estimator_, part, self.classes_))
 
     def _each(self, X: Any, task_id: Any, call: Any) -> Array:
         codes = self._codes(X, task_id)
@@ -527,10 +507,9 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
                 ids = task_id[test]
             held[test] = _scores_of(model, X[test], ids)
         use = ~np.isnan(y) & ~np.isnan(held)
-        weights = None
-        if sample_weight is not None:
-            spread = sample_weight if np.ndim(sample_weight) == y.ndim else np.asarray(sample_weight)[:, np.newaxis]
-            weights = np.broadcast_to(spread, y.shape)[use]
+        weights = check_weights(sample_weight, y.shape)
+        if weights is not None:
+            weights = np.broadcast_to(weights if weights.ndim == y.ndim else weights[:, np.newaxis], y.shape)[use]
         sigmoid = LogisticRegression(C=1e6).fit(held[use][:, np.newaxis], y[use], sample_weight=weights)
         self.slope_, self.offset_ = float(sigmoid.coef_[0, 0]), float(sigmoid.intercept_[0])
         self.estimator_ = self._fitted(X, y, task_id, sample_weight)

@@ -49,6 +49,22 @@ def resolve_clusters(n_clusters: float | None, n_tasks: int) -> int:
     return int(n_clusters)
 
 
+class _Grouped(BaseMTL):
+    """Tasks in a number of clusters.
+
+    Attributes
+    ----------
+    n_task_clusters_ : int
+        Number of clusters used.
+    """
+
+    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
+        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        wanted = self.n_task_clusters  # a parameter of the subclasses, in their order
+        self.n_task_clusters_ = resolve_clusters(wanted, data.n_tasks)
+        return data
+
+
 class _SquaredByDefault(ConvexClassifierMTL):
     """The squared loss, as in the experiments of the papers, unless another one is chosen.
 
@@ -62,7 +78,7 @@ class _SquaredByDefault(ConvexClassifierMTL):
     loss: ClassLoss = "squared"
 
 
-class CMTL(_SquaredByDefault, ConvexMTL):
+class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     """Classification tasks near the centers of clusters, by a convex relaxation (CMTL).
 
     Minimizes, with w_mean the mean of the tasks and D their deviations from it::
@@ -88,11 +104,6 @@ class CMTL(_SquaredByDefault, ConvexMTL):
         Weight of the variance between clusters, at most `within`.
     within : float, default 10.0
         Weight of the variance within clusters.
-
-    Attributes
-    ----------
-    n_task_clusters_ : int
-        Number of clusters used.
 
     Notes
     -----
@@ -125,11 +136,6 @@ class CMTL(_SquaredByDefault, ConvexMTL):
     mean: Positive = 0.1
     between: Positive = 1.0
     within: Positive = 10.0
-
-    def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
-        data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
-        return data
 
     def _penalties(self) -> list[Penalty]:
         return [ClusterNorm(self.alpha, self.n_task_clusters_, self.mean, self.between, self.within)]
@@ -193,7 +199,7 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
         return [FeatureClusters(self.alpha, self.ridge), SquaredFrobenius(2.0 * self.own)]
 
 
-class Whom(ConvexClassifierMTL, ConvexMTL):
+class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     """Classification tasks in groups that share a subspace of the features (learning with whom to share).
 
     Minimizes over W and over the partitions of the tasks into groups g::
@@ -221,8 +227,6 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
     ----------
     groups_ : list of lists of int
         Positions in `tasks_` of the tasks of every group.
-    n_task_clusters_ : int
-        Number of groups asked for.
 
     Notes
     -----
@@ -265,7 +269,6 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
 
     def _prepare(self, X: Any, y: Any, *, task_id: Any, sample_weight: Any) -> TaskData:
         data = super()._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
-        self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
         self.groups_: Groups = [[t] for t in range(data.n_tasks)]
         return data
 
@@ -300,7 +303,7 @@ class Whom(ConvexClassifierMTL, ConvexMTL):
         return best
 
 
-class CoClus(_SquaredByDefault, BaseMTL):
+class CoClus(_SquaredByDefault, _Grouped):
     """Classification tasks with co-clusters of tasks and features: a global part plus a part near rank k (CoClus).
 
     The coefficients w_t = p_t + q_t minimize::
@@ -337,8 +340,6 @@ class CoClus(_SquaredByDefault, BaseMTL):
     ----------
     shared_, own_ : ndarray of shape (n_tasks, n_features)
         The two parts P' and Q'; their sum is `coef_`.
-    n_task_clusters_ : int
-        Number of co-clusters used.
     stop_crit_ : float
         Decrease of the objective in the last round; `gap_` is None.
 
@@ -379,7 +380,6 @@ class CoClus(_SquaredByDefault, BaseMTL):
         return usual_bytes(data, coefficients=20, fields=30) + bases + 8.0 * 8 * data.n_tasks**2
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        self.n_task_clusters_ = resolve_clusters(self.n_task_clusters, data.n_tasks)
         return solve_coclus(
             data,
             LOSSES[self.loss](),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
-from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key, usual_bytes
 from mtlrun.estimators.params import Count, NonNegative, choice
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
@@ -32,7 +30,7 @@ ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 class Memory(NamedTuple):
     """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
 
-    key: tuple[Any, ...]
+    key: str
     data: TaskData
     rotation: Rotation | None
     result: SolverResult
@@ -80,7 +78,7 @@ class ConvexMTL(BaseMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not self.warm_start:
             return self._solve(data)
-        key = (_content(data), self._solver_for(data), type(self._loss()), self.fit_intercept)
+        key = content_key(data, self._solver_for(data), type(self._loss()).__name__, self.fit_intercept)
         kept: Memory | None = getattr(self, "_memory", None)
         if kept is None or kept.key != key:
             start, rotation = None, self._decompose(data)
@@ -272,14 +270,3 @@ class ConvexClassifierMTL(WeightedClassifierMTL):
 
     _: KW_ONLY
     loss: ClassLoss = "logistic"
-
-
-def _content(data: TaskData) -> str:
-    """Return a digest of everything in the data but the names of the tasks."""
-    X = data.X
-    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
-    arrays += [a for a in (data.targets, data.offsets, data.weights, data.observed) if a is not None]
-    digest = hashlib.sha1(repr([(a.shape, a.dtype.str) for a in arrays]).encode(), usedforsecurity=False)
-    for a in arrays:
-        digest.update(np.ascontiguousarray(a).view(np.uint8).data)
-    return digest.hexdigest()

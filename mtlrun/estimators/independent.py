@@ -52,8 +52,6 @@ class _SingleTask(BaseMTL):
     ----------
     objective_ : list of one float
         Sum of the objectives of all tasks.
-    n_one_class_ : int
-        Number of tasks with constant targets, or with one class only.
     """
 
     @abstractmethod
@@ -61,20 +59,15 @@ class _SingleTask(BaseMTL):
         """Solve one problem."""
 
     @abstractmethod
-    def _loss(self) -> Loss:
-        """Return the loss of the objective."""
-
-    @abstractmethod
-    def _penalty(self) -> Penalty:
-        """Return the penalty of the objective."""
+    def _terms(self) -> tuple[Loss, Penalty]:
+        """Return loss and penalty of the objective."""
 
     def _result(
         self, data: TaskData, W: Array, b: Array, penalised: Array, n_iter: int, converged: bool
     ) -> SolverResult:
-        predicted = TaskOperator(data).forward(W, b)
-        value = self._loss().value(predicted, data.targets, data.effective_weights())
-        value += self._penalty().value(penalised)
-        return SolverResult(W[np.newaxis], b, converged, n_iter, objective=[value])
+        loss, penalty = self._terms()
+        value = loss.value(TaskOperator(data).forward(W, b), data.targets, data.effective_weights())
+        return SolverResult(W[np.newaxis], b, converged, n_iter, objective=[value + penalty.value(penalised)])
 
 
 class _Independent(_SingleTask):
@@ -89,7 +82,6 @@ class _Independent(_SingleTask):
         return usual_bytes(data, coefficients=6, designs=designs) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        self.n_one_class_ = count_one_class(data)
         fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
         W = np.column_stack([fit.coef for fit in fits])
         b = np.array([fit.intercept for fit in fits])
@@ -99,14 +91,12 @@ class _Independent(_SingleTask):
 class _Pooled(_SingleTask):
     """One model for the rows of all tasks; the penalty is counted once."""
 
-    _without = ("n_one_class_",)
-
     def _bytes(self, data: TaskData) -> float:
         entries = 2.0 * data.X.nnz if data.sparse else float(data.n_rows) * data.n_features
         return usual_bytes(data, coefficients=6, designs=0) + 8.0 * 4 * entries
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        fit = self._fit_one(*pool(data, labels=self._loss().labels))
+        fit = self._fit_one(*pool(data, labels=self._terms()[0].labels))
         W = np.repeat(fit.coef[:, np.newaxis], data.n_tasks, axis=1)
         b = np.full(data.n_tasks, fit.intercept)
         return self._result(data, W, b, fit.coef[:, np.newaxis], fit.n_iter, fit.converged)
@@ -157,11 +147,8 @@ class _Ridge(RegressorMTL):
             "the features, or take a larger alpha."
         )
 
-    def _loss(self) -> Loss:
-        return SquaredLoss()
-
-    def _penalty(self) -> Penalty:
-        return SquaredFrobenius(self.alpha)
+    def _terms(self) -> tuple[Loss, Penalty]:
+        return SquaredLoss(), SquaredFrobenius(self.alpha)
 
 
 class IndependentRidge(_Ridge, _Independent):
@@ -190,7 +177,6 @@ class IndependentRidge(_Ridge, _Independent):
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
             return super()._fit_data(data)
-        self.n_one_class_ = count_one_class(data)
         found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
         return self._result(data, found.W, found.b, found.W, found.n_iter, found.converged)
 
@@ -261,11 +247,8 @@ class _Lasso(RegressorMTL):
         model = Lasso(self.alpha / total, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter)
         return fit_sklearn(model, X, y, weights)
 
-    def _loss(self) -> Loss:
-        return SquaredLoss()
-
-    def _penalty(self) -> Penalty:
-        return L1(self.alpha)
+    def _terms(self) -> tuple[Loss, Penalty]:
+        return SquaredLoss(), L1(self.alpha)
 
 
 class IndependentLasso(_Lasso, _Independent):
@@ -347,11 +330,8 @@ class _Logistic(ClassifierMTL):
     def _is_logistic(self) -> bool:
         return True
 
-    def _loss(self) -> Loss:
-        return LogisticLoss()
-
-    def _penalty(self) -> Penalty:
-        return SquaredFrobenius(self.alpha)
+    def _terms(self) -> tuple[Loss, Penalty]:
+        return LogisticLoss(), SquaredFrobenius(self.alpha)
 
 
 class IndependentLogistic(_Logistic, _Independent):
@@ -441,11 +421,8 @@ class _SVC(ClassifierMTL):
         )
         return fit_sklearn(model, X, y, weights)
 
-    def _loss(self) -> Loss:
-        return HingeLoss(self.C)
-
-    def _penalty(self) -> Penalty:
-        return SquaredFrobenius(1.0)
+    def _terms(self) -> tuple[Loss, Penalty]:
+        return HingeLoss(self.C), SquaredFrobenius(1.0)
 
 
 class IndependentSVC(_SVC, _Independent):
@@ -484,12 +461,6 @@ def pool(data: TaskData, *, labels: bool) -> tuple[Any, Array, Array | None]:
     total = weights.sum(axis=1)
     mean = np.divide((weights * data.targets).sum(axis=1), total, out=np.zeros(data.n_rows), where=total > 0)
     return data.X, mean, total
-
-
-def count_one_class(data: TaskData) -> int:
-    """Count the tasks whose entries of positive weight all have the same target."""
-    tasks = (data.task(t) for t in range(data.n_tasks))
-    return sum(is_constant(y, weights) for _, y, weights in tasks)
 
 
 def is_constant(y: Array, weights: Array | None) -> bool:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.columns import drop_column, plain_values, take_column
+from mtlrun.data.columns import plain_values, take_column
 from mtlrun.data.ranges import check_fitted
-from mtlrun.metrics import seen_rows
+from mtlrun.metrics import average, seen_rows
+from mtlrun.problem.arrays import as_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Metric = Callable[..., Array]
 
 
 class TaskLayout:
@@ -31,6 +36,7 @@ class TaskLayout:
     __metadata_request__predict_proba: ClassVar = {"task_id": True}
 
     tasks_: Array
+    predict: Any
     _layout: str
 
     def _layout_of(self, y: Array, ids: Array | None) -> str:
@@ -79,6 +85,16 @@ class TaskLayout:
         X, y, weights, task_id = parts
         return X, y, weights, task_id
 
+    def _score(self, metric: Metric, X: Any, y: Any, weights: Any, task_id: Any) -> float:
+        """Return the mean of a metric over the tasks, the rows of a 1-D `y` being one; NaN where no row is known."""
+        check_is_fitted(self)
+        X, y, weights, task_id = self._of_known_tasks(X, y, weights, task_id)
+        if not len(y):
+            return np.nan
+        predicted = self.predict(X, task_id=task_id)
+        y = check_targets(y, len(predicted), labels=is_classifier(self))
+        return average(metric(y, predicted, weights=check_weights(weights, y.shape)))[0]
+
     def _of_all_tasks(self, scores: Array) -> Array:
         """Return scores (n_samples, n_tasks) of all tasks in the shape that `predict` promises."""
         return scores if self._layout == "shared" else scores[:, 0]
@@ -98,31 +114,6 @@ def refuse_list_of_arrays(X: Any) -> None:
             "fit(np.vstack(Xs), np.concatenate(ys), task_id=np.repeat(np.arange(len(Xs)), [len(y) for y in ys])). "
             "For one X that all tasks share pass a 2-D y with one column per task."
         )
-
-
-def split_task_column(X: Any, task_column: int | str | None) -> tuple[Any, Array | None]:
-    """Take the column with the task ids out of X.
-
-    Parameters
-    ----------
-    X : data frame (pandas, polars), ndarray, sparse matrix or nested list
-    task_column : int, str or None
-        Position (negative ones count from the end) or, for a data frame, name.
-
-    Returns
-    -------
-    X : the other columns, of the same type
-    task_id : ndarray of shape (n,) or None
-
-    Raises
-    ------
-    ValueError
-        If there is no such column.
-    """
-    if task_column is None:
-        return X, None
-    ids, position = take_column(X, task_column)
-    return drop_column(X, position), ids
 
 
 def check_task_id(task_id: Any, n_rows: int) -> Array:
@@ -204,13 +195,15 @@ def encode_labels(y: Array) -> tuple[Array, Array]:
             f"{len(classes)} classes; give one column of labels per class (one task each), or wrap the estimator in "
             "sklearn.multiclass.OneVsRestClassifier."
         )
-    if len(classes) == 1 and classes.dtype.kind in "iufb":
-        positive = classes[0] > 0
-    else:
-        positive = True
-    signed = np.where(y == classes[-1], 1.0, -1.0) if positive else np.full(y.shape, -1.0)
-    signed[~observed] = np.nan
+    signed = np.where(observed, signs(y, classes), np.nan)
     return classes, signed
+
+
+def signs(labels: Array, classes: Array) -> Array:
+    """Return +1 for the last of the sorted classes and -1 for others; the only one is -1 if it is 0 or negative."""
+    if len(classes) == 1 and classes.dtype.kind in "iufb" and classes[0] <= 0:
+        return np.full(labels.shape, -1.0)
+    return np.where(labels == classes[-1], 1.0, -1.0)
 
 
 def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
@@ -223,14 +216,8 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     """
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.ndim == 0:
-        weights = np.full(shape[0], float(weights))
-    if weights.shape != shape[:1] and weights.shape != shape:
-        allowed = f"({shape[0]},)" if len(shape) == 1 else f"({shape[0]},) or {shape}"
-        raise ValueError(f"sample_weight must have shape {allowed}, got {weights.shape}")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and non-negative")
+    weights = np.full(shape[0], float(sample_weight)) if np.ndim(sample_weight) == 0 else sample_weight
+    weights = as_weights(weights, list(dict.fromkeys([shape[:1], shape])), "sample_weight")
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere: no row counts")
     return weights
@@ -258,9 +245,8 @@ def class_weights(y: Array, ids: Array | None, weights: Array | None, given: lis
     w = np.ones(len(y)) if weights is None else weights
     w = np.broadcast_to(w[:, None] if w.ndim < y.ndim else w, y.shape).copy()
     if given is not None:
-        checked = check_weights([given[0], given[-1]], (2,))
-        assert checked is not None
-        return np.asarray(w * np.where(y > 0, checked[1], checked[0]))
+        negative, positive = as_weights([given[0], given[-1]], [(2,)], "class_weight")
+        return np.asarray(w * np.where(y > 0, positive, negative))
     columns = [np.s_[:]] if y.ndim == 1 else [np.s_[:, t] for t in range(y.shape[1])]
     for part in columns if ids is None else [ids == task for task in np.unique(ids)]:
         signs = y[part]

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
 from mtlrun.estimators.facts import POWERS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive, real
 from mtlrun.problem.arrays import is_sparse
@@ -115,7 +114,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         self._specs = list(self.kernels) if isinstance(self.kernels, list | tuple) else self.kernels
         kernels = self.kernels_
         memory: KernelMemory | None = getattr(self, "_memory", None) if self.warm_start else None
-        key = self._key(data) if self.warm_start else ""
+        key = content_key(data, kernels) if self.warm_start else ""
         start = None
         if memory is not None and memory.key == key:
             weights, start = memory.weights, memory.result
@@ -134,14 +133,6 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     def _solve(self, tasks: SvmTasks, start: MklResult | None) -> MklResult:
         return solve_group_mkl(tasks, self._strength(), start=start, tol=self.tol, max_iter=self.max_iter)
-
-    def _key(self, data: TaskData) -> str:
-        """Return a digest of data and kernels."""
-        return str(
-            joblib.hash(
-                [data.X, data.targets, data.offsets, data.weights, data.observed, self.kernels_], hash_name="sha1"
-            )
-        )
 
     def _publish(self, result: Any) -> None:
         self.theta_ = result.theta

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.facts import Facts
-from mtlrun.estimators.params import Count, NonNegative, Positive, instance
+from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
@@ -19,6 +19,12 @@ from mtlrun.solvers.relationship.fetr import check_box
 from mtlrun.solvers.relationship.network import Layer, Prior, TrainedNetwork, forward, load_torch, train_network
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+_LAYERS = satisfies(
+    "a tuple of positive ints",
+    lambda value: isinstance(value, tuple | list) and all(integer(1).accepts(units) for units in value),
+)
 
 
 class MTNetwork(RegressorMTL, BaseMTL):
@@ -97,7 +103,7 @@ class MTNetwork(RegressorMTL, BaseMTL):
 
     variant: Literal["mtn", "stn", "mtn-fetr"] = "mtn"
     _: KW_ONLY
-    hidden: Annotated[tuple[int, ...], instance("a tuple of ints", tuple, list)] = (256, 100)
+    hidden: Annotated[tuple[int, ...], _LAYERS] = (256, 100)
     eta: Positive = 1.0
     rho: Positive = 1.0
     lower: Positive = 0.01
@@ -129,14 +135,7 @@ class MTNetwork(RegressorMTL, BaseMTL):
         ConfigError
             If PyTorch is not installed.
         """
-        data = self._prepare(X, y, task_id=task_id, sample_weight=None)
-        check_box(self.lower, self.upper)
-        if not all(isinstance(h, int | np.integer) and not isinstance(h, bool) and h >= 1 for h in self.hidden):
-            raise ValueError(f"hidden must be a tuple of positive ints, got {self.hidden!r}")
-        self._require_memory(data)
-        load_torch()
-        self._publish(self._fit_data(data))
-        return self
+        return super().fit(X, y, task_id=task_id)
 
     def _bytes(self, data: TaskData) -> float:
         """Dense designs; weights, gradients and the means of Adam in single precision, then the weights in double."""
@@ -150,6 +149,8 @@ class MTNetwork(RegressorMTL, BaseMTL):
         return designs + 8.0 * (copies * weights + 4 * batch + 12 * related)
 
     def _fit_data(self, data: TaskData) -> SolverResult:
+        check_box(self.lower, self.upper)
+        load_torch()
         scaling = _Scaling(data)
         scaled = scaling.apply(data)
         random = check_random_state(self.random_state)

@@ -104,9 +104,11 @@ class PathCV(_Model):
     _strength: ClassVar[str] = "alpha"
 
     def __init_subclass__(cls, **options: Any) -> None:
-        # The strength is an attribute of the copies that are fitted, not a parameter.
-        cls.__annotations__ = {cls._strength: "float", **vars(cls).get("__annotations__", {})}
-        setattr(cls, cls._strength, field(init=False, default=1.0))
+        # The strength is an attribute of the copies that are fitted, not a parameter; every path starts warm.
+        fixed = {cls._strength: 1.0, "warm_start": False}
+        cls.__annotations__ = {**dict.fromkeys(fixed, "float"), **vars(cls).get("__annotations__", {})}
+        for name, value in fixed.items():
+            setattr(cls, name, field(init=False, default=value))
         super().__init_subclass__(**options)
 
     def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,7 +10,6 @@ from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, usual_bytes
 from mtlrun.estimators.facts import POWERS, Facts
-from mtlrun.estimators.independent import count_one_class
 from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, satisfies
 from mtlrun.features.dna import StringDesign, WeightedDegree
 from mtlrun.penalties.graph import TaskCoupling, couple_graph
@@ -43,7 +41,6 @@ VARIANTS = {
 # What the second-order method may cost: coefficients in all, features, and products per iteration.
 _SMALL_SYSTEM, _FEW_FEATURES, _CHEAP = 500, 64, 1e8
 _LIBSVM_STEPS = 1_000_000
-_NO_LIMIT = satisfies("-1", lambda value: isinstance(value, int) and value == -1)
 
 
 class _GraphModel(ClassifierMTL, BaseMTL):
@@ -70,8 +67,6 @@ class _GraphModel(ClassifierMTL, BaseMTL):
         Dual variables, at least 0 (without the sign of y).
     features_ : WeightedDegree
         Fitted `features`.
-    n_one_class_ : int
-        Number of tasks with one class only. They are fitted like the others; the graph carries them.
     """
 
     C: Positive = 1.0
@@ -176,7 +171,6 @@ class GraphSVC(_GraphModel):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
-        self.n_one_class_ = count_one_class(data)
         common: dict[str, Any] = {
             "loss": self.loss,
             "C": self.C,
@@ -266,8 +260,6 @@ class MultiTaskKernelSVC(_GraphModel):
         All entries are equal. A problem with one class only gets the score of that class.
     gap_ : float
         Relative duality gap of LIBSVM's solution.
-    fit_seconds_ : dict of str to float
-        ``gram`` (making the kernel matrix or the features) and ``libsvm``.
 
     References
     ----------
@@ -305,7 +297,6 @@ class MultiTaskKernelSVC(_GraphModel):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
-        self.n_one_class_ = count_one_class(data)
         designs = [data.task(t)[0] for t in range(data.n_tasks)]
         y = np.concatenate([data.task(t)[1] for t in range(data.n_tasks)])
         weights = [data.task(t)[2] for t in range(data.n_tasks)]
@@ -314,7 +305,6 @@ class MultiTaskKernelSVC(_GraphModel):
         used = cost > 0
         if self.fit_intercept and np.all(y[used] == y[used][0]):
             alpha, b, n_iter, done = np.zeros(len(y)), float(y[used][0]), 1, True
-            self.fit_seconds_ = {"gram": 0.0, "libsvm": 0.0}
         else:
             alpha, b, n_iter, done = self._libsvm(data, designs, coupling, y, cost, used)
         point = certify_kernel([stored(X) for X in designs], coupling, y, cost, alpha, b)
@@ -348,7 +338,6 @@ class MultiTaskKernelSVC(_GraphModel):
         self, data: TaskData, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
     ) -> tuple[Array, float, int, bool]:
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
-        began = time.perf_counter()
         n = int(used.sum())
         whole = self._precomputes(data, n)
         Z = kernel_matrix(designs, coupling) if whole else augmented_features(designs, coupling)
@@ -356,7 +345,6 @@ class MultiTaskKernelSVC(_GraphModel):
             Z = Z[np.ix_(used, used)] if whole else Z[used]
         if not self.fit_intercept:
             Z = mirror(Z)
-        middle = time.perf_counter()
         limit = max(_LIBSVM_STEPS, 100 * n) if self.max_iter is None else self.max_iter
         found, b, n_iter, done = run_libsvm(
             Z,
@@ -367,7 +355,6 @@ class MultiTaskKernelSVC(_GraphModel):
             max_iter=limit,
             cache_size=self.cache_size,
         )
-        self.fit_seconds_ = {"gram": middle - began, "libsvm": time.perf_counter() - middle}
         alpha = np.zeros(len(y))
         alpha[used] = found
         return alpha, b, n_iter, done

@@ -245,8 +245,8 @@ def test_both_doors_at_once_are_refused(ragged):
     ("weights", "message"),
     [
         (np.ones(59), r"sample_weight must have shape \(60,\), got \(59,\)"),
-        (-np.ones(60), "finite and non-negative"),
-        (np.full(60, np.nan), "finite and non-negative"),
+        (-np.ones(60), "sample_weight"),
+        (np.full(60, np.nan), "sample_weight"),
         (np.zeros(60), "zero everywhere"),
     ],
 )
@@ -335,7 +335,6 @@ def test_one_class_only_is_fitted(ragged, label, sign):
     model = IndependentLogistic().fit(X, np.full(60, label), task_id=ids)
     assert set(model.predict(X, task_id=ids).tolist()) == {label}
     assert_array_equal(np.sign(model.decision_function(X, task_id=ids)), np.full(60, sign))
-    assert model.n_one_class_ == 3
 
 
 OBJECTS = {"strings": ("no", "yes"), "ints": (0, 1), "bools": (False, True), "floats": (1.0, 2.0)}
@@ -481,5 +480,5 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
 
 @pytest.mark.parametrize("weights", ["balance", {1.0: -1.0}, 2.0])
 def test_wrong_class_weights_are_refused(weights):
-    with pytest.raises(ValueError, match=r"class_weight must be|finite and non-negative"):
+    with pytest.raises(ValueError, match="class_weight must "):
         CMTL(class_weight=weights).fit([[0.0], [1.0]], [-1.0, 1.0])

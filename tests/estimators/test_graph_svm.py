@@ -113,10 +113,8 @@ def test_tasks_of_one_class_are_carried_by_the_graph(tasks, solver):
     y = np.where(ids == "b", 1.0, y)
     y = np.where(ids == "c", -1.0, y)
     model = GraphSVC(coupling=10.0, tol=1e-8, solver=solver).fit(X, y, task_id=ids)
-    assert model.n_one_class_ == 2
     assert np.abs(model.coef_).min(axis=1).max() > 0
     all_of_one = GraphSVC(solver=solver).fit(X, np.ones(90), task_id=ids)
-    assert all_of_one.n_one_class_ == 3
     assert_array_equal(all_of_one.classes_, [1.0])
     assert (all_of_one.predict(X, task_id=ids) == 1).all()
 
@@ -343,11 +341,9 @@ def test_the_kernel_svm_on_shared_designs_weights_strings_and_one_class(tasks, w
     model = MultiTaskKernelSVC().fit(X, Y, sample_weight=weights)
     assert model.dual_coef_.shape == (90, 2)
     assert model.dual_coef_[0, 1] == model.dual_coef_[5, 0] == 0
-    assert set(model.fit_seconds_) == {"gram", "libsvm"}
     strings, labels, ids = words
     assert MultiTaskKernelSVC(features=WeightedDegree(degree=3)).fit(strings, labels, task_id=ids).gap_ < 0.01
     one = MultiTaskKernelSVC().fit(X, np.ones(90))
-    assert one.n_one_class_ == 1
     assert (one.predict(X) == 1).all()
     with pytest.warns(ConvergenceWarning, match=r"after 2 iterations \(LIBSVM was stopped"):
         MultiTaskKernelSVC(max_iter=2).fit(X, y)

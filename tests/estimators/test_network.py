@@ -33,7 +33,7 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
     [
         ({"variant": "mtn-fter"}, "did you mean 'mtn-fetr'"),
         ({"hidden": (10, 0)}, r"hidden must be a tuple of positive ints, got \(10, 0\)"),
-        ({"hidden": 10}, "hidden must be a tuple of ints, got 10"),
+        ({"hidden": 10}, "hidden must be a tuple of positive ints, got 10"),
         ({"lower": 2.0, "upper": 1.0}, "0 < lower < upper"),
         ({"eta": 0.0}, "eta must be"),
         ({"max_iter": 0}, "max_iter must be"),

@@ -94,7 +94,6 @@ def test_task_of_one_class_is_fitted_and_counted():
     X = np.arange(8.0)[:, None]
     Y = np.array([[-1, -1, 1]] * 4 + [[1, -1, 1]] * 4)
     model = PerTask(LogisticRegression()).fit(X, Y)
-    assert model.n_one_class_ == 2
     assert_array_equal(model.predict(X)[:, 1:], Y[:, 1:])
     assert_array_equal(model.decision_function(X)[:, 1:], Y[:, 1:])
     assert not hasattr(model, "coef_")
