@@ -32,7 +32,8 @@ def compare(
         typer.Argument(
             metavar="DATA",
             help="Table: .csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat or .svm; text files also compressed (.gz, "
-            ".bz2, .xz). An .arff file may be followed by Mulan's list of its labels.",
+            ".bz2, .xz). An .arff file may be followed by Mulan's list of its labels. A folder of .parquet or .csv "
+            "files may be larger than memory.",
         ),
     ],
     target: Annotated[str | None, column("COLUMN", "Column to predict.", "--target", "-t")] = None,
@@ -121,6 +122,8 @@ def compare(
     ] = False,
     seed: Annotated[int, protocol("N", "Seed of the folds.", min=0)] = 0,
     jobs: options.Jobs = 1,
+    backend: options.Backend = None,
+    scheduler: options.Scheduler = None,
     retries: options.Retries = 0,
     output_dir: options.Output = OUTPUT_DEFAULT,
     quiet: options.Quiet = False,
@@ -135,9 +138,10 @@ def compare(
     asked = locals()  # the options of this command are those of the function
     for name in ("data", "output_dir", "quiet", "debug"):
         del asked[name]
+    from mtlrun.data.chunks import chunk_files
     from mtlrun.data.files import data_file
 
-    for path in filter(None, (*data, test, labels)):
+    for path in filter(None, (*(() if chunk_files(data) else data), test, labels)):
         data_file(path)  # one that is not there is named at once, before seconds of imports
     from mtlrun.runs.compare import compare as run
     from mtlrun.runs.compare import short_name
@@ -263,5 +267,7 @@ def _show_files(result: Any, folder: Path) -> None:
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
-    say(f"best model, {result.board.ranked()[0].label}: {model} (settings: {folder / 'chosen.yaml'})")
+    settings = folder / "chosen.yaml"
+    more = f" (settings: {settings})" if settings.is_file() else ""
+    say(f"best model, {result.board.ranked()[0].label}: {model}{more}")
     say(f"predict new rows: {' '.join(filter(None, command))}")

@@ -9,6 +9,7 @@ import typer
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import open_page, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.errors import ConfigError
 
 
 def train(
@@ -24,6 +25,8 @@ def train(
     seed: options.Seed = None,
     data_dir: options.DataDir = None,
     jobs: options.Jobs = 1,
+    backend: options.Backend = None,
+    scheduler: options.Scheduler = None,
     force: Annotated[
         bool,
         options.option(
@@ -47,19 +50,27 @@ def train(
     training file to start from.
     """
     from mtlrun.cli.fetching import ensure_data
-    from mtlrun.runs.load import load_training
-
-    training = load_training(config, overrides=overrides or (), seed=seed, data_dir=data_dir)
-    ensure_data(training, data_dir, yes=yes)
     from mtlrun.report.training import training_lines
+    from mtlrun.runs.chunked import chunk_training, train_chunks
+    from mtlrun.runs.load import load_training
+    from mtlrun.runs.pool import Pool
     from mtlrun.runs.progress import make_progress
     from mtlrun.runs.train import PAGE
     from mtlrun.runs.train import train as fit
 
     progress = make_progress(quiet=quiet)
-    trained = fit(
-        training, output=output_dir, data_dir=data_dir, jobs=jobs, force=force, retries=retries, progress=progress
-    )
+    chunked = chunk_training(config, overrides or (), seed)
+    if chunked is not None:
+        pool = Pool(jobs, backend, scheduler)
+        trained = train_chunks(chunked, output=output_dir, pool=pool, force=force, say=progress.message)
+    else:
+        if backend or scheduler:
+            raise ConfigError("--backend and --scheduler are for training files with a section data", "Use --jobs.")
+        training = load_training(config, overrides=overrides or (), seed=seed, data_dir=data_dir)
+        ensure_data(training, data_dir, yes=yes)
+        trained = fit(
+            training, output=output_dir, data_dir=data_dir, jobs=jobs, force=force, retries=retries, progress=progress
+        )
     if trained.up_to_date:
         say("up to date: this model has been trained before")
     for line in training_lines(trained.result):

@@ -200,11 +200,38 @@ class TaskStatistics:
         squares = np.einsum("gii->i", self.xx) / total - np.square(self.x.sum(axis=0) / total)
         return np.sqrt(np.maximum(squares, 0.0))
 
-    def scaled(self, factors: Array) -> TaskStatistics:
-        """Return the statistics of the features times factors (d,); ``1 / std`` standardizes them."""
+    def scaled(self, factors: Array, targets: Array | float = 1.0, center: Array | float = 0.0) -> TaskStatistics:
+        """Return the statistics of the features times factors (d,); ``1 / std`` standardizes them.
+
+        Targets are taken less `center`, times `targets`: a number for all tasks or one for each.
+        """
         f = np.asarray(factors, dtype=np.float64)
-        x, xx, xy = self.x * f, self.xx * f[:, None] * f, self.xy * f[:, None]
-        return replace(self, x=x, xx=xx, xy=xy, x_shift=self.x_shift * f)
+        return replace(
+            self,
+            x=self.x * f,
+            xx=self.xx * f[:, None] * f,
+            y=self.y * targets,
+            yy=self.yy * np.square(targets),
+            xy=self.xy * f[:, None] * targets,
+            x_shift=self.x_shift * f,
+            y_shift=(self.y_shift - center) * targets,
+        )
+
+    def pooled(self) -> TaskStatistics:
+        """Return the statistics of a single task with the rows of all; shared rows count once for every target."""
+        stats = self._about(self.x_shift, np.full(self.n_tasks, self.y_shift.mean()))
+        times = self.n_tasks // len(self.weight)
+        sums = {name: times * getattr(stats, name).sum(axis=0, keepdims=True) for name in ("weight", "x", "xx")}
+        sums |= {name: getattr(stats, name).sum(keepdims=True) for name in ("y", "yy", "n_rows")}
+        xy, y_shift = stats.xy.sum(axis=1, keepdims=True), stats.y_shift[:1]
+        return replace(stats, tasks=np.zeros(1, dtype=int), shared=True, xy=xy, y_shift=y_shift, **sums)
+
+    def squared_errors(self, W: Array, b: Array) -> Array:
+        """Return the weighted sum of squared errors of every task (T,) for coefficients (d, T) and intercepts (T,)."""
+        off = self.y_shift - self.x_shift @ W - b
+        quadratic = np.einsum("dt,td->t", W, np.matmul(self.xx, W.T[:, :, None])[:, :, 0])
+        linear = 2.0 * off * (self.y - np.einsum("dt,td->t", W, np.broadcast_to(self.x, W.T.shape)))
+        return np.maximum(self.yy - 2 * (W * self.xy).sum(axis=0) + quadratic + linear + self.weight * off**2, 0.0)
 
     def condensed(self, *, centred: bool) -> tuple[TaskData, Array, Array]:
         """Return data of d + 1 rows per design with the same squared loss, and the means taken off if `centred`.

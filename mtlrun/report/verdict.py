@@ -238,6 +238,11 @@ class Evaluation:
         return new if y.ndim == 1 else np.broadcast_to(new[:, np.newaxis], y.shape)
 
     @property
+    def n_rows(self) -> int:
+        """Rows that were tested."""
+        return len(np.unique(np.concatenate(self.rows)))
+
+    @property
     def n_new(self) -> int:
         """Tasks that were tested without training rows."""
         if self.layout.task_id is None:
@@ -454,7 +459,7 @@ class _Words:
 
     @property
     def data(self) -> str:
-        return counted(len(np.unique(np.concatenate(self.tested.rows))), "row")
+        return counted(self.tested.n_rows, "row")
 
     def number(self, value: float) -> str:
         if self.auc:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.roles import Roles, make_dataset
@@ -33,6 +34,7 @@ from mtlrun.runs.candidates import (
     read_families,
     with_unseen,
 )
+from mtlrun.runs.chunked import compare_chunks
 from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
 from mtlrun.runs.compute import loaded
 from mtlrun.runs.curve import PARTS, curve_of
@@ -70,7 +72,9 @@ def compare(
     ----------
     data : DataFrame, or path of a file
         csv, Excel, parquet, ARFF, MATLAB or svmlight; see `mtlrun.data.table.read_table`. A pair of paths is an ARFF
-        file and Mulan's list of its labels.
+        file and Mulan's list of its labels. A folder, a pattern or a list of csv or Parquet files is read in chunks,
+        with the options ``target, task, targets, weight, drop, methods, splits, smallest_gain, seed, jobs``, and
+        ``backend="dask", scheduler=ADDRESS`` for a cluster.
     target, task : str
         Column to predict, and column that names the task of every row (ragged tasks).
     targets : str or sequence of str
@@ -120,6 +124,14 @@ def compare(
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
     """
     started = clock.monotonic()
+    if files := chunk_files(data):
+        if labels or test is not None:
+            raise ConfigError("--labels and --test do not go with data in chunks", "Leave them out.")
+        roles = {"target": target, "task": task, "targets": targets, "targets_last": targets_last}
+        return compare_chunks(files, say=say, roles=roles, **options)
+    for name in ("backend", "scheduler"):
+        if options.pop(name, None):
+            raise ConfigError(f"--{name} is for data in chunks: a folder of files", "Use --jobs.")
     settings, given = read_settings(options)
     data, labels = label_list(data, labels, other=bool(target or targets or targets_last))
     table = _table(data, None)

@@ -212,8 +212,8 @@ class Comparison:
             self._write(new, folder)
         return folder
 
-    def _write(self, folder: Path, home: Path) -> None:
-        """Write all files into a folder; in `home` they will lie."""
+    def write_board(self, folder: Path) -> None:
+        """Write the leaderboard in all formats, and tables of tasks and coefficients."""
         write_atomic(folder / "leaderboard.md", markdown(self.board))
         write_atomic(folder / "leaderboard.html", self.page())
         write_atomic(folder / "leaderboard.json", leaderboard_json(self.board))
@@ -223,6 +223,10 @@ class Comparison:
             write_atomic(folder / COEFFICIENTS, to_csv(self.coefficients.reset_index()))
         if self.curve is not None:
             write_atomic(folder / CURVE, csv_grid(curve_grid(self.curve)))
+
+    def _write(self, folder: Path, home: Path) -> None:
+        """Write all files into a folder; in `home` they will lie."""
+        self.write_board(folder)
         store_table(folder / DATA, home / DATA, self.source, self.dataset)
         write_atomic(folder / COMPARED, json.dumps(jsonable(self._planned()), indent=1, ensure_ascii=False) + "\n")
         write_atomic(folder / CHOSEN, self._yaml())

@@ -120,7 +120,7 @@ def train(
     """
     folder = output / training.id
     progress = progress or Progress()
-    _check_folder(folder, training, force)
+    check_settings(folder, training, force)
     made = plan(training, data_dir=data_dir, output=output)
     cell = made.rows[0].cell
     if not force and (result := _up_to_date(folder, training, cell)) is not None:
@@ -232,11 +232,18 @@ def save_training(trained: Trained, folder: Path) -> None:
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
         for name, value in ((CONFIG, trained.model.about["config"]), (METRICS, trained.result)):
             write_atomic(new / name, json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n")
-        write_atomic(new / PREDICTIONS, trained.predictions)
+        if trained.predictions:  # none of rows in chunks
+            write_atomic(new / PREDICTIONS, trained.predictions)
         save_model(new, trained.model)
 
 
-def _check_folder(folder: Path, training: Experiment, force: bool) -> None:
+def check_settings(folder: Path, training: Any, force: bool) -> None:
+    """Refuse a folder with a model that was trained with other settings (`training.config`), unless by force.
+
+    Raises
+    ------
+    UserError
+    """
     check_folder(folder)
     finished(folder)
     if force or not (folder / FACTS).exists():

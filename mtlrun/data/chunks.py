@@ -1,0 +1,281 @@
+"""Tables larger than memory: a folder of Parquet or csv files, read in chunks of rows."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.data.files import suffix_of
+from mtlrun.data.selectors import matching, several, target_columns
+from mtlrun.data.table import Table, names_of
+from mtlrun.errors import DataError, counted, listed, suggest
+from mtlrun.utils.seeds import derive_seed
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SUFFIXES = (".parquet", ".csv")
+#: Bytes of the numbers of a chunk, and rows at the head of the first file that the shifts are taken from.
+CHUNK_BYTES, HEAD_ROWS = 64 << 20, 10_000
+_ENCODE = "Data in chunks takes numbers only: store a 0/1 column per category, or leave the column out (--drop)."
+_FILL = "Fill the gap, take the row out, or leave the column out (--drop)."
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of a file.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (1 + d + k, n)
+        A row of ones, d features and k targets less their shifts; a column per row of the file. NaN where a target of a
+        shared design is missing.
+    fold : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or None
+    names : list of str
+        Tasks that occur; none in a shared design.
+    codes : ndarray of shape (n,)
+        Position of the task of every row among them, 0 in a shared design.
+    """
+
+    Z: Array
+    fold: Array
+    weights: Array | None
+    names: list[str]
+    codes: Array
+
+    def groups(self, n_targets: int, *, by_target: bool = True) -> Iterator[tuple[int, str | int | None, Array, Any]]:
+        """Yield fold, task, columns of `Z` and their weights.
+
+        The task is a name; in a shared design None for rows with all targets, and the number of a target for the rows
+        among the others that have it. With ``by_target=False`` all rows of a shared design are yielded together.
+        """
+        several = not self.names and by_target
+        partial = np.asarray(np.isnan(self.Z[-n_targets:]).any(axis=0) if several else [])
+        if not partial.any():
+            for code, fold, columns in self._sorted(self.codes, self.fold):
+                yield fold, self.names[code] if self.names else None, *self._taken(columns)
+            return
+        for _, fold, columns in self._sorted(partial, self.fold):
+            Z, weights = self._taken(columns)
+            if not partial[columns[0]]:
+                yield fold, None, Z, weights
+                continue
+            for target in range(n_targets):
+                row = len(Z) - n_targets + target
+                known = ~np.isnan(Z[row])
+                part = Z[[*range(len(Z) - n_targets), row]][:, known]
+                yield fold, target, part, None if weights is None else weights[known]
+
+    def _taken(self, columns: Array) -> tuple[Array, Array | None]:
+        return np.take(self.Z, columns, axis=1), None if self.weights is None else self.weights[columns]
+
+    @staticmethod
+    def _sorted(codes: Array, fold: Array) -> Iterator[tuple[int, int, Array]]:
+        """Yield code, fold and the rows that have both."""
+        both = codes * (int(fold.max(initial=0)) + 1) + fold
+        order = np.argsort(both, kind="stable")
+        for columns in np.split(order, np.flatnonzero(np.diff(both[order])) + 1):
+            if len(columns):
+                yield int(codes[columns[0]]), int(fold[columns[0]]), columns
+
+
+@dataclass(frozen=True)
+class ChunkedTable:
+    """The files of a table, and what its columns are.
+
+    Attributes
+    ----------
+    files : tuple of Path
+    features, targets : tuple of str
+    task, weight : str or None
+        Columns of the task and of the weight of every row.
+    shift : ndarray of shape (d + k,)
+        What is taken off features and targets, since sums of products of large numbers cancel: means of the first rows.
+    """
+
+    files: tuple[Path, ...]
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    task: str | None
+    weight: str | None
+    shift: Array
+
+    @classmethod
+    def of(
+        cls,
+        files: Sequence[Path],
+        *,
+        target: str | None = None,
+        task: str | None = None,
+        targets: str | Sequence[str] = (),
+        targets_last: int | None = None,
+        weight: str | None = None,
+        drop: str | Sequence[str] = (),
+    ) -> ChunkedTable:
+        """Look at the head of the first file; arguments as of `mtlrun.compare`.
+
+        Raises
+        ------
+        DataError, UnknownNameError
+            If a file is damaged, or the columns are not there or not numbers.
+        """
+        frame = next(_frames(files[0], None, HEAD_ROWS), pd.DataFrame())
+        head = Table(str(files[0]), frame)
+        wanted = target_columns(head, target, targets, targets_last)
+        if not wanted or bool(task) != (len(wanted) == 1):
+            remedy = "Give --target and --task, or several columns as --targets."
+            raise DataError(f"{head.name}: one target needs a column of tasks, several targets need none", remedy)
+        given = [*wanted, *filter(None, (task, weight))]
+        for name in given:
+            head.column(name)
+        out = {*given, *matching(several(drop), head)}
+        features = tuple(name for name in head.columns if name not in out)
+        if not features:
+            raise DataError(f"{head.name}: no column is left as a feature", "Leave out fewer columns.")
+        sample = [_numbers(frame[name], files[0], 0) for name in (*features, *wanted)]
+        shift = np.array([np.nanmean(values) if np.isfinite(values).any() else 0.0 for values in sample])
+        return cls(tuple(files), features, wanted, task, weight, np.nan_to_num(shift))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns that are read."""
+        return [*self.features, *self.targets, *filter(None, (self.task, self.weight))]
+
+    def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
+        """Yield the rows of a file in chunks.
+
+        The fold of a row is a hash of the seed, the name of its file and its number there.
+
+        Raises
+        ------
+        DataError
+            Names file, column and row of a cell that is no number, and the remedy.
+        """
+        columns = self.columns
+        key = np.uint64(derive_seed(seed, file.name, "folds")) << np.uint64(32)
+        first = 0
+        for frame in _frames(file, columns, max(1024, CHUNK_BYTES // (8 * len(columns)))):
+            n = len(frame)
+            numbers = np.arange(first, first + n, dtype=np.uint64) + key
+            fold = (pd.util.hash_array(numbers) % np.uint64(folds)).astype(np.int64)
+            Z, known = self._matrix(frame, file, first)
+            weights = None if self.weight is None else self._weights(frame, file, first)
+            names, codes = self._tasks(frame, file, first)
+            if not known.all():
+                Z, fold, codes = Z[:, known], fold[known], codes[known]
+                weights = None if weights is None else weights[known]
+            first += n
+            yield Chunk(Z, fold, weights, names, codes)
+
+    def _matrix(self, frame: pd.DataFrame, file: Path, first: int) -> tuple[Array, Array]:
+        """Return `Chunk.Z` of all rows, and which of them have a target."""
+        Z = np.ones((1 + len(self.shift), len(frame)))
+        for row, name in enumerate((*self.features, *self.targets)):
+            np.subtract(_numbers(frame[name], file, first), self.shift[row], out=Z[1 + row])
+        d = len(self.features)
+        for row in np.flatnonzero(~np.isfinite(Z[1:].sum(axis=1))).tolist():
+            bad = ~np.isfinite(Z[1 + row]) if row < d else np.isinf(Z[1 + row])
+            if bad.any():
+                name = (*self.features, *self.targets)[row]
+                what = f"column {name!r} has a missing or infinite value in row {first + int(np.argmax(bad)) + 1}"
+                raise DataError(f"{file}: {what}", _FILL)
+        return Z, np.asarray(~np.isnan(Z[1 + d :]).all(axis=0))
+
+    def _weights(self, frame: pd.DataFrame, file: Path, first: int) -> Array:
+        weights = _numbers(frame[self.weight], file, first)
+        bad = ~(np.isfinite(weights) & (weights >= 0))
+        if bad.any():
+            text = f"{file}: column {self.weight!r} has no weight in row {first + int(np.argmax(bad)) + 1}"
+            raise DataError(text, "Weights are numbers of at least 0.")
+        return weights
+
+    def _tasks(self, frame: pd.DataFrame, file: Path, first: int) -> tuple[list[str], Array]:
+        if self.task is None:
+            return [], np.zeros(len(frame), dtype=np.int64)
+        codes, found = pd.factorize(frame[self.task])
+        if (codes < 0).any():
+            text = f"{file}: column {self.task!r} has no task in row {first + int(np.argmax(codes < 0)) + 1}"
+            raise DataError(text, "Fill the gap, or take the row out.")
+        return names_of(pd.Series(found, name=self.task)), codes.astype(np.int64)
+
+
+def chunk_files(data: Any) -> list[Path]:
+    """Return the files of data in chunks: of a folder, of a pattern, or of several paths; none for anything else.
+
+    Raises
+    ------
+    DataError
+        For a folder or a pattern without Parquet or csv files.
+    """
+    if isinstance(data, list | tuple) and len(data) == 1:
+        data = data[0]
+    if isinstance(data, list | tuple):
+        paths = [Path(item) for item in data if isinstance(item, str | Path)]
+        return sorted(paths) if len(paths) > 1 and all(suffix_of(path) in SUFFIXES for path in paths) else []
+    if not isinstance(data, str | Path):
+        return []
+    path = Path(data)
+    if path.is_dir():
+        found = [file for file in path.rglob("*") if file.is_file()]
+    elif set(str(data)) & set("*?[") and not path.exists():
+        found = [Path(name) for name in glob.glob(str(data), recursive=True)]
+    else:
+        return []
+    files = sorted(file for file in found if suffix_of(file) in SUFFIXES)
+    kinds = {suffix_of(file) for file in files}
+    if len(kinds) != 1:
+        what = "both .parquet and .csv files" if kinds else "no .parquet or .csv file"
+        raise DataError(f"{data}: {what}", "Name a folder, or a pattern such as 'rows/*.parquet', of one of the two.")
+    return files
+
+
+def _frames(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a file as data frames, of all columns for None; their indices mean nothing."""
+    if suffix_of(file) not in SUFFIXES:
+        raise DataError(f"{file}: cannot be read in chunks", "Store the table as .parquet or .csv files.")
+    try:
+        yield from (_parquet if suffix_of(file) == ".parquet" else _csv)(file, columns, rows)
+    except (ValueError, OSError) as error:
+        text = " ".join(str(error).split())
+        raise DataError(f"{file}: cannot be read ({text})", "Is the file complete?") from None
+
+
+def _parquet(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
+    try:
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise DataError(f"{file}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+    with parquet.ParquetFile(file, buffer_size=1 << 20) as stored:
+        _check_columns(file, stored.schema_arrow.names, columns)
+        for batch in stored.iter_batches(batch_size=rows, columns=columns):
+            yield batch.to_pandas(split_blocks=True)
+
+
+def _csv(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
+    _check_columns(file, list(pd.read_csv(file, nrows=0).columns), columns)
+    with pd.read_csv(file, usecols=columns, chunksize=rows) as reader:
+        yield from reader
+
+
+def _check_columns(file: Path, found: Sequence[str], wanted: Sequence[str] | None) -> None:
+    missing = [name for name in wanted or () if name not in found]
+    if missing:
+        near = suggest(missing[0], found)
+        hint = f"Did you mean {near[0]!r}?" if near else "All files need the columns of the first one."
+        raise DataError(f"{file}: {counted(len(missing), 'column')} missing: {listed(missing)}", hint)
+
+
+def _numbers(column: pd.Series, file: Path, first: int) -> Array:
+    """Return a column as floats, NaN where a value is missing."""
+    read: Callable[..., Array] = column.to_numpy
+    if pd.api.types.is_numeric_dtype(column) or column.isna().all():
+        return read(dtype=np.float64, na_value=np.nan)
+    row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna() & column.notna()))
+    raise DataError(f"{file}: column {column.name!r} has {str(column.iloc[row])!r} in row {first + row + 1}", _ENCODE)

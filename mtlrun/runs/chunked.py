@@ -1,0 +1,426 @@
+"""`compare` and `train` on tables larger than memory: statistics of the folds in one pass, all fits from them."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+from pydantic import AfterValidator, Field, ValidationError
+
+from mtlrun.data.chunks import ChunkedTable, chunk_files
+from mtlrun.data.files import data_file
+from mtlrun.data.roles import Roles
+from mtlrun.errors import ConfigError, counted
+from mtlrun.estimators.facts import Facts, Scale
+from mtlrun.estimators.registry import METHODS, build, load_class
+from mtlrun.fitted import Model
+from mtlrun.report.gain import Layout
+from mtlrun.report.leaderboard import Board
+from mtlrun.report.run import COMPARED
+from mtlrun.report.verdict import INDEPENDENT, MULTITASK, NMSE, POOLED, SMALLEST, TRIVIAL, Entry
+from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate
+from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.comparison import MODEL, Comparison
+from mtlrun.runs.foldsums import TUNED, Folds, Search, SummedEvaluation, Training, target_moments, values_of
+from mtlrun.runs.layers import Layers
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.settings import Settings, read_settings
+from mtlrun.runs.spec import Base, Values, experiment_id
+from mtlrun.runs.streaming import Losses, Products, add_up, check_tasks, statistics_of
+from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
+from mtlrun.utils.io import jsonable, write_atomic, writing
+from mtlrun.utils.schema import schema_findings
+from mtlrun.utils.yaml import load_file, render
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Compared where no methods are named, beside the baselines.
+METHODS_BY_DEFAULT = ("IndependentLasso", "GraphMTL", "JointFeatureMTL", "TraceNormMTL")
+#: Options of `compare` that data in chunks have; the others need the rows at hand.
+OPTIONS = ("methods", "splits", "seed", "jobs", "smallest_gain", "repeats", "weight", "drop")
+_SAMPLE = "Leave it out, or compare a sample of the rows as one file."
+
+
+@dataclass(frozen=True)
+class Chunked:
+    """A table in chunks after its first pass."""
+
+    table: ChunkedTable
+    folds: Folds
+    tasks: list[str]
+    pool: Pool
+    seed: int
+    say: Callable[[str], None]
+
+    @classmethod
+    def read(cls, table: ChunkedTable, pool: Pool, folds: int, seed: int, say: Callable[[str], None]) -> Chunked:
+        """Read the files once."""
+        parts, tasks = statistics_of(table, add_up(Products(), table, pool, folds, seed, say), folds)
+        rows = np.array([part.n_rows for part in parts])
+        check_tasks(rows.sum(axis=0) - np.sort(rows, axis=0)[-2:].sum(axis=0), tasks, folds)
+        return cls(table, Folds(parts), tasks, pool, seed, say)
+
+    @property
+    def design(self) -> str:
+        """Whether rows belong to tasks."""
+        return "shared" if self.table.task is None else "ragged"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows with a target."""
+        sizes = self.folds.whole.n_rows
+        return int(sizes.max() if self.table.task is None else sizes.sum())
+
+    def scale(self, part: float) -> Scale:
+        """Return the scale of strengths for a part of the rows."""
+        return Scale(max(part * float(self.folds.whole.n_rows.mean()), 1.0), len(self.tasks))
+
+    def scores(self, fold: int, W: Array, b: Array) -> dict[str, Array]:
+        """Return metrics of every task on a fold."""
+        part = self.folds.parts[fold]
+        weight = np.where(self.folds.weights[fold] > 0, self.folds.weights[fold], np.nan)
+        mse, variance = part.squared_errors(W, b) / weight, target_moments(part)[1]
+        nmse = mse / np.where(variance > 0, variance, np.nan)
+        return {"rmse": np.sqrt(mse), "nmse": nmse, "r2": 1 - nmse}
+
+    def losses(self, coef: Array, intercept: Array) -> dict[tuple[int, int | None], Array]:
+        """Read the files again, and return the sums of the losses of methods (K, M, d, T), (K, M, T)."""
+        x_shift, y_shift = np.split(self.table.shift, [len(self.table.features)])
+        intercept = intercept + np.einsum("d,kmdt->kmt", x_shift, coef) - y_shift
+        place = {name: t for t, name in enumerate(self.tasks)}
+        work = Losses(coef, intercept, self.folds.scales, self.folds.weights.sum(axis=0), place)
+        found = add_up(work, self.table, self.pool, len(self.folds.parts), self.seed, self.say)
+        return {(k, place[t] if isinstance(t, str) else t): S for (k, t), S in found.products.items()}
+
+    def model(self, name: str, training: Training, fitted: tuple[Array, Array, Any], facts: Mapping[str, Any]) -> Model:
+        """Return a fitted method as a model of the columns of the files."""
+        W, b, estimator = fitted
+        if len(estimator.coef_) != len(self.tasks) or estimator._layout != self.design:  # one model for all tasks
+            estimator = build("IndependentRidge").fit_statistics(training.statistics)
+        vars(estimator).pop("feature_names_in_", None)  # `Model` takes the columns by their names
+        estimator.coef_, estimator.intercept_ = np.ascontiguousarray(W.T), np.array(b)
+        about = {
+            "task_type": "regression",
+            "design": self.design,
+            "tasks": self.tasks,
+            "input": {
+                "n_features": len(self.table.features),
+                "names": list(self.table.features),
+                "strings": False,
+                "categories": {},
+                "task_column": self.table.task,
+                "table": False,
+            },
+            "targets": list(self.table.targets),
+            "labels": {},
+            "estimator": {"name": name, "class": type(estimator).__name__, "per_task": False},
+            "dataset": {"id": self.table.files[0].parent.name, "simulated": False},
+            "cell": None,
+            **facts,
+        }
+        return Model(estimator, None, about)
+
+
+def candidate_of(name: str, scale: Scale) -> Candidate:
+    """Return a method with the values searched for its parameters.
+
+    Raises
+    ------
+    UnknownNameError
+        For a name that is not in the registry.
+    ConfigError
+        For a method that needs rows; names those that do not.
+    """
+    if name == TUNED:
+        return Candidate(TUNED, INDEPENDENT, "IndependentRidge", {}, _grid("IndependentRidge", scale))
+    if name == "TaskMean":
+        return Candidate(name, TRIVIAL, "IndependentRidge")
+    estimator = "IndependentRidge" if name == "PooledRidge" else name
+    if not hasattr(build(estimator), "fit_statistics"):
+        able = [other for other, info in METHODS.items() if getattr(load_class(other), "_by_sums", False)]
+        twin = name.removesuffix("Classifier")
+        near = f"Use {twin} (squared loss on labels -1 and +1)" if twin != name and twin in able else "Use another one"
+        text = f"{name} needs the rows: only the squared loss can be computed from sums over chunks"
+        raise ConfigError(text, f"{near}, or a sample of the rows as one file. From chunks: {', '.join(able)}.")
+    info = METHODS[name]
+    family = POOLED if name == "PooledRidge" else MULTITASK if info.multitask else INDEPENDENT
+    tolerance = "tol" in info.parameters and info.multitask
+    params = {**info.default_params, **({"tol": FIT_TOL} if tolerance else {})}
+    fast = {**info.fast, **({"tol": SEARCH_TOL} if tolerance else {})}
+    return Candidate(name, family, name, params, _grid(name, scale), fast)
+
+
+def _grid(name: str, scale: Scale) -> dict[str, list[Any]]:
+    facts: Facts = getattr(load_class(name), "facts")  # noqa: B009 (not all classes have them)
+    return facts.search(scale) if facts.search else {key: list(values) for key, values in facts.grid.items()}
+
+
+@dataclass(repr=False)
+class ChunkComparison(Comparison):
+    """Result of `mtlrun.compare` on files in chunks; `dataset` and `source` are None."""
+
+    def _write(self, folder: Path, home: Path) -> None:
+        self.write_board(folder)
+        write_atomic(folder / COMPARED, json.dumps(jsonable(self.cells), indent=1, ensure_ascii=False) + "\n")
+        save_training(self.trained, folder / MODEL)
+
+
+def compare_chunks(
+    files: Sequence[Path],
+    *,
+    say: Callable[[str], None],
+    roles: Mapping[str, Any],
+    backend: str | None = None,
+    scheduler: str | None = None,
+    **options: Any,
+) -> ChunkComparison:
+    """Compare methods on a table in chunks; see `mtlrun.runs.compare.compare`.
+
+    Raises
+    ------
+    ConfigError
+        For options and methods that need the rows.
+    """
+    settings, given = read_settings(options)
+    standard = asdict(Settings()) | asdict(Roles()) | {"task_type": "regression"}
+    asked = {name: value for name, value in {**asdict(settings), **given}.items() if value and value != standard[name]}
+    for name in asked:
+        if name not in OPTIONS:
+            raise ConfigError(f"--{name.replace('_', '-')} does not go with data in chunks", _SAMPLE)
+    if settings.splits < 3:
+        raise ConfigError("data in chunks need at least 3 folds: the inner folds are the other ones", "--splits 5")
+    table = ChunkedTable.of(files, weight=given.get("weight"), drop=given.get("drop", ()), **roles)
+    K, seed = settings.splits, settings.seed
+    candidate_names = dict.fromkeys(["TaskMean", "IndependentRidge", "PooledRidge", TUNED, *_named(settings.methods)])
+    candidates = [candidate_of(name, Scale(1, 2)) for name in candidate_names]  # refused before the files are read
+    data = Chunked.read(table, Pool(settings.jobs, backend, scheduler), K, seed, say)
+    candidates = [candidate_of(name, data.scale(1 - 1 / K)) for name in candidate_names]
+    search = Search(data.folds, candidates)
+    say(f"fitting {counted(len(candidates), 'method')} to all pairs of training folds")
+    search.run(combinations(range(K), 2))
+    entries, coef, intercept = _entries(data, search)
+    say("second pass: losses of the rows left out")
+    tested = SummedEvaluation(
+        y=np.broadcast_to(np.nan, (data.n_rows, len(data.tasks)) if table.task is None else (data.n_rows,)),
+        layout=Layout(len(data.tasks)),
+        rows=[],
+        new=[],
+        folds=K,
+        repeats=1,
+        measure=NMSE,
+        smallest=SMALLEST if settings.smallest_gain is None else settings.smallest_gain,
+        metric="nmse" if table.task is None else "rmse",
+        sums=data.losses(coef, intercept),
+        total=data.n_rows,
+    )
+    name = table.files[0].parent.name or "files"
+    sizes = [int(n) for n in data.folds.whole.n_rows]
+    facts = _facts(data)
+    board = Board(
+        f"Which multi-task method helps on {name}", tested.metric, False, data.tasks, sizes, entries, tested,
+        "IndependentRidge", facts,
+    )  # fmt: skip
+    best = next(c for c in candidates if c.label == board.ranked()[0].label)
+    trained = _final(data, best)
+    coefficients = pd.DataFrame(
+        np.column_stack([trained.model.estimator.intercept_, trained.model.estimator.coef_]),
+        index=pd.Index(data.tasks, name="task"),
+        columns=["intercept", *table.features],
+    )
+    about = {"schema": 1, "options": asked, "files": [str(file) for file in files], "folds": K, "seed": seed}
+    return ChunkComparison(board, cast(Any, None), trained, cast(Any, None), coefficients, best.label, about)
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    found = list(names) or ["default"]
+    return [one for name in found for one in (METHODS_BY_DEFAULT if name == "default" else [name])]
+
+
+def _facts(data: Chunked) -> list[str]:
+    table, K = data.table, len(data.folds.parts)
+    design = "all tasks share the same rows" if table.task is None else "every row belongs to one task"
+    return [
+        f"{counted(len(table.files), 'file')}: {counted(data.n_rows, 'row')}, "
+        f"{counted(len(table.features), 'feature')}, {counted(len(data.tasks), 'task')} (regression; {design})",
+        "all fits are made from sums of products over the rows, which one pass over the files adds up; a second pass "
+        "takes the losses of the rows left out",
+        f"{K}-fold cross-validation, 1 repeat; the fold of a row is a hash of seed ({data.seed}), file and row",
+        f"parameters are chosen on the {K - 1} other folds, each left out in turn",
+        "features and targets are standardized inside every fit; scores and coefficients are in original units",
+    ]
+
+
+def _entries(data: Chunked, search: Search) -> tuple[list[Entry], Array, Array]:
+    """Fit every candidate without every fold; return what is known of them, and the coefficients of all."""
+    K, metric = len(data.folds.parts), "nmse" if data.table.task is None else "rmse"
+    entries = [Entry(candidate.label, candidate.family) for candidate in search.candidates]
+    d, T = len(data.table.features), len(data.tasks)
+    coef, intercept = np.empty((K, len(entries), d, T)), np.empty((K, len(entries), T))
+    for fold in range(K):
+        training = Training.of(data.folds.without(fold))
+        for place, (candidate, entry) in enumerate(zip(search.candidates, entries, strict=True)):
+            started = time.perf_counter()
+            params, entry.inner[fold] = search.best(candidate, fold)
+            W, b, model = training.fit(candidate, params)
+            coef[fold, place], intercept[fold, place] = W, b
+            found = data.scores(fold, W, b)[metric]
+            entry.tasks[fold] = [None if math.isnan(value) else float(value) for value in found]
+            entry.scores[fold] = float(np.nanmean(found))
+            entry.losses[fold] = cast(Any, place)
+            entry.chosen[fold] = {} if candidate.label == TUNED else params
+            entry.fit_seconds.append(time.perf_counter() - started)
+            entry.seconds.append(search.seconds[candidate.label] / K + entry.fit_seconds[-1])
+            if not getattr(model, "converged_", True):
+                entry.notes = ["not converged"]
+    return entries, coef, intercept
+
+
+def _final(data: Chunked, candidate: Candidate) -> Trained:
+    """Return the best method, tuned by cross-validation over all folds and fitted to all rows."""
+    data.say(f"fitting {candidate.label} on all rows")
+    search = Search(data.folds, [candidate])
+    search.run((fold,) for fold in range(len(data.folds.parts)))
+    params, score = search.best(candidate, None)
+    training = Training.of(data.folds.whole)
+    started = time.perf_counter()
+    fitted = training.fit(candidate, params)
+    result = {"method": candidate.label, "params": params, "metrics": {"nmse": score}, "chosen on": "all folds"}
+    result["seconds"] = {"fit": time.perf_counter() - started}
+    facts = {
+        "name": candidate.label,
+        "refit": True,
+        "metrics": result["metrics"],
+        "config": {"method": candidate.label},
+    }
+    return Trained(data.model(candidate.label, training, fitted, facts), result, "")
+
+
+class Columns(Base):
+    """The files of a training, relative to the folder of its file, and what their columns are."""
+
+    files: str
+    target: str | None = None
+    task: str | None = None
+    targets: list[str] = Field(default_factory=list)
+    weight: str | None = None
+    drop: list[str] = Field(default_factory=list)
+
+
+class ChunkMethod(Base):
+    """Its parameters count for standardized features and targets."""
+
+    estimator: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    grid: dict[str, Values] = Field(default_factory=dict)
+
+
+class ChunkTraining(Base):
+    """A training file with a section `data`: a table in chunks. The first fold is tested, the others choose."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    id: Annotated[str, AfterValidator(experiment_id)]
+    kind: Literal["train"]
+    title: str = ""
+    data: Columns
+    method: ChunkMethod
+    folds: Annotated[int, Field(ge=3)] = 5
+    refit: bool = True
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return self.model_dump(by_alias=True)
+
+
+def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None = None) -> ChunkTraining | None:
+    """Return a training file whose data come in chunks; None for any other file.
+
+    Raises
+    ------
+    ConfigError
+        With all problems of the file, each at its place.
+    """
+    path = find(target)
+    layers = Layers(load_file(path, shown_path(path)))
+    if "data" not in layers.data:
+        return None
+    for text in [*overrides, *([] if seed is None else [f"seed={seed}"])]:
+        layers.apply_override(text)
+    if isinstance(layers.data.get("method"), str):
+        layers.data["method"] = {"estimator": layers.data["method"]}
+    spec = None
+    try:
+        spec = ChunkTraining.model_validate(layers.data)
+    except ValidationError as error:
+        for place, at_key, message, hint in schema_findings(error, layers.data, ChunkTraining):
+            layers.problem(layers.origin(place), message, hint, at_key=at_key)
+    if spec is None or layers.problems:
+        raise ConfigError(render(layers.problems, layers.document))
+    files = str(path.parent / spec.data.files)
+    return spec.model_copy(update={"data": spec.data.model_copy(update={"files": files})})
+
+
+def train_chunks(
+    training: ChunkTraining, *, output: Path, pool: Pool, force: bool = False, say: Callable[[str], None]
+) -> TrainingSummary:
+    """Train a model on a table in chunks; raises as `mtlrun.runs.train.train`."""
+    folder = output / training.id
+    check_settings(folder, training, force)
+    name, K = training.method.estimator, training.folds
+    candidate = candidate_of(name, Scale(1, 2))
+    params = {**candidate.params, **training.method.params}
+    candidate = replace(candidate, params=params, grid=dict(training.method.grid))
+    for values in values_of(candidate)[:1]:
+        build({"estimator": candidate.estimator, "params": {**params, **values}})
+    roles = training.data.model_dump(exclude={"files"})
+    files = chunk_files(training.data.files)
+    if not files:
+        data_file(Path(training.data.files))
+        files = [Path(training.data.files)]
+    data = Chunked.read(ChunkedTable.of(files, **roles), pool, K, training.seed, say)
+    search = Search(data.folds, [candidate])
+    search.run((0, other) for other in range(1, K))
+    params, score = search.best(candidate, 0)
+    say(f"fitting {name}")
+    fitted_to = Training.of(data.folds.without(0))
+    started = time.perf_counter()
+    fitted = fitted_to.fit(candidate, params)
+    seconds = {"fit": time.perf_counter() - started, "search": search.seconds[candidate.label]}
+    found = data.scores(0, *fitted[:2])
+    converged = bool(getattr(fitted[2], "converged_", True))
+    if training.refit:
+        fitted_to = Training.of(data.folds.whole)
+        fitted = fitted_to.fit(candidate, params)
+    edges = {
+        key: "lower" if params[key] == min(values) else "upper"
+        for key, values in candidate.grid.items()
+        if len(values) > 1 and name != TUNED and params[key] in (min(values), max(values))
+    }
+    result = {
+        "schema": 1,
+        "id": training.id,
+        "dataset": training.data.files,
+        "method": name,
+        "status": "ok" if converged else "not converged",
+        "params": params,
+        "metrics": {key: float(np.nanmean(values)) for key, values in found.items()},
+        "per_task": {key: values.tolist() for key, values in found.items()},
+        "counts": {"n_tasks": len(data.tasks), **{f"undefined_{k}": int(np.isnan(v).sum()) for k, v in found.items()}},
+        "seconds": seconds,
+        "solver": {},
+        "selection": {"chosen": params, "metric": "nmse", "score": score, "edges": edges} if candidate.grid else {},
+        "refit": training.refit,
+    }
+    facts = {"name": training.id, "refit": training.refit, "metrics": result["metrics"], "config": training.config}
+    with writing(folder, "Free some space, or choose another folder with --output."):
+        save_training(Trained(data.model(name, fitted_to, fitted, facts), result, ""), folder)
+    return TrainingSummary(folder, result)

@@ -1,0 +1,212 @@
+"""Tables larger than memory: sums over files are those of all rows at once."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.preprocessing import StandardScaler
+
+import mtlrun
+from mtlrun.data.chunks import ChunkedTable, chunk_files
+from mtlrun.errors import ConfigError, DataError, UnknownNameError
+from mtlrun.estimators import GraphMTL, PooledRidge
+from mtlrun.estimators.baselines import ScaledTargets
+from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.report.gain import Layout, correction, relative_gain
+from mtlrun.report.verdict import MULTITASK, POOLED
+from mtlrun.runs.candidates import Candidate
+from mtlrun.runs.chunked import Chunked
+from mtlrun.runs.foldsums import SummedEvaluation, Training
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.streaming import Products, add_up, statistics_of
+
+D, T, N = 4, 6, 900
+RAGGED = {"target": "y", "task": "store", "weight": "w", "drop": ["y2", "y3"]}
+SHARED = {"targets": "y*", "drop": ["store", "w"]}
+
+
+def frame(seed=0, n=N):
+    """Return rows of six tasks about means far from zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D)) + 50
+    task = rng.integers(T, size=n)
+    rows = pd.DataFrame(X, columns=[f"x{j}" for j in range(D)])
+    W = np.array([2.0, -1, 0, 1])[:, None] + rng.normal(size=(D, T))
+    rows["y"] = (X * W[:, task].T).sum(axis=1) + rng.normal(size=n)
+    rows["store"] = [f"s{t}" for t in task]
+    rows["w"] = rng.random(n) + 0.1
+    return rows.assign(y2=rows.y + rng.normal(size=n), y3=-rows.y)
+
+
+def write(folder, rows, kind="parquet", files=3):
+    folder.mkdir(exist_ok=True)
+    for k, part in enumerate(np.array_split(np.arange(len(rows)), files)):
+        piece = rows.iloc[part]
+        getattr(piece, f"to_{kind}")(folder / f"part{k}.{kind}", index=False)
+    return folder
+
+
+def read(folder, pool=None, folds=3, **roles):
+    table = ChunkedTable.of(chunk_files(folder), **roles)
+    sums = add_up(Products(), table, pool or Pool(), folds, 0, lambda text: None)
+    return table, *statistics_of(table, sums, folds)
+
+
+def same(found, wanted):
+    """Compare statistics about any shifts."""
+    both = [stats._spread(stats.tasks, True)._about(np.zeros(D), np.zeros(found.n_tasks)) for stats in (found, wanted)]
+    for name in ("weight", "x", "xx", "y", "yy", "xy"):
+        assert_allclose(*(getattr(stats, name) for stats in both), rtol=1e-10)
+    assert found.n_rows.tolist() == wanted.n_rows.tolist()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_sums_over_files_are_those_of_the_rows(tmp_path, kind, weight, monkeypatch):
+    monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
+    rows = frame()
+    rows.loc[3, "y"] = np.nan
+    roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
+    _, parts, names = read(write(tmp_path, rows, kind), **roles)
+    known = rows.dropna()
+    codes = [names.index(task) for task in known.store]
+    X, w = known[[f"x{j}" for j in range(D)]], None if weight is None else known.w
+    same(sum(parts[1:], parts[0]), TaskStatistics.of(X, known.y, codes, w))
+    sizes = [part.n_rows.sum() for part in parts]
+    assert min(sizes) > 250
+    assert names == sorted(set(rows.store))
+
+
+def test_targets_may_be_missing(tmp_path):
+    rows = frame()
+    rows.loc[::7, "y2"] = np.nan
+    rows.loc[::21, ["y", "y3"]] = np.nan
+    _, parts, names = read(write(tmp_path, rows), **SHARED)
+    assert names == ["y", "y2", "y3"]
+    same(sum(parts[1:], parts[0]), TaskStatistics.of(rows[[f"x{j}" for j in range(D)]], rows[names].to_numpy()))
+
+
+def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monkeypatch):
+    folder = write(tmp_path, frame())
+    table = ChunkedTable.of(chunk_files(folder), **RAGGED)
+    whole = [chunk.fold for file in table.files for chunk in table.chunks(file, 5, 0)]
+    monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
+    again = [np.concatenate([chunk.fold for chunk in table.chunks(file, 5, 0)]) for file in table.files]
+    assert [fold.tolist() for fold in whole] == [fold.tolist() for fold in again]
+    other = next(table.chunks(table.files[0], 5, 1)).fold
+    assert 0.6 < (other != whole[0]).mean() < 0.95
+    sizes = np.bincount(np.concatenate(whole)) / N
+    assert sizes.min() > 0.16
+    assert sizes.max() < 0.24
+
+
+@pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
+@pytest.mark.parametrize("family", [MULTITASK, POOLED])
+def test_a_fit_without_a_fold_is_that_of_the_rows(tmp_path, roles, family):
+    """Training part by subtraction, standardized: the objective of the same model of the rows, to 1e-8."""
+    rows = frame()
+    table, parts, names = read(write(tmp_path, rows), **roles)
+    fold = np.concatenate([chunk.fold for file in table.files for chunk in table.chunks(file, 3, 0)])
+    train = rows[fold != 1]
+    X = StandardScaler().fit_transform(train[list(table.features)])
+    model = {MULTITASK: GraphMTL(alpha=30.0, tol=1e-10), POOLED: PooledRidge(alpha=30.0)}[family]
+    unweighted = {**roles, "weight": None, "drop": [*roles["drop"], "w"]}
+    _, parts, names = read(tmp_path, **unweighted)
+    task = {"task_id": [names.index(t) for t in train.store]} if "task" in roles else {}
+    y = train[list(table.targets)].to_numpy()
+    ready = ScaledTargets(model).fit(X, y if not task else y[:, 0], **task)
+    candidate = Candidate("", family, "GraphMTL", {"tol": 1e-10} if family == MULTITASK else {})
+    W, b, fitted = Training.of(sum(parts, parts[1]) - parts[1] - parts[1]).fit(candidate, {"alpha": 30.0})
+    if family == MULTITASK:
+        assert fitted.objective_[-1] == pytest.approx(ready.estimator_.objective_[-1], rel=1e-8)
+    ours = np.asarray(train[list(table.features)]) @ W + b
+    theirs = X @ np.broadcast_to(ready.coef_, (len(names), D)).T + ready.intercept_
+    assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
+def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
+    rows = frame()
+    rows.loc[::7, "y3"] = np.nan
+    write(tmp_path, rows)
+    table = ChunkedTable.of(chunk_files(tmp_path), **roles)
+    data = Chunked.read(table, Pool(), 3, 0, lambda text: None)
+    rng = np.random.default_rng(1)
+    coef, intercept = rng.normal(size=(3, 2, D, len(data.tasks))), rng.normal(size=(3, 2, len(data.tasks)))
+    fold = np.concatenate([chunk.fold for file in table.files for chunk in table.chunks(file, 3, 0)])
+    task = np.array([data.tasks.index(t) for t in rows.store]) if "task" in roles else None
+    y = rows[list(table.targets)].to_numpy()[:, 0 if task is not None else slice(None)]
+    X, scales = rows[list(table.features)].to_numpy(), data.folds.scales
+    fields = []
+    for m in range(2):
+        predicted = np.array([x @ coef[k, m] + intercept[k, m] for x, k in zip(X, fold, strict=True)])
+        predicted = predicted if task is None else predicted[np.arange(N), task]
+        fields.append((y - predicted) ** 2 / (scales if task is None else scales[task]))
+    layout = Layout(len(data.tasks), task, None, rows.w.to_numpy() if task is not None else None)
+    wanted = relative_gain(*fields, layout, correction(3, 1))
+    tested = SummedEvaluation(
+        y=y, layout=Layout(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
+        sums=data.losses(coef, intercept), total=N,
+    )  # fmt: skip
+    places = [dict.fromkeys(range(3), m) for m in range(2)]
+    found = tested.gain(*places, 1)
+    for name in ("value", "error", "df", "units", "first", "second", "tasks"):
+        assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, err_msg=name)
+    alone = np.where(np.arange(y.shape[-1]) == 1, fields[0], np.nan) if task is None else None
+    alone = np.where(task == 1, fields[0], np.nan) if alone is None else alone
+    one, other = tested.task_gains(*places, 1)[1], relative_gain(alone, fields[1], layout, correction(3, 1))
+    assert_allclose([one.value, one.error, one.df], [other.value, other.error, other.df], rtol=1e-9)
+    mse = data.scores(2, coef[2, 0], intercept[2, 0])["rmse"] ** 2
+    rest = [
+        S[0, 2] / S[0, 1] * scales[t] for (k, t), S in sorted(tested.sums.items(), key=str) if k == 2 and t is not None
+    ]
+    assert_allclose(mse, rest, rtol=1e-9)  # what statistics say of a fold is what the rows say
+
+
+def test_compare_on_a_folder(tmp_path):
+    folder = write(tmp_path / "shops", frame())
+    heard = []
+    methods = ["GraphMTL"]
+    result = mtlrun.compare(folder, **RAGGED, methods=methods, say=heard.append)
+    labels = ["TaskMean", "IndependentRidge", "PooledRidge", "IndependentRidgeCV", "GraphMTL"]
+    assert sorted(result.leaderboard["method"]) == sorted(labels)
+    assert any("900 rows of 3 of 3 files" in line for line in heard)
+    assert result.verdict.startswith("Provisional, from one repeat")
+    saved = result.save(tmp_path / "out")
+    model = mtlrun.load_model(saved / "model")
+    assert_allclose(model.predict(frame()), result.predict(frame()))
+    assert np.sqrt(np.mean((model.predict(frame()) - frame().y) ** 2)) < 1.1
+    with pytest.raises(ConfigError, match="rows"):
+        mtlrun.compare(folder, **RAGGED, group="x0")
+
+
+BAD = {
+    "x1": (lambda rows: rows.assign(x1=rows.x1.astype(str) + "%"), "part1.parquet: column 'x1' has .*row 1"),
+    "gap": (
+        lambda rows: rows.assign(x1=rows.x1.where(rows.index != rows.index[4])),
+        "part1.*'x1' has a missing.*row 5",
+    ),
+    "column": (lambda rows: rows.drop(columns="x2"), "part1.*missing: x2"),
+    "weight": (lambda rows: rows.assign(w=-1.0), "part1.*'w' has no weight in row 1"),
+    "task": (lambda rows: rows.assign(store=None), "part1.*'store' has no task in row 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_named_with_its_column(tmp_path, name):
+    spoil, text = BAD[name]
+    write(tmp_path, frame())
+    spoil(pd.read_parquet(tmp_path / "part1.parquet")).to_parquet(tmp_path / "part1.parquet")
+    for pool in (Pool(), Pool(2, "threading")):
+        with pytest.raises(DataError, match=text):
+            read(tmp_path, pool, **RAGGED)
+
+
+def test_methods_and_columns_that_do_not_go_with_chunks(tmp_path):
+    folder = write(tmp_path, frame())
+    with pytest.raises(ConfigError, match=r"TraceNormMTLClassifier needs the rows.*\n.*TraceNormMTL .squared loss"):
+        mtlrun.compare(folder, **RAGGED, methods=["TraceNormMTLClassifier"])
+    with pytest.raises(UnknownNameError, match="stor"):
+        mtlrun.compare(folder, **{**RAGGED, "task": "stor"})
+    with pytest.raises(DataError, match=r"no \.parquet or \.csv"):
+        mtlrun.compare(tmp_path.parent / "nothing*", **RAGGED)
