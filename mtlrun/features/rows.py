@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtlrun.utils.jit import compiled, summing
+from mtlrun.utils.jit import compiled, inner, summing
 
 DENSE, CSR, STRINGS = 0, 1, 2
 
@@ -98,12 +98,12 @@ def empty_rows(kind: int, bias: float) -> Rows:
     return Rows(kind, float(bias), np.empty((0, 0)), flat, columns, whole, bits, bits.copy(), flat, flat, whole, 0)
 
 
-@compiled
+@inner
 def _letter(letters: np.ndarray, i: int, p: int) -> int:
     return (int(letters[i, p >> 2]) >> (2 * (p & 3))) & 3
 
 
-@compiled
+@inner
 def _next_unknown(unknown: np.ndarray, i: int, p: int, length: int) -> int:
     """Return the first position from p on whose letter stands for several bases, or the length."""
     if unknown.shape[0] == 0:
@@ -113,7 +113,7 @@ def _next_unknown(unknown: np.ndarray, i: int, p: int, length: int) -> int:
     return p
 
 
-@compiled
+@inner
 def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
     """Return bucket and sign of a k-mer. All products stay below 2^63: plain Python gives the same numbers."""
     prime = 2147483647
@@ -125,7 +125,7 @@ def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
     return h & (buckets - 1), sign
 
 
-@compiled
+@inner
 def expand(
     letters: np.ndarray,
     unknown: np.ndarray,
@@ -170,7 +170,7 @@ def expand(
     return np.int64(count)  # type: ignore[return-value]
 
 
-@compiled
+@inner
 def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns and values of sparse rows: those of a CSR design, or room for one string."""
     if rows.kind == STRINGS:
@@ -179,7 +179,7 @@ def storage(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     return rows.columns, rows.values
 
 
-@compiled
+@inner
 def bounds(kind: int, indptr: np.ndarray, i: int) -> tuple[int, int]:
     """Return where in the storage row i is; empty unless the design is CSR."""
     if kind == CSR:
@@ -196,7 +196,7 @@ def dense_dot(dense: np.ndarray, i: int, W: np.ndarray, t: int) -> float:
     return total
 
 
-@compiled
+@inner
 def sparse_dot(columns: np.ndarray, values: np.ndarray, low: int, high: int, W: np.ndarray, t: int) -> float:
     """Return the product of the entries low..high-1 of the storage with row t of W."""
     total = 0.0
@@ -205,14 +205,14 @@ def sparse_dot(columns: np.ndarray, values: np.ndarray, low: int, high: int, W: 
     return total
 
 
-@compiled
+@inner
 def dense_add(dense: np.ndarray, i: int, step: float, W: np.ndarray, t: int) -> None:
     """Add step * row i of a dense design to row t of W."""
     for j in range(dense.shape[1]):
         W[t, j] += step * dense[i, j]
 
 
-@compiled
+@inner
 def sparse_add(
     columns: np.ndarray, values: np.ndarray, low: int, high: int, step: float, W: np.ndarray, t: int
 ) -> None:

@@ -57,6 +57,11 @@ def compiled(function: Callable[P, R]) -> Compiled[P, R]:
     return Compiled(function, {})
 
 
+def inner(function: Callable[P, R]) -> Compiled[P, R]:
+    """Compile a function that only compiled ones call, without what Python needs to call it: in half of the time."""
+    return Compiled(function, {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+
 def summing(function: Callable[P, R]) -> Compiled[P, R]:
     """Compile a function whose sums may be reordered (vectorised); NaN and infinities keep their meaning."""
     return Compiled(function, {"fastmath": {"reassoc", "contract", "nsz"}})

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.utils.extmath import row_norms
 
-from mtlrun.features.rows import CSR, DENSE, Rows, make_rows, squared_norms
+from mtlrun.features.rows import CSR, DENSE, STRINGS, Rows, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.arrays import is_sparse
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
@@ -27,6 +28,7 @@ from mtlrun.solvers.svm.sweeps import (
     block_sweeps,
     certify,
     example_sweeps,
+    rebuild,
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -118,7 +120,7 @@ def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> 
 
     Two-metric projection: Newton's direction in the variables that no bound stops, clipped, halved until it gains.
     """
-    task = np.searchsorted(p.offsets, free, side="right") - 1
+    task = p.task[free]
     K, margin = _kernel(X, p, s, free, task, coupling)
     cap, a = p.cap[free], s.alpha[free].copy()
     if p.loss != HINGE:
@@ -148,7 +150,7 @@ def climb(X: Any, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> 
 
 def _kernel(X: Any, p: Problem, s: State, free: Array, task: Array, coupling: TaskCoupling) -> tuple[Array, Array]:
     """Return the kernel matrix of the free rows, labels included, and their margins."""
-    rows = X[free - p.shifts[task]]
+    rows = X[p.row[free]]
     rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
     y = p.y[free]
     products = rows @ rows.T
@@ -201,7 +203,6 @@ def solve_block_dcd(
     seed: int = 0,
     form: str = "block",
     step: str = "exact",
-    shrinking: bool = True,
     fast: bool | None = None,
     callback: Callback | None = None,
 ) -> SolverResult:
@@ -226,7 +227,8 @@ def solve_block_dcd(
     tol : float, default 1e-4
         Relative duality gap. The gap is a sum of non-negative terms and as accurate as the floats it is made of.
     max_iter : int, default 10000
-        Visits of as many rows as there are; with shrinking many more sweeps.
+        Visits of as many rows as there are. There are more sweeps: variables that are likely to stay at their bounds
+        are left out until the next certificate, which looks at all of them again.
     seed : int, default 0
         Of the random orders.
     form : {"block", "example"}, default "block"
@@ -234,12 +236,10 @@ def solve_block_dcd(
         the paper's algorithm does.
     step : {"exact", "printed"}, default "exact"
         "printed" divides by ||x||^2 as equation 17 of the paper does, "exact" by M_tt ||x||^2.
-    shrinking : bool, default True
-        Leave out variables that are likely to stay at their bounds; each certificate looks at all of them again.
     fast : bool, optional
-        Shrink more boldly than LIBLINEAR (each certificate mends what was wrongly left out), and solve for the free
-        support vectors together, across all tasks, where they are few and it is cheap compared with the sweeps so far
-        (not for the logistic loss). Default: in block form with the exact step.
+        Leave more variables out than LIBLINEAR does, and solve for the free support vectors together, across all
+        tasks, where they are few and it is cheap compared with the sweeps so far (not for the logistic loss). Default:
+        in block form with the exact step.
     callback : callable, optional
         Called with (iteration, primal, dual); a true answer stops.
 
@@ -259,45 +259,37 @@ def solve_block_dcd(
         raise ValueError(f"form must be 'block' or 'example', step 'exact' or 'printed', got {form!r} and {step!r}")
     fast = (form, step) == ("block", "exact") if fast is None else fast
     tracker = Tracker(tol, max_iter, callback)
-    problem, state = _prepare(
-        data, coupling, loss, C, 1.0 if fit_intercept else 0.0, start, step, seed, form == "example"
-    )
+    bias = 1.0 if fit_intercept else 0.0
+    problem, state = _prepare(data, coupling, loss, C, bias, start, step, seed, form)
     sweep = block_sweeps if form == "block" else example_sweeps
-    _ascend(data.X, coupling, problem, state, tracker, sweep, shrinking, fast)
+    _ascend(data.X, coupling, problem, state, tracker, sweep, fast)
     alpha = state.alpha.reshape(data.targets.shape[::-1]).T if data.shared else state.alpha
     return svm_result(tracker, coupling.apply(state.V).T, fit_intercept, np.ascontiguousarray(alpha))
 
 
-def _ascend(
-    X: Any,
-    coupling: TaskCoupling,
-    p: Problem,
-    s: State,
-    tracker: Tracker,
-    sweep: Any,
-    shrinking: bool,
-    fast: bool,
-) -> None:
+def _ascend(X: Any, coupling: TaskCoupling, p: Problem, s: State, tracker: Tracker, sweep: Any, fast: bool) -> None:
     """Alternate sweeps and certificates until the tracker says stop; in between exact steps where they are cheap."""
     size = float(np.count_nonzero(p.cap))  # integers would make numba compile the sweeps once more
     s.limits[2] = _BOLDNESS if fast else 1.0
     eps, work = min(1.0, max(0.1, 10 * tracker.tol**0.5)), 0.0
-    primal, gap = certify(p, s, shrinking, bool(s.alpha.any()))  # V is zero as it should be, where alpha is
+    rebuild(p, s)
+    primal, gap = certify(p, s)
     while not tracker.check_gap(int(np.ceil(work / size)), primal, gap):
         complete = s.n_active.sum() == size
         budget = max(_VISITS_PER_CHECK * size, _CHECK_SHARE * work)
         spread, done, changes = sweep(p, s, eps, min(budget, tracker.max_iter * size - work))
         work += done
         tracker.exhausted = changes == 0 and complete
-        primal, gap = certify(p, s, shrinking, False)
+        primal, gap = certify(p, s)
         free = free_variables(p, s) if fast else _NONE
         cost = step_cost(p, len(free))
-        if 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and tracker.max_iter * size > work + cost:
+        exact = 0 < len(free) <= MAX_FREE and cost <= _EXACT_SHARE * work and tracker.max_iter * size > work + cost
+        if exact:
             climb(X, p, s, free, coupling)
             work += cost
-            primal, gap = certify(p, s, shrinking, True)
-        elif relative_gap(primal, primal - gap, gap) <= tracker.tol:
-            primal, gap = certify(p, s, shrinking, True)  # what is published belongs to alpha exactly
+        if exact or relative_gap(primal, primal - gap, gap) <= tracker.tol:
+            rebuild(p, s)  # what is published belongs to alpha exactly
+            primal, gap = certify(p, s)
         if spread <= eps:
             # The gap shrinks about as fast as the gradients; overshooting costs more than another certificate.
             eps *= min(0.5, max(0.1, tracker.tol / tracker.gap.relative if tracker.gap.relative > 0 else 0.1))
@@ -313,39 +305,46 @@ def _prepare(
     start: Array | None,
     step: str,
     seed: int,
-    pairs: bool,
+    form: str,
 ) -> tuple[Problem, State]:
-    """Lay the data out for compiled code; `pairs` says that the sweeps need M itself, however simple it is."""
+    """Lay the data out for compiled code, entries task by task."""
     n_tasks, n_rows = data.n_tasks, data.n_rows
     cap = costs(data, C)
     alpha = start_alpha(start, cap, loss)
-    if data.shared:  # task by task
-        offsets = np.arange(n_tasks + 1) * n_rows
-        shifts = offsets[:-1].copy()
+    row = np.arange(n_rows, dtype=np.int32)
+    if data.shared:
+        offsets, row = np.arange(n_tasks + 1) * n_rows, np.tile(row, n_tasks)
         y, cap, alpha = (np.ascontiguousarray(field.T).ravel() for field in (data.targets, cap, alpha))
     else:
-        offsets, shifts = np.asarray(data.offsets, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
+        offsets = np.asarray(data.offsets, dtype=np.int64)
         y, alpha = np.require(data.targets, requirements=["C", "W"]), alpha.copy()
+    task = np.repeat(np.arange(n_tasks, dtype=np.int32), np.diff(offsets))
     rows = make_rows(data.X, bias)
     width = data.n_features + (bias != 0)
-    norms = np.empty(n_rows)
-    squared_norms(rows, norms, np.zeros((1, width)))
-    curvature = np.tile(norms, n_tasks) if data.shared else norms
+    own = coupling.diagonal.copy()  # contiguous: the sweeps are compiled for no other array
+    curvature = _squared_norms(data.X, rows, width)[row]
     if step == "exact":
-        curvature *= np.repeat(coupling.diagonal, np.diff(offsets))
+        curvature *= own[task]
+    share = None if coupling.common is None else coupling.common[1]
+    blocks, row_cost = form == "block", _row_cost(rows, n_rows)
+    entered = 0 if n_tasks == 1 else 3 + n_tasks if share is None else 4
     problem = Problem(
         rows=rows,
         loss=_CODES[loss],
         offsets=offsets,
-        shifts=shifts,
+        task=task,
+        row=row,
         y=y,
         cap=cap,
         curvature=curvature,
-        matrix=coupling.matrix if pairs or coupling.common is None else np.zeros((0, 0)),
-        own=coupling.diagonal.copy(),  # contiguous: the sweeps are compiled for no other array
-        common=coupling.common is not None,
-        share=0.0 if coupling.common is None else coupling.common[1],
-        row_cost=_row_cost(rows, n_rows),
+        matrix=coupling.matrix if share is None else np.zeros((0, 0)),
+        own=own,
+        common=share is not None,
+        share=share or 0.0,
+        mixing=np.ones((n_tasks, 1)) if blocks else coupling.matrix,
+        gain=own if blocks else np.ones(n_tasks),
+        row_cost=row_cost,
+        entry_cost=width * entered / (2.0 * row_cost),  # its numbers are read in order, those of rows are not
     )
     V = np.zeros((n_tasks, width))
     alone = n_tasks == 1  # M = 1: w is V, and nothing comes from other tasks
@@ -361,6 +360,15 @@ def _prepare(
         random=np.array([2 * (seed % 2**32) + 0x9E3779B97F4A7C15], dtype=np.uint64),
     )
     return problem, state
+
+
+def _squared_norms(X: Any, rows: Rows, width: int) -> Array:
+    """Return the squared norms of the rows, the constant feature included."""
+    if rows.kind != STRINGS:
+        return np.asarray(row_norms(X, squared=True)) + rows.bias**2
+    norms = np.empty(len(X))
+    squared_norms(rows, norms, np.zeros((1, width)))
+    return norms
 
 
 def _row_cost(rows: Rows, n_rows: int) -> float:

@@ -1,8 +1,8 @@
 """Compiled sweeps of dual coordinate ascent for graph-regularised SVMs, and their certificate.
 
-An *entry* is a pair (task, row): entry e of task t is row ``e - shifts[t]``, so that ragged data (all shifts 0) and a
-shared design look alike. Entries of task t are ``offsets[t] .. offsets[t + 1] - 1``. With v_t = sum_e alpha_e y_e x_e
-over the entries of task t, the coefficients are w_t = sum_s M_ts v_s.
+An *entry* is a pair (task, row), so that ragged data and a shared design look alike; those of task t are
+``offsets[t] .. offsets[t + 1] - 1``. With v_t = sum_e alpha_e y_e x_e over the entries of task t, the coefficients are
+w_t = sum_s M_ts v_s.
 
 All functions work in place on `State`. They are compiled once for all kinds of designs and losses. numba does not
 notice changes of imported functions: touch this file after editing `mtlrun.features.rows`.
@@ -15,20 +15,22 @@ from typing import NamedTuple
 import numpy as np
 
 from mtlrun.features.rows import STRINGS, Rows, bounds, dense_add, dense_dot, expand, sparse_add, sparse_dot, storage
-from mtlrun.utils.jit import compiled
+from mtlrun.utils.jit import compiled, inner
 
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 _MAX_PASSES = 10
 
 
 class Problem(NamedTuple):
-    """What does not change; arrays over entries are float64 of shape (E,).
+    """What does not change; arrays over entries have shape (E,).
 
     Attributes
     ----------
     rows : Rows
     loss : int
-    offsets, shifts : ndarray of shape (T + 1,) and (T,), int64
+    offsets : ndarray of shape (T + 1,), int64
+    task, row : ndarray of int32
+        Of every entry.
     y, cap : ndarray
         Labels, and C times the weight of every entry; 0 leaves an entry out.
     curvature : ndarray
@@ -40,14 +42,20 @@ class Problem(NamedTuple):
     common : bool
         Whether M = a I + b 11' with ``b = share``.
     share : float
-    row_cost : float
-        Mean number of non-zeros per row.
+    mixing : ndarray of shape (T, R)
+        The coefficients of an entry of task t are ``mixing[t] @ W`` for the matrix W (R, D) that a sweep changes: M for
+        the rows of V, ones where W has the coefficients of the task at hand.
+    gain : ndarray of shape (T,)
+        By what a step along v_t moves them: 1, or M_tt.
+    row_cost, entry_cost : float
+        Mean number of non-zeros per row; what entering and leaving a task costs, in rows.
     """
 
     rows: Rows
     loss: int
     offsets: np.ndarray
-    shifts: np.ndarray
+    task: np.ndarray
+    row: np.ndarray
     y: np.ndarray
     cap: np.ndarray
     curvature: np.ndarray
@@ -55,7 +63,10 @@ class Problem(NamedTuple):
     own: np.ndarray
     common: bool
     share: float
+    mixing: np.ndarray
+    gain: np.ndarray
     row_cost: float
+    entry_cost: float
 
 
 class State(NamedTuple):
@@ -92,7 +103,7 @@ class State(NamedTuple):
     random: np.ndarray
 
 
-@compiled
+@inner
 def random_below(random: np.ndarray, n: int) -> np.int64:
     """Return a random integer below n < 2^32 (xorshift)."""
     x = random[0]
@@ -103,7 +114,7 @@ def random_below(random: np.ndarray, n: int) -> np.int64:
     return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
-@compiled
+@inner
 def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
     """Return alpha = cap / (1 + exp(-u)) for the root u of u + z + q (cap / (1 + exp(-u)) - alpha)."""
     low, high = -z - q * (cap - alpha), -z + q * alpha
@@ -127,7 +138,7 @@ def _logistic_step(alpha: float, cap: float, z: float, q: float) -> float:
     return cap / (1.0 + np.exp(-u)) if u > -700.0 else 0.0
 
 
-@compiled
+@inner
 def dual_step(loss: int, alpha: float, cap: float, z: float, q: float) -> tuple[float, float]:
     """Return the best value of one dual variable and the gradient (of the dual's negative) at the present one."""
     if loss == HINGE:
@@ -142,7 +153,7 @@ def dual_step(loss: int, alpha: float, cap: float, z: float, q: float) -> tuple[
     return new, (alpha - new) * (q + 4.0 / cap)
 
 
-@compiled
+@inner
 def projected(loss: int, alpha: float, cap: float, g: float) -> float:
     """Return the gradient without what a bound stops."""
     if loss != LOGISTIC and alpha <= 0.0:
@@ -152,7 +163,7 @@ def projected(loss: int, alpha: float, cap: float, g: float) -> float:
     return g
 
 
-@compiled
+@inner
 def is_stuck(loss: int, alpha: float, cap: float, g: float, upper: float, lower: float) -> bool:
     """Return whether a variable is at a bound and likely to stay there."""
     if loss == LOGISTIC:
@@ -160,28 +171,23 @@ def is_stuck(loss: int, alpha: float, cap: float, g: float, upper: float, lower:
     return (alpha <= 0.0 and g > upper) or (loss == HINGE and alpha >= cap and g < lower)
 
 
-@compiled
-def _enter(p: Problem, s: State, t: int) -> None:
+@inner
+def _enter(p: Problem, V: np.ndarray, total: np.ndarray, w: np.ndarray, rest: np.ndarray, t: int) -> None:
     """Set w and rest for task t."""
-    matrix, V, w, rest, total = p.matrix, s.V, s.w, s.rest, s.total
-    if p.common:
-        for j in range(len(rest)):
-            rest[j] = p.share * (total[j] - V[t, j])
-    else:
-        rest[:] = 0.0
-        for k in range(len(matrix)):
-            if k != t and matrix[t, k] != 0.0:
-                for j in range(len(rest)):
-                    rest[j] += matrix[t, k] * V[k, j]
+    matrix, common, share, own = p.matrix, p.common, p.share, p.own[t]
     for j in range(len(rest)):
-        w[0, j] = rest[j] + p.own[t] * V[t, j]
+        rest[j] = share * (total[j] - V[t, j]) if common else 0.0
+    for k in range(len(matrix)):
+        if k != t and matrix[t, k] != 0.0:
+            for j in range(len(rest)):
+                rest[j] += matrix[t, k] * V[k, j]
+    for j in range(len(rest)):
+        w[0, j] = rest[j] + own * V[t, j]
 
 
-@compiled
-def _leave(p: Problem, s: State, t: int) -> None:
+@inner
+def _leave(own: float, V: np.ndarray, total: np.ndarray, w: np.ndarray, rest: np.ndarray, t: int) -> None:
     """Take what w has gained back into V and total."""
-    V, w, rest, total = s.V, s.w, s.rest, s.total
-    own = p.own[t]
     for j in range(len(rest)):
         new = (w[0, j] - rest[j]) / own
         total[j] += new - V[t, j]
@@ -189,28 +195,34 @@ def _leave(p: Problem, s: State, t: int) -> None:
 
 
 @compiled
-def _visit(p: Problem, s: State, t: int, seen: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-    """Go once through the active entries of task t in random order; `seen` collects extremes and counts."""
+def _visit(p: Problem, s: State, W: np.ndarray, active: np.ndarray, n: int, seen: np.ndarray) -> int:
+    """Go once through the first n of some entries, in random order; return how many stay active.
+
+    `W` is changed (see `Problem.mixing`); `seen` collects extremes of gradients, visits and changes.
+    """
     # Taken out of the tuples once: numba counts references each time.
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, curvatures, _, owns, _, _, _ = p
-    alphas, _, _, w, _, entries, n_active, limits, random = s
-    active = entries[offsets[t] : offsets[t + 1]]
-    own, shift, upper, lower = owns[t], shifts[t], limits[0], limits[1]
-    n, k, changes = n_active[t], 0, 0
-    top, bottom = -np.inf, np.inf
+    _, loss, _, task, row, ys, caps, curvatures, _, _, _, _, mixing, gain, _, _ = p
+    alphas, _, _, _, _, _, _, limits, random = s
+    columns, values = storage(p.rows)
+    upper, lower = limits[0], limits[1]
+    k, changes, top, bottom = 0, 0, -np.inf, np.inf
     seen[2] += n
     while k < n:
         j = k + random_below(random, n - k)
         e = active[j]
         active[j] = active[k]
         active[k] = e
-        i = e - shift
+        i, t = int(row[e]), int(task[e])
         low, high = bounds(kind, indptr, i)
         if kind == STRINGS:
             high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
-        z = dense_dot(dense, i, w, 0) + sparse_dot(columns, values, low, high, w, 0)
-        z = ys[e] * (z + bias * w[0, -1])
+        z = 0.0
+        for r in range(W.shape[0]):
+            if mixing[t, r] != 0.0:
+                part = dense_dot(dense, i, W, r) + sparse_dot(columns, values, low, high, W, r)
+                z += mixing[t, r] * (part + bias * W[r, -1])
+        z *= ys[e]
         alpha, cap = alphas[e], caps[e]
         new, g = dual_step(loss, alpha, cap, z, curvatures[e])
         if is_stuck(loss, alpha, cap, g, upper, lower):
@@ -223,30 +235,23 @@ def _visit(p: Problem, s: State, t: int, seen: np.ndarray, columns: np.ndarray, 
         bottom = min(bottom, g)
         if new != alpha:
             alphas[e] = new
-            step = own * (new - alpha) * ys[e]
-            dense_add(dense, i, step, w, 0)
-            sparse_add(columns, values, low, high, step, w, 0)
-            w[0, -1] += step * bias
+            step = gain[t] * (new - alpha) * ys[e]
+            r = t if W.shape[0] > 1 else 0
+            dense_add(dense, i, step, W, r)
+            sparse_add(columns, values, low, high, step, W, r)
+            W[r, -1] += step * bias
             changes += 1
         k += 1
     seen[0], seen[1] = top, bottom
     seen[3] += changes
-    n_active[t] = n
+    return n
 
 
 @compiled
-def _entry_cost(p: Problem, s: State) -> float:
-    """Return what entering and leaving a task costs, in rows: its numbers are read in order, those of rows are not."""
-    if len(p.shifts) == 1:
-        return 0.0
-    return s.V.shape[1] * (4 if p.common else 3 + len(p.shifts)) / (2.0 * p.row_cost)
-
-
-@compiled
-def set_limits(s: State, high: float, low: float) -> None:
+def _set_limits(limits: np.ndarray, high: float, low: float) -> None:
     """Set the limits of the next sweep from the extremes of the projected gradients of this one."""
-    s.limits[0] = s.limits[2] * high if high > 0.0 else np.inf
-    s.limits[1] = s.limits[2] * low if low < 0.0 else -np.inf
+    limits[0] = limits[2] * high if high > 0.0 else np.inf
+    limits[1] = limits[2] * low if low < 0.0 else -np.inf
 
 
 @compiled
@@ -262,42 +267,59 @@ def block_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[flo
     changes : float
         Variables changed.
     """
-    columns, values = storage(p.rows)
-    order = np.arange(len(p.shifts))
+    offsets, own, entry_cost = p.offsets, p.own, p.entry_cost
+    _, V, total, w, rest, entries, n_active, limits, random = s
+    order = np.arange(len(own))
     seen = np.zeros(4)
-    here, spread, entry = -1, np.inf, _entry_cost(p, s)
+    here, spread = -1, np.inf
     while seen[2] < max_work:
         high, low = -np.inf, np.inf
         for k in range(len(order)):
-            j = k + random_below(s.random, len(order) - k)
+            j = k + random_below(random, len(order) - k)
             t = order[j]
             order[j] = order[k]
             order[k] = t
-            if s.n_active[t] == 0:
+            if n_active[t] == 0:
                 continue
             if t != here:
                 if here >= 0:
-                    _leave(p, s, here)
-                _enter(p, s, t)
+                    _leave(own[here], V, total, w, rest, here)
+                _enter(p, V, total, w, rest, t)
                 here = t
-                seen[2] += entry
+                seen[2] += entry_cost
             # More than once where entering would dominate.
-            for visit in range(min(_MAX_PASSES, 1 + int(entry / s.n_active[t]))):
-                _visit(p, s, t, seen, columns, values)
+            for visit in range(min(_MAX_PASSES, 1 + int(entry_cost / n_active[t]))):
+                active = entries[offsets[t] : offsets[t + 1]]
+                n_active[t] = _visit(p, s, w, active, n_active[t], seen)
                 if visit == 0:
                     high, low = max(high, seen[0]), min(low, seen[1])
                 if seen[0] - seen[1] <= eps:
                     break
         spread = high - low
-        set_limits(s, high, low)
+        _set_limits(limits, high, low)
         if spread <= eps:
             break
     if here >= 0:
-        _leave(p, s, here)
+        _leave(own[here], V, total, w, rest, here)
     return spread, seen[2], seen[3]
 
 
-@compiled
+def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[float, float, float]:
+    """Sweep over the active entries of all tasks in one random order; arguments and results as of `block_sweeps`."""
+    entries = np.concatenate([s.active[a : a + n] for a, n in zip(p.offsets[:-1], s.n_active, strict=True)])
+    n, seen = len(entries), np.zeros(4)
+    spread = np.inf if n else -np.inf
+    while seen[2] < max_work and n > 0:
+        n = _visit(p, s, s.V, entries, n, seen)
+        spread = seen[0] - seen[1]
+        _set_limits(s.limits, seen[0], seen[1])
+        if spread <= eps:
+            break
+    s.total[:] = s.V.sum(axis=0) if len(s.total) else 0.0
+    return spread, seen[2], seen[3]
+
+
+@inner
 def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float, float]:
     """Return C l(z) and C l(z) + C l*(-alpha / C) + alpha z, not negative and computed without cancellation."""
     h = max(0.0, 1.0 - z)
@@ -320,35 +342,34 @@ def _loss_and_gap(loss: int, alpha: float, cap: float, z: float) -> tuple[float,
     return cap * right, max(cap * gap, 0.0)
 
 
-@compiled
-def _rebuild(p: Problem, s: State) -> None:
+def rebuild(p: Problem, s: State) -> None:
     """Compute V and total from alpha, free of the rounding that steps leave behind."""
+    s.V[:] = 0.0
+    _add_rows(p, s.alpha, s.V)
+    s.total[:] = s.V.sum(axis=0) if len(s.total) else 0.0
+
+
+@compiled
+def _add_rows(p: Problem, alphas: np.ndarray, V: np.ndarray) -> None:
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    alphas, V, total, _, _, _, _, _, _ = s
-    offsets, shifts, ys = p.offsets, p.shifts, p.y
-    V[:] = 0.0
-    total[:] = 0.0
-    for t in range(len(shifts)):
-        for e in range(offsets[t], offsets[t + 1]):
-            if alphas[e] != 0.0:
-                i = e - shifts[t]
-                low, high = bounds(kind, indptr, i)
-                if kind == STRINGS:
-                    high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
-                step = alphas[e] * ys[e]
-                dense_add(dense, i, step, V, t)
-                sparse_add(columns, values, low, high, step, V, t)
-                V[t, -1] += step * bias
-        for j in range(len(total)):
-            total[j] += V[t, j]
+    task, row, ys = p.task, p.row, p.y
+    for e in range(len(alphas)):
+        if alphas[e] != 0.0:
+            i, t = int(row[e]), int(task[e])
+            low, high = bounds(kind, indptr, i)
+            if kind == STRINGS:
+                high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
+            step = alphas[e] * ys[e]
+            dense_add(dense, i, step, V, t)
+            sparse_add(columns, values, low, high, step, V, t)
+            V[t, -1] += step * bias
 
 
-@compiled
-def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, float]:
-    """Compute the primal value and the duality gap, and choose the active entries; with `anew`, V from alpha first.
+def certify(p: Problem, s: State) -> tuple[float, float]:
+    """Compute the primal value and the duality gap, and choose the active entries.
 
-    Entries at a bound whose gradient is beyond `limits` are left out (with `shrink`); all others, those wrongly left
+    Entries at a bound whose gradient is beyond `limits` are left out; all others, those wrongly left
     out before included, become active.
 
     Returns
@@ -358,18 +379,19 @@ def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, floa
     gap : float
         Primal minus dual value, as a sum of non-negative terms.
     """
+    return _certify(p, s, not s.alpha.any())
+
+
+@compiled
+def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     columns, values = storage(p.rows)
     kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, _, _, _, _, _, _ = p
-    alphas, V, total, w, _, active, n_active, limits, _ = s  # noqa: RUF059
-    if anew:
-        _rebuild(p, s)
-    flat = not alphas.any()
+    _, loss, offsets, _, row, ys, caps, _, _, _, _, _, _, _, _, _ = p
+    alphas, V, total, w, rest, active, n_active, limits, _ = s
+    upper, lower = limits[0], limits[1]
     gap, losses, penalty = 0.0, 0.0, 0.0
-    upper = limits[0] if shrink else np.inf
-    lower = limits[1] if shrink else -np.inf
-    for t in range(len(shifts)):
-        _enter(p, s, t)
+    for t in range(len(n_active)):
+        _enter(p, V, total, w, rest, t)
         for j in range(V.shape[1]):
             penalty += V[t, j] * w[0, j]
         n = offsets[t]
@@ -377,8 +399,7 @@ def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, floa
             alpha, cap = alphas[e], caps[e]
             if cap <= 0.0:
                 continue
-            i = e - shifts[t]
-            z = 0.0
+            i, z = int(row[e]), 0.0
             if not flat:
                 low, high = bounds(kind, indptr, i)
                 if kind == STRINGS:
@@ -396,64 +417,3 @@ def certify(p: Problem, s: State, shrink: bool, anew: bool) -> tuple[float, floa
                 n += 1
         n_active[t] = n - offsets[t]
     return 0.5 * penalty + losses, gap
-
-
-@compiled
-def example_sweeps(p: Problem, s: State, eps: float, max_work: float) -> tuple[float, float, float]:
-    """Sweep over the active entries of all tasks in one random order; arguments and results as of `block_sweeps`."""
-    columns, values = storage(p.rows)
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = p.rows
-    _, loss, offsets, shifts, ys, caps, curvatures, matrix, _, _, _, _ = p
-    alphas, V, total, _, _, active, n_active, limits, random = s
-    n_tasks = len(shifts)
-    flat, task = np.empty(n_active.sum(), dtype=np.int32), np.empty(n_active.sum(), dtype=np.int32)
-    n = 0
-    for t in range(n_tasks):
-        for k in range(n_active[t]):
-            flat[n], task[n] = active[offsets[t] + k], t
-            n += 1
-    spread, visits, changes = -np.inf if n == 0 else np.inf, 0.0, 0.0
-    while visits < max_work and n > 0:
-        visits += n
-        top, bottom, k = -np.inf, np.inf, 0
-        while k < n:
-            j = k + random_below(random, n - k)
-            e, t = flat[j], task[j]
-            flat[j], task[j] = flat[k], task[k]
-            flat[k], task[k] = e, t
-            i = e - shifts[t]
-            low, high = bounds(kind, indptr, i)
-            if kind == STRINGS:
-                high = expand(letters, unknown, scale, level, start, buckets, i, columns, values)
-            z = 0.0
-            for other in range(n_tasks):
-                if matrix[other, t] != 0.0:
-                    part = dense_dot(dense, i, V, other) + sparse_dot(columns, values, low, high, V, other)
-                    z += matrix[other, t] * (part + bias * V[other, -1])
-            z *= ys[e]
-            alpha, cap = alphas[e], caps[e]
-            new, g = dual_step(loss, alpha, cap, z, curvatures[e])
-            if is_stuck(loss, alpha, cap, g, limits[0], limits[1]):
-                n -= 1
-                flat[k], task[k] = flat[n], task[n]
-                flat[n], task[n] = e, t
-                continue
-            g = projected(loss, alpha, cap, g)
-            top, bottom = max(top, g), min(bottom, g)
-            if new != alpha:
-                alphas[e] = new
-                step = (new - alpha) * ys[e]
-                dense_add(dense, i, step, V, t)
-                sparse_add(columns, values, low, high, step, V, t)
-                V[t, -1] += step * bias
-                changes += 1
-            k += 1
-        spread = top - bottom
-        set_limits(s, top, bottom)
-        if spread <= eps:
-            break
-    total[:] = 0.0
-    for other in range(n_tasks):
-        for column in range(len(total)):
-            total[column] += V[other, column]
-    return spread, visits, changes
