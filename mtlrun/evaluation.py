@@ -82,8 +82,7 @@ class Part:
         Diverged
             If they are not finite.
         """
-        function = estimator.decision_function if hasattr(estimator, "decision_function") else estimator.predict
-        scores = np.asarray(function(self.test.X, **_task_ids(self.test)))
+        scores = predict_scores(estimator, self.test.X, self.test.task_id)
         if scores.dtype.kind == "f" and not np.isfinite(scores).all():
             raise Diverged(f"{(~np.isfinite(scores)).mean():.0%} of the predictions are not finite")
         return scores
@@ -122,6 +121,19 @@ class Part:
             per_task = np.where(self.one_class, np.nan, per_task)
         mean, undefined = average(per_task, _sizes(self.test), "sample" if how == "sample" else "task")
         return Scores(mean, undefined, per_task)
+
+
+def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return the decision function where there is one, else the predictions."""
+    call = getattr(estimator, "decision_function", None) or estimator.predict
+    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
+
+
+def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
+    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
+    if hasattr(estimator, "classes_"):
+        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
+    return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
 
 
 def _task_ids(dataset: Dataset) -> dict[str, np.ndarray]:

@@ -20,9 +20,8 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
-from mtlrun.evaluation import Part
+from mtlrun.evaluation import Part, predict_labels, predict_scores
 from mtlrun.features.table import TableFeatures
-from mtlrun.metrics import labels_from_scores
 
 #: Default name of the column that names the task of every row.
 TASK_COLUMN = "task"
@@ -385,19 +384,6 @@ class Model(BaseEstimator):
 
     def _features(self, X: Any) -> Any:
         return X if self.step is None else self.step.transform(X)
-
-
-def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
-    """Return the decision function where there is one, else the predictions."""
-    call = getattr(estimator, "decision_function", None) or estimator.predict
-    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
-
-
-def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
-    """Return labels: those of a classifier, the signs of the scores of a regressor that was fitted on -1/+1."""
-    if hasattr(estimator, "classes_"):
-        return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
-    return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
 
 
 def _plain(words: Sequence[Any]) -> np.ndarray:

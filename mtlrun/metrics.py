@@ -246,10 +246,8 @@ def average(
     return mean, int((~defined).sum())
 
 
-def labels_from_scores(scores: Any, *, negative: int = -1) -> Any:
-    """Return 1 where the score is > 0 and `negative` (-1 or 0) elsewhere, in the layout of the scores."""
-    if isinstance(scores, list | tuple):
-        return [labels_from_scores(s, negative=negative) for s in scores]
+def labels_from_scores(scores: ArrayLike, *, negative: int = -1) -> Array:
+    """Return 1 where the score is > 0 and `negative` (-1 or 0) elsewhere."""
     return np.where(np.asarray(scores) > 0, 1, negative)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mtlrun.data.dataset import Dataset
 from mtlrun.fitted import Model
 from mtlrun.utils.text import sanitize, table_text
 
@@ -78,80 +79,42 @@ def _scored(model: Model) -> list[str]:
     return names
 
 
-def predictions_table(
-    scores: np.ndarray,
-    *,
-    task_type: str,
-    tasks: Sequence[str],
-    rows: np.ndarray | None = None,
-    task_id: np.ndarray | None = None,
-    labels: np.ndarray | None = None,
-    targets: np.ndarray | None = None,
-    probabilities: np.ndarray | None = None,
-    with_scores: bool = True,
-) -> pd.DataFrame:
-    """Return predictions as a table.
+def predictions_table(test: Dataset, rows: np.ndarray, scores: np.ndarray, labels: np.ndarray | None) -> pd.DataFrame:
+    """Return the predictions of test rows as a table.
 
     Parameters
     ----------
+    test : Dataset
+        The test rows.
+    rows : ndarray of int
+        Their numbers.
     scores : ndarray of shape (n,), (n, n_tasks) or (n, n_classes)
         Predictions of a regression, decision values otherwise.
-    task_type : {"binary", "regression", "multiclass"}
-    tasks : sequence of str
-        Names of the tasks, of the classes in a multi-class set.
-    rows : ndarray of int, optional
-        Numbers of the rows; default 0, 1, ...
-    task_id : ndarray of int, optional
-        Ragged data: the task of every row.
-    labels : ndarray, optional
-        Of the shape of the scores; class numbers, shape (n,), in a multi-class set.
-    targets : ndarray, optional
-        True values of shape (n,).
-    probabilities : ndarray, optional
-        Of +1, in the shape of the scores.
-    with_scores : bool, default True
-        Whether there are scores beside labels.
+    labels : ndarray or None
+        Of the shape of the scores; class numbers, shape (n,), in a multi-class set; None for a regression.
 
     Returns
     -------
     DataFrame
-        Ragged: ``row, task, [target], prediction`` (regression) or ``row, task, [target], [score], label,
-        [probability]``; a task of code -1 is called ``unknown``.
+        Ragged: ``row, task, target, prediction`` (regression) or ``row, task, target, score, label``.
         Shared: ``row`` and one column per task with its prediction (regression) or label, then, with labels, one
-        column ``<task>:score`` and, with probabilities, one column ``<task>:probability`` per task. A task that is
-        called like a column before it gets a number: ``row (2)``.
-        Multi-class: ``row, [target], label``.
+        column ``<task>:score`` per task. A task that is called like a column before it gets a number: ``row (2)``.
+        Multi-class: ``row, target, label``.
     """
-    table: dict[str, Any] = {"row": np.arange(len(scores)) if rows is None else rows}
-    names = np.asarray(tasks, dtype=object)
-    if task_type == "multiclass":
-        if targets is not None:
-            table["target"] = names[targets]
-        table["label"] = names[np.asarray(labels, dtype=int)]
-        return pd.DataFrame(table)
+    table: dict[str, Any] = {"row": rows}
+    names = np.asarray(test.tasks, dtype=object)
+    labels = None if labels is None else np.asarray(labels, dtype=int)
+    if test.task_type == "multiclass":
+        return pd.DataFrame({**table, "target": names[test.y], "label": names[labels]})
     if scores.ndim == 2:
-        found = {"": scores if task_type == "regression" else np.asarray(labels, dtype=int)}
-        if task_type != "regression" and with_scores:
-            found[":score"] = scores
-        if probabilities is not None:
-            found[":probability"] = probabilities
-        columns = distinct([f"{task}{kind}" for kind in found for task in tasks], table)
-        parts = np.split(np.array(columns, dtype=object), len(found))
-        frames = [pd.DataFrame(values, columns=part) for values, part in zip(found.values(), parts, strict=True)]
-        return pd.concat([pd.DataFrame(table), *frames], axis=1)
-    if task_id is not None:
-        table["task"] = np.append(names, "unknown")[task_id]
-    if targets is not None:
-        table["target"] = targets
-    if task_type == "regression":
-        table["prediction"] = scores
-    else:
-        if with_scores:
-            table["score"] = scores
-        table["label"] = np.asarray(labels, dtype=int)
-        if probabilities is not None:
-            table["probability"] = probabilities
-    return pd.DataFrame(table)
+        found = {"": scores} if labels is None else {"": labels, ":score": scores}
+        columns = distinct([f"{task}{kind}" for kind in found for task in test.tasks], table)
+        values = [column for matrix in found.values() for column in matrix.T]
+        return pd.DataFrame({**table, **dict(zip(columns, values, strict=True))})
+    if test.task_id is not None:
+        table["task"] = names[test.task_id]
+    found = {"prediction": scores} if labels is None else {"score": scores, "label": labels}
+    return pd.DataFrame({**table, "target": test.y, **found})
 
 
 def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:

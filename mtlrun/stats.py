@@ -157,11 +157,6 @@ def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarra
     return np.asarray(stats.rankdata(-values if greater_is_better else values, axis=1))
 
 
-def average_ranks(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarray:
-    """Mean over the rows of `rank_table`, shape (n_methods,)."""
-    return rank_table(table, greater_is_better=greater_is_better).mean(axis=0)
-
-
 @dataclass(frozen=True)
 class FriedmanTest:
     """Friedman's test in both forms.
@@ -183,16 +178,13 @@ class FriedmanTest:
     f_pvalue: float
 
 
-def friedman(table: ArrayLike, *, tie_correction: bool = True) -> FriedmanTest:
-    """Test whether all methods rank alike; the direction of the metric does not matter.
+def friedman(table: ArrayLike) -> FriedmanTest:
+    """Test whether all methods rank alike, with correction for ties; the direction of the metric does not matter.
 
     Parameters
     ----------
     table : array-like of shape (n_blocks, n_methods)
         At least two of each.
-    tie_correction : bool
-        Divide by the variance of the ranks that occur, as scipy does, instead of k (k + 1) / 12, which is what Demsar's
-        formula and most printed tables do. The same without ties.
 
     Raises
     ------
@@ -201,9 +193,9 @@ def friedman(table: ArrayLike, *, tie_correction: bool = True) -> FriedmanTest:
 
     Examples
     --------
-    >>> from mtlrun.stats import average_ranks, friedman, holm
+    >>> from mtlrun.stats import friedman, holm, rank_table
     >>> table = [[0.9, 0.8, 0.7], [0.8, 0.7, 0.6], [0.9, 0.6, 0.7], [0.7, 0.6, 0.5]]
-    >>> average_ranks(table).tolist()
+    >>> rank_table(table).mean(axis=0).tolist()
     [1.0, 2.25, 2.75]
     >>> round(friedman(table).f_pvalue, 3)
     0.007
@@ -215,27 +207,12 @@ def friedman(table: ArrayLike, *, tie_correction: bool = True) -> FriedmanTest:
     if n < 2 or k < 2:
         raise ValueError(f"Friedman's test needs at least 2 blocks and 2 methods, got {n} and {k}")
     between = n * float(((ranks.mean(axis=0) - (k + 1) / 2) ** 2).sum())
-    within = float(((ranks - (k + 1) / 2) ** 2).sum()) / (n * (k - 1)) if tie_correction else k * (k + 1) / 12
+    within = float(((ranks - (k + 1) / 2) ** 2).sum()) / (n * (k - 1))
     chi2 = between / within if within > 0 else 0.0  # all values tied in every row
     chi2_pvalue = float(stats.chi2.sf(chi2, k - 1))
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf  # all rows rank the methods in the same order
     return FriedmanTest(n, k, chi2, chi2_pvalue, f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
-
-
-def nemenyi(table: ArrayLike) -> np.ndarray:
-    """Return the p-values of Nemenyi's test of all pairs after Friedman's, shape (n_methods, n_methods).
-
-    Parameters
-    ----------
-    table : array-like of shape (n_blocks, n_methods)
-    """
-    ranks = average_ranks(table)
-    n, k = np.shape(table)
-    q = np.abs(ranks[:, None] - ranks[None]) / np.sqrt(k * (k + 1) / (12.0 * n))
-    pvalues = np.asarray(stats.studentized_range.sf(q, k, np.inf))
-    np.fill_diagonal(pvalues, 1.0)
-    return np.clip(pvalues, 0.0, 1.0)
 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
@@ -284,7 +261,7 @@ def control_tests(
         Of all tests together.
     greater_is_better : bool
     """
-    ranks = average_ranks(table, greater_is_better=greater_is_better)
+    ranks = rank_table(table, greater_is_better=greater_is_better).mean(axis=0)
     n, k = np.shape(table)
     z = np.delete((ranks - ranks[control]) / np.sqrt(k * (k + 1) / (6.0 * n)), control)
     columns, raw = np.delete(np.arange(k), control), 2 * stats.norm.sf(np.abs(z))

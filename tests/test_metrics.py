@@ -174,7 +174,6 @@ def test_average():
 
 
 def test_labels_from_scores():
-    assert [part.tolist() for part in m.labels_from_scores([np.array([0.5]), np.array([-1.0, 2.0])])] == [[1], [-1, 1]]
     assert m.labels_from_scores(np.array([0.0, 0.1, -1.0])).tolist() == [-1, 1, -1]
     assert m.labels_from_scores(np.array([[0.0, 0.1]]), negative=0).tolist() == [[0, 1]]
 

@@ -112,19 +112,17 @@ def test_wrong_paired_input_is_refused():
 
 
 def test_average_ranks_of_demsar():
-    np.testing.assert_allclose(s.average_ranks(DEMSAR), [3.143, 2.000, 2.893, 1.964], atol=5e-4)
-    np.testing.assert_allclose(s.average_ranks(-DEMSAR, greater_is_better=False), s.average_ranks(DEMSAR))
+    ranks = s.rank_table(DEMSAR)
+    np.testing.assert_allclose(ranks.mean(axis=0), [3.143, 2.000, 2.893, 1.964], atol=5e-4)
+    np.testing.assert_array_equal(s.rank_table(-DEMSAR, greater_is_better=False), ranks)
 
 
-def test_friedman_equals_scipy_and_demsar():
+def test_friedman_equals_scipy():
     result = s.friedman(DEMSAR)
     expected = stats.friedmanchisquare(*DEMSAR.T)
     assert result.chi2 == pytest.approx(expected.statistic)
     assert result.chi2_pvalue == pytest.approx(expected.pvalue)
-    printed = s.friedman(DEMSAR, tie_correction=False)
-    assert printed.chi2 == pytest.approx(9.28, abs=0.005)
-    assert printed.f == pytest.approx(3.69, abs=0.005)
-    assert printed.f_pvalue == pytest.approx(stats.f.sf(printed.f, 3, 39))
+    assert result.f_pvalue == pytest.approx(stats.f.sf(result.f, 3, 39))
 
 
 def test_friedman_by_hand():
@@ -153,18 +151,13 @@ def test_edges_of_friedman():
     with pytest.raises(ValueError, match="method 1 in block 0 is missing"):
         s.friedman([[1.0, np.nan], [1.0, 2.0]])
     with pytest.raises(ValueError, match="2 dimensions"):
-        s.average_ranks([1.0, 2.0])
+        s.rank_table([1.0, 2.0])
 
 
-def test_nemenyi_and_critical_difference():
-    # Demsar: CD = 2.569 sqrt(4*5/(6*14)) = 1.25 for alpha 0.05 and 2.291 sqrt(...) = 1.12 for 0.10.
+def test_the_critical_difference_is_that_of_demsar():
+    # CD = 2.569 sqrt(4*5/(6*14)) = 1.25 for alpha 0.05 and 2.291 sqrt(...) = 1.12 for 0.10.
     assert s.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
     assert s.critical_difference(4, 14, alpha=0.10) == pytest.approx(1.12, abs=0.005)
-    pvalues = s.nemenyi(DEMSAR)
-    ranks = s.average_ranks(DEMSAR)
-    different = np.abs(ranks[:, None] - ranks) > s.critical_difference(4, 14, alpha=0.10)
-    np.testing.assert_array_equal(pvalues < 0.10, different)
-    np.testing.assert_allclose(pvalues, pvalues.T)
 
 
 def test_holm_on_demsars_control_example():
@@ -177,11 +170,6 @@ def test_holm_on_demsars_control_example():
     np.testing.assert_allclose([test.adjusted for test in tests], [3 * pvalues[0], 3 * pvalues[0], pvalues[2]])
     np.testing.assert_allclose([test.alpha for test in tests], [0.05 / 3, 0.05 / 2, 0.05])
     assert [test.rejected for test in tests] == [True, True, False]
-
-
-def test_nemenyi_is_that_of_scikit_posthocs():
-    posthocs = pytest.importorskip("scikit_posthocs")
-    np.testing.assert_allclose(s.nemenyi(DEMSAR), posthocs.posthoc_nemenyi_friedman(DEMSAR), atol=1e-9)
 
 
 def test_holm_by_hand():

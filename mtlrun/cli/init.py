@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,11 +21,19 @@ if TYPE_CHECKING:
 
 #: Sources of data sets whose X holds strings of letters.
 STRING_SOURCES = ("fasta", "uci:splice", "strings:")
-METRICS = {
-    "regression": ["nmse", "r2", "rmse"],
-    "binary": ["auc", "balanced_accuracy", "accuracy"],
+#: Method and metrics for numbers and for labels.
+DEFAULTS = {
+    False: ("JointFeatureMTL", ["nmse", "r2", "rmse"]),
+    True: ("JointFeatureMTLClassifier", ["auc", "balanced_accuracy", "accuracy"]),
 }
-DEFAULT_METHODS = {"regression": "JointFeatureMTL", "binary": "JointFeatureMTLClassifier"}
+ONE_HOT = """\
+# One 0/1 column per position and letter; for k-mers: {kind: weighted-degree, degree: 5}.
+features: one-hot"""
+STANDARDIZE = """\
+# Scaling of the features, learned on the training rows: standardize (mean 0, variance 1; sparse features are
+# not centred) or max-abs (keeps zeros). Without it, the penalty acts unequally on features of different
+# scale, and solvers need many more iterations.
+features: standardize"""
 
 
 def init(
@@ -38,11 +47,12 @@ def init(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
+        options.option(
+            None,
+            "NAME",
+            "Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
             "--method",
             "-m",
-            metavar="NAME",
-            help="Method from `mtlrun list methods`, or package.module:Class. Default: one that shares features.",
             autocompletion=complete.methods,
         ),
     ] = None,
@@ -56,12 +66,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, - for the terminal. Default: <DATASET>.yaml.",
+        options.option(
+            None, "FILE", "File to write, - for the terminal. Default: <DATASET>.yaml.", "--out", "--output", "-o"
         ),
     ] = None,
     debug: options.Debug = False,
@@ -108,41 +114,19 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
     ConfigError
         If the method does not suit data of this kind.
     """
-    binary = card.task_type != "regression"
-    name = method or DEFAULT_METHODS["binary" if binary else "regression"]
-    metrics = METRICS["binary" if binary else "regression"]
-    ident = f"train/{_stem(path, card, name)}"
-    lines = [
-        f"# Training file of mtlrun. Run it with: {_command(path, data_dir)}",
-        "# To change a value for one run only: mtlrun train ... --set split.train=0.5",
-        "# For completion in your editor, write the schema named in the next line: mtlrun init --schema",
-        "# yaml-language-server: $schema=config.schema.json",
-        "schema: 1",
-        "kind: train",
-        f"id: {ident}    # results are written to results/runs/{ident}",
-        f"title: {json.dumps(f'{name} on {card.title}', ensure_ascii=False)}",
-        "",
-        *_dataset_lines(card),
-        "",
-        *_method_lines(name, card),
-        "",
-        *_feature_lines(card),
-        "",
-        "# Part of the rows (of every task, where tasks have their own rows) for training; the rest is for testing.",
-        "# For a split that comes with the data set: {kind: published, name: ...}, see mtlrun data info.",
-        "split: {kind: random, train: 0.7}",
-        "",
-        "# The grid below method is searched by cross-validation on the training rows.",
-        f"selection: {{folds: 3, metric: {metrics[0]}}}",
-        "",
-        "# Computed on the test rows of each task, then averaged over tasks (sample: weighted by number of rows).",
-        f"metrics: [{', '.join(metrics)}]",
-        "average: task",
-        "",
-        "seed: 0        # for the split, the folds and the method",
-        "refit: false   # true: fit the saved model again on all rows after the evaluation",
-    ]
-    return "\n".join(lines) + "\n"
+    default, metrics = DEFAULTS[card.task_type != "regression"]
+    name = method or default
+    template = Template((Path(__file__).parent / "training.yaml").read_text(encoding="utf-8"))
+    return template.substitute(
+        command=_command(path, data_dir),
+        stem=_stem(path, card, name),
+        title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
+        dataset="\n".join(_dataset_lines(card)),
+        method="\n".join(_method_lines(name, card)),
+        features=ONE_HOT if card.source.name.startswith(STRING_SOURCES) else STANDARDIZE,
+        metric=metrics[0],
+        metrics=", ".join(metrics),
+    )
 
 
 def _stem(path: str, card: Card, method: str) -> str:
@@ -167,17 +151,16 @@ def _dataset_lines(card: Card) -> list[str]:
 
 
 def _method_lines(name: str, card: Card) -> list[str]:
-    lines = ["# For others see mtlrun list methods; any scikit-learn estimator works as package.module:Class."]
     from mtlrun.estimators.registry import get_method
 
     info = None if ":" in name else get_method(name)
     if info is None or info.foreign:
-        return [*lines, "method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
+        return ["method:", f"  estimator: {name}", "  params: {}", "  grid: {}    # parameter: [values]"]
     if info.kind == "classifier" and card.task_type == "regression":
         raise ConfigError(
             f"{name} is a classifier, but the targets of {card.id} are numbers", "Choose another: mtlrun list methods"
         )
-    lines += [f"# {info.summary}; {info.source}.", f"# Minimises {info.objective}."]
+    lines = [f"# {info.summary}; {info.source}.", f"# Minimises {info.objective}."]
     if len(info.losses) > 1:
         lines.append(f"# Its parameter loss is one of {', '.join(info.losses)}.")
     return [*lines, "method:", f"  estimator: {name}", *_parameter_lines(info)]
@@ -194,20 +177,6 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
         lines.append("  # Used only for the search: a faster solver of the same objective.")
         lines.append(f"  select_with: {json.dumps(info.fast)}")
     return lines
-
-
-def _feature_lines(card: Card) -> list[str]:
-    if card.source.name.startswith(STRING_SOURCES):
-        return [
-            "# One 0/1 column per position and letter; for k-mers: {kind: weighted-degree, degree: 5}.",
-            "features: one-hot",
-        ]
-    return [
-        "# Scaling of the features, learned on the training rows: standardize (mean 0, variance 1; sparse features are",
-        "# not centred) or max-abs (keeps zeros). Without it, the penalty acts unequally on features of different",
-        "# scale, and solvers need many more iterations.",
-        "features: standardize",
-    ]
 
 
 def _write(text: str, path: Path, force: bool) -> None:

@@ -43,7 +43,7 @@ def reset_debugging() -> None:
     _debug = False
 
 
-def option(panel: str, metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
+def option(panel: str | None, metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
     """Return a command-line option of a panel of the help; without names it is called like its parameter."""
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **settings)
 

@@ -16,8 +16,8 @@ from mtlrun.data.load import load_dataset
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part
-from mtlrun.fitted import Model, predict_labels
+from mtlrun.evaluation import Part, predict_labels
+from mtlrun.fitted import Model
 from mtlrun.models import COEFFICIENTS, FACTS, finished, load_model, read_facts, save_model, transformed_names
 from mtlrun.predictions import predictions_table, to_csv
 from mtlrun.record import Record
@@ -160,7 +160,7 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
             f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
             f"{counted(dataset.n_tasks, 'task')}"
         )
-        predictions = _test_predictions(cell, dataset, fitted)
+        predictions = _test_predictions(fitted)
         model, step = fitted.model, fitted.step
         if spec.refit:
             say("refitting on all rows")
@@ -332,18 +332,8 @@ def _facts(
     }
 
 
-def _test_predictions(cell: Cell, dataset: Dataset, fitted: Fitted) -> str:
+def _test_predictions(fitted: Fitted) -> str:
     """Return the predictions of the test rows as CSV; those of a shared design without the targets."""
-    test, flat = fitted.part.test, fitted.part.test.y.ndim == 1
-    labels = predict_labels(fitted.model, test.X, test.task_id) if test.task_type != "regression" else None
-    return to_csv(
-        predictions_table(
-            fitted.scores,
-            task_type=test.task_type,
-            tasks=test.tasks,
-            rows=fitted.part.test_rows,
-            task_id=test.task_id,
-            labels=labels,
-            targets=test.y if flat else None,
-        )
-    )
+    test = fitted.part.test
+    labels = None if test.task_type == "regression" else predict_labels(fitted.model, test.X, test.task_id)
+    return to_csv(predictions_table(test, fitted.part.test_rows, fitted.scores, labels))
