@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,8 @@ from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
+    from mtlrun.data.dataset import Dataset
+    from mtlrun.data.load import Fact
 
 app = typer.Typer(help="List, describe, download, add and verify data sets.", no_args_is_help=True)
 
@@ -59,11 +61,9 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 @app.command()
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     """Describe a data set: files with hashes, licence, citation and statistics."""
-    from mtlrun.data.cards import check_id, load_card
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.load import compare_statistics
 
-    folder = data_directory(data_dir)
-    card = load_card(check_id(id), folder)
+    folder, (card,) = _cards(data_dir, id)
     chosen = card.variant(variant)
     _describe(card, chosen.notes)
     if card.files:
@@ -71,11 +71,15 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     needed = card.needed(variant)
     absent = [spec.name for spec in needed if not _show_file(card, spec, folder)]
     if absent:
-        _show_statistics({}, chosen.statistics)
+        _show_statistics(compare_statistics({}, chosen.statistics))
         place = data_dir_option(data_dir)
         say(f"\n{counted(len(absent), 'file')} missing. Download with: mtlrun data fetch {card.id}{place}")
         say(f"Or add your own copy: mtlrun data add {card.id} FILE{place}")
-    elif not _check_loaded(card, variant, folder, verbose=True):
+        return
+    dataset, facts = _computed(card, variant, folder)
+    say(f"\nfingerprint: {dataset.fingerprint}")
+    _show_statistics(facts)
+    if not _agree(card, variant, facts):
         raise typer.Exit(2)
 
 
@@ -95,15 +99,14 @@ def verify(
     ] = False,
 ) -> None:
     """Check hashes and statistics of data sets; exit with code 2 if anything differs from the data card."""
-    from mtlrun.data.cards import card_paths, check_id, load_card
+    from mtlrun.data.cards import card_paths
     from mtlrun.data.files import data_directory
 
-    folder = data_directory(data_dir)
+    folder, cards = _cards(data_dir, *(ids or card_paths(data_directory(data_dir))))
     wrong = 0
-    for id in ids or card_paths(folder):
-        card = load_card(check_id(id), folder)
+    for card in cards:
         if not ids and _availability(card, folder) in ("no", "partly"):
-            say(f"{id}: skipped, not all files are available")
+            say(f"{card.id}: skipped, not all files are available")
             continue
         wrong += not _verify(card, folder, files_only)
     if wrong:
@@ -128,21 +131,21 @@ def fetch(
     ] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
-    from mtlrun.cli.fetching import download_progress
-    from mtlrun.data.cards import check_id, load_card
+    from mtlrun.cli.fetching import download_progress, size_of
     from mtlrun.data.fetch import fetch_dataset, missing_files
-    from mtlrun.data.files import data_directory
 
-    folder = data_directory(data_dir)
     if url is not None and len(ids) > 1:
         raise UserError("--url needs a single data set", "Fetch the data sets one by one.")
-    for card in [load_card(check_id(id), folder) for id in ids]:
+    folder, cards = _cards(data_dir, *ids)
+    for card in cards:
         if not card.files:
             say(f"{card.id}: built in, no files needed")
             continue
         absent = missing_files(card, variant, folder)
         if absent or url is not None:
-            _announce(card, absent, folder, url)
+            what = size_of(absent) if absent else "the file at this address"
+            source = f"licence: {card.licence}" if url is None else f"from {url}"
+            say(f"{card.id}: {what}, {source}, to {folder / card.folder}")
             confirm("Download?", yes=yes, doing="downloaded")
         with download_progress() as report:
             done = fetch_dataset(card, variant=variant, data_dir=folder, url=url, report=report, timeout=timeout)
@@ -157,16 +160,22 @@ def add(
     data_dir: DataDir = None,
 ) -> None:
     """Add a file that you already have to the data directory; it is recognised by its content, not its name."""
-    from mtlrun.data.cards import check_id, load_card
     from mtlrun.data.fetch import add_file, missing_files
-    from mtlrun.data.files import data_directory
 
-    folder = data_directory(data_dir)
-    card = load_card(check_id(id), folder)
+    folder, (card,) = _cards(data_dir, id)
     for stored in add_file(card, file, folder):
         say(f"{card.id}: {stored.name} {_mark(card, stored.name)}, {stored.path}")
     absent = [spec.name for spec in missing_files(card, None, folder)]
     say(f"{card.id}: still missing: {', '.join(absent)}" if absent else f"{card.id}: complete")
+
+
+def _cards(data_dir: Path | None, *ids: str) -> tuple[Path, list[Card]]:
+    """Return the data directory, and the cards of data sets."""
+    from mtlrun.data.cards import check_id, load_card
+    from mtlrun.data.files import data_directory
+
+    folder = data_directory(data_dir)
+    return folder, [load_card(check_id(id), folder) for id in ids]
 
 
 def _title(card: Card) -> str:
@@ -216,32 +225,30 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
     return True
 
 
-def _check_loaded(card: Card, variant: str | None, folder: Path, *, verbose: bool) -> bool:
-    """Load a data set and compare its statistics with the card's; print all of them, or what differs."""
+def _computed(card: Card, variant: str | None, folder: Path) -> tuple[Dataset, list[Fact]]:
+    """Load a data set, and compare its statistics with those of the card."""
     from mtlrun.data.load import compare_statistics, load_dataset
 
     dataset = load_dataset(card.id, data_dir=folder, variant=variant)
-    expected = card.variant(variant).statistics
-    facts = compare_statistics(dataset.statistics(), expected)
-    name = card.id if variant is None else f"{card.id} ({variant})"
-    if verbose:
-        say(f"\nfingerprint: {dataset.fingerprint}")
-        _show_statistics(dataset.statistics(), expected)
-    else:
-        shape = f"{dataset.n_samples} x {dataset.n_features}, {counted(dataset.n_tasks, 'task')}"
-        say(f"{name}: {shape}: statistics checked")
+    return dataset, compare_statistics(dataset.statistics(), card.variant(variant).statistics)
+
+
+def _agree(card: Card, variant: str | None, facts: Sequence[Fact]) -> bool:
+    """Say which statistics differ from those of the card; return whether none do."""
     for fact in facts:
         if not fact.agrees:
-            text = f"{name}: {fact.name} is {_number(fact.found)}, but the data card says {_number(fact.expected)}"
-            say(text, error=True)
+            text = f"{fact.name} is {_number(fact.found)}, but the data card says {_number(fact.expected)}"
+            say(f"{_named(card, variant)}: {text}", error=True)
     return all(fact.agrees for fact in facts)
 
 
-def _show_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    from mtlrun.data.load import compare_statistics
+def _named(card: Card, variant: str | None) -> str:
+    return card.id if variant is None else f"{card.id} ({variant})"
 
+
+def _show_statistics(facts: Sequence[Fact]) -> None:
     rows = [("STATISTIC", "COMPUTED", "CARD", "")]
-    for fact in compare_statistics(found, expected):
+    for fact in facts:
         mark = "" if fact.expected is None or fact.found is None else "ok" if fact.agrees else "DIFFERS"
         rows.append((fact.name, _number(fact.found), _number(fact.expected), mark))
     say("")
@@ -271,19 +278,14 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
     for variant in [None, *variants]:
         if absent.isdisjoint(spec.name for spec in card.needed(variant)):
             try:
-                right &= _check_loaded(card, variant, folder, verbose=False)
+                dataset, facts = _computed(card, variant, folder)
+                shape = f"{dataset.n_samples} x {dataset.n_features}, {counted(dataset.n_tasks, 'task')}"
+                say(f"{_named(card, variant)}: {shape}: statistics checked")
+                right &= _agree(card, variant, facts)
             except DataError as error:
                 say(f"{card.id}: {error}", error=True)
                 right = False
     return right
-
-
-def _announce(card: Card, absent: Sequence[FileSpec], folder: Path, url: str | None) -> None:
-    """Say what will be downloaded, how much, and to where."""
-    known = [spec.bytes for spec in absent if spec.bytes is not None]
-    size = f"{sum(known) / 1e6:.1f} MB unpacked" if known else "size unknown"
-    what = f"{counted(len(absent), 'file')}, {size}" if absent else "the file at this address"
-    say(f"{card.id}: {what}, {'from ' + url if url else 'licence: ' + card.licence}, to {folder / card.folder}")
 
 
 def _number(value: int | float | None) -> str:

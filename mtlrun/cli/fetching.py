@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
     for card, _, files in missing:
         more = f" and {len(files) - MAX_NAMES} more" if len(files) > MAX_NAMES else ""
         names = ", ".join(spec.name for spec in files[:MAX_NAMES]) + more
-        say(f"data set {card.id} is not in {folder}: {names} ({_size(files)}); licence: {card.licence}", error=True)
+        say(f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); licence: {card.licence}", error=True)
     try:
         unavailable = [card.id for card, _, files in missing if not all(spec.urls for spec in files)]
         if unavailable:
@@ -52,7 +52,7 @@ def ensure_data(experiment: Experiment, data_dir: Path | None, *, yes: bool) -> 
                     for id in unavailable
                 ),
             )
-        confirm(f"Download {_size([f for _, _, files in missing for f in files])}?", yes=yes, doing="downloaded")
+        confirm(f"Download {size_of([f for _, _, files in missing for f in files])}?", yes=yes, doing="downloaded")
         with download_progress() as report:
             for card, variant, _ in missing:
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
@@ -98,7 +98,8 @@ def download_progress() -> Iterator[Callable[[str, int, int | None], None] | Non
         yield report
 
 
-def _size(files: list[FileSpec]) -> str:
+def size_of(files: Sequence[FileSpec]) -> str:
+    """Return how many files, and how large, a download is."""
     known = [spec.bytes for spec in files if spec.bytes is not None]
     if not known:
         return f"{counted(len(files), 'file')} of unknown size"

@@ -12,7 +12,6 @@ from mtlrun.cli import complete, options
 from mtlrun.cli.console import open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UnknownNameError, UserError
-from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
@@ -105,27 +104,15 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
         raise
 
 
-def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> str:
-    """Print a report as a table, or in a format exactly as it is in the file; html is written to a file.
-
-    Returns
-    -------
-    str
-        The table as it was printed.
-    """
+def print_report(made: Report, form: str | None, folder: Path, out: Path | None = None) -> None:
+    """Print a report as a table, or in a format exactly as it is in the file; html is written to a file."""
     from mtlrun.report.terminal import print_report as print_table
     from mtlrun.report.writers import render
 
     if form is None:
-        console = output()
-        with console.capture() as captured:
-            print_table(console, made)
-            console.print(
-                sanitize(f"report: {folder / REPORT} ({ALSO})"), soft_wrap=True, markup=False, highlight=False
-            )
-        typer.echo(captured.get(), nl=False)
-        return captured.get()
-    if form == PARQUET:
+        print_table(output(), made)
+        say(f"report: {folder / REPORT} ({ALSO})")
+    elif form == PARQUET:
         _write_parquet(folder, out)
     elif out is not None:
         _write_to(out, "report", lambda: render(made, form))
@@ -133,7 +120,6 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
         _write_page(made, folder)
     else:
         typer.echo(render(made, form), nl=False)
-    return ""
 
 
 def say_problems(problems: Sequence[str]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import complete, options
-from mtlrun.cli.console import open_page, output, say
+from mtlrun.cli.console import open_page, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.cli.report import ALL, PARQUET, REPORT
 from mtlrun.errors import UnknownNameError, UserError, counted
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan, Row
     from mtlrun.runs.run import RunSummary
-
-#: Printed reports that are kept, the newest ones, and the modules that make them.
-MOST_REPORTS = 100
-REPORT_MODULES = ("mtlrun.report.build", "mtlrun.report.terminal", "mtlrun.report.writers")
 
 
 @dataclass(frozen=True)
@@ -105,10 +99,8 @@ def reproduce(
     Only missing cells are computed, so an interrupted run continues where it stopped when the command is repeated.
     The table is printed; table, report and figures are written to DIR/<paper>/<artefact>/<profile>.
     """
-    # fmt: off
-    request = Request(profile, reading, seed, only, data_dir, jobs, backend, scheduler, force, dry_run, fail_fast,
-                      retries, yes, output_dir, form, check, show, quiet)
-    # fmt: on
+    asked = locals()
+    request = Request(**{name: asked[name] for name in Request.__dataclass_fields__})
     if target == ALL:
         from mtlrun.cli.reproduce_all import reproduce_all
 
@@ -134,7 +126,7 @@ def reproduce(
     if dry_run:
         _say_plan(made, force)
         return
-    code = _conclude(made, request.compute(made), form, check)
+    code = _conclude(made, request)
     if show:
         open_page(made.folder / REPORT)
     raise typer.Exit(code)
@@ -161,10 +153,10 @@ def _say_experiment(experiment: Experiment) -> None:
         "method": [len(spec.methods)],
         "repeat" if spec.measures else "split": trials,
     }
-    told = [f"{'/'.join(map(str, n))} {name}{'s' * (n[-1] > 1)}" for name, n in sizes.items() if n]
+    shown = [f"{'/'.join(map(str, n))} {name}{'s' * (n[-1] > 1)}" for name, n in sizes.items() if n]
     data = ", ".join(d.name for d in spec.datasets) or "published numbers"
     say(f"{experiment.id}: {spec.title}", error=True)
-    say(f"profile {experiment.profile}: {' x '.join(told)}; data: {data}", error=True)
+    say(f"profile {experiment.profile}: {' x '.join(shown)}; data: {data}", error=True)
 
 
 def _say_plan(made: Plan, force: bool) -> None:
@@ -191,59 +183,19 @@ def _say_plan(made: Plan, force: bool) -> None:
     say(f"{work_text(len(cells), len(folds), len(made.wanted))}; nothing was run")
 
 
-def _conclude(plan: Plan, summary: RunSummary, form: str | None, check: bool) -> int:
-    """Write and print the report of what is there, and return the exit code.
-
-    A run in which nothing changed prints the text that the last one printed, and builds no report.
-    """
-    folder = plan.folder
-    stored = _stored_report(plan) if form is None and not check else None
-    if stored is not None and summary.unchanged and (folder / REPORT).is_file():
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            typer.echo(stored.read_text(encoding="utf-8"), nl=False)
-            return 0
+def _conclude(plan: Plan, request: Request) -> int:
+    """Compute what is missing, print the report, write it unless it stands there, and return the exit code."""
     from mtlrun.cli.report import print_report, say_problems
-    from mtlrun.runs.results import write_results
+    from mtlrun.report.writers import is_written
+    from mtlrun.runs.results import load_run, write_results
 
-    made = write_results(plan)
-    text = print_report(made, form, folder)
+    summary = request.compute(plan)
+    made = load_run(plan.folder) if summary.unchanged else write_results(plan)
+    if summary.unchanged and not is_written(made, plan.folder):
+        write_results(plan)
+    print_report(made, request.form, plan.folder)
     if summary.interrupted:
         left = counted(summary.n_left, "cell")
         say(f"interrupted with {left} left; finished cells are kept: run the same command to continue", error=True)
-    elif stored is not None and summary.n_failed == 0:
-        _store_report(_stored_report(plan), text)
-    good = summary.interrupted or not check or say_problems(made.check_problems)
+    good = summary.interrupted or not request.check or say_problems(made.check_problems)
     return summary.exit_code if good else 1
-
-
-def _stored_report(plan: Plan) -> Path:
-    """Return the file, in the user's cache folder, of the printed report: named by everything that it depends on."""
-    import platformdirs
-
-    from mtlrun.record import PACKED
-    from mtlrun.runs.code import code_of
-    from mtlrun.runs.plan import RUN_FILE
-    from mtlrun.runs.store import PROVENANCE
-    from mtlrun.utils.io import sha256_json
-
-    console, store = output(), plan.store()
-    files = [plan.folder / name for name in (RUN_FILE, PROVENANCE, PACKED)]
-    facts = {
-        "folder": str(plan.folder),
-        "style": f"{console.width} {console.color_system} {console.encoding}",
-        "files": [hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for path in files],
-        "cells": {row.cell.key: store.stamp(row.cell.key) for row in plan.rows},
-        "code": code_of(REPORT_MODULES),
-    }
-    return Path(platformdirs.user_cache_dir("mtlrun")) / "reports" / f"{sha256_json(facts)}.txt"
-
-
-def _store_report(file: Path, text: str) -> None:
-    """Keep a printed report where the cache folder can be written; delete the oldest ones."""
-    from mtlrun.utils.io import write_atomic
-
-    with contextlib.suppress(OSError):
-        write_atomic(file, text, durable=False)
-        kept = sorted(file.parent.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)
-        for path in kept[:-MOST_REPORTS]:
-            path.unlink(missing_ok=True)

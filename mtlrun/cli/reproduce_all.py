@@ -13,7 +13,7 @@ from mtlrun.errors import UserError, counted
 if TYPE_CHECKING:
     from mtlrun.cli.reproduce import Request
     from mtlrun.report.summary import Overview
-    from mtlrun.runs.artefacts import Everything
+    from mtlrun.runs.artefacts import Batch
     from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan
 
@@ -42,7 +42,7 @@ def reproduce_all(request: Request) -> int:
 
     request = replace(request, profile=request.profile or DEFAULT_PROFILE)
     check_summary_format(request.form)
-    everything = gather(
+    batch = gather(
         profile=request.profile,
         seed=request.seed,
         data_dir=request.data_dir,
@@ -52,18 +52,18 @@ def reproduce_all(request: Request) -> int:
         prepare=lambda experiment: _prepare(experiment, request),
     )
     if request.dry_run:
-        _say_plans(everything, request.force)
+        _say_plans(batch, request.force)
         return 0
-    tally = _compute_all(everything, request)
-    overview = _overview(everything, tally, request)
+    tally = _compute_all(batch, request)
+    overview = _overview(batch, tally, request)
     print_summary(overview, request.output_dir, request.form)
-    for name, error in everything.refused.items():
+    for name, error in batch.refused.items():
         say(f"error: {name}: {error}", error=True)
     good = not request.check or say_problems(all_problems(overview))
     if tally.interrupted:
         say("interrupted; finished cells are kept: run the same command to continue", error=True)
         return 130
-    return 2 if everything.refused else 1 if tally.failed or not good else 0
+    return 2 if batch.refused else 1 if tally.failed or not good else 0
 
 
 def _prepare(experiment: Experiment, request: Request) -> None:
@@ -76,43 +76,43 @@ def _prepare(experiment: Experiment, request: Request) -> None:
         raise UserError(f"to be downloaded first: {', '.join(card.id for card, *_ in missing)}")
 
 
-def _say_plans(everything: Everything, force: bool) -> None:
+def _say_plans(batch: Batch, force: bool) -> None:
     """Print what would be computed, artefact by artefact."""
     from mtlrun.runs.artefacts import to_compute
 
-    counts = to_compute(everything.plans, force=force)
-    width = max((len(made.experiment.id) for made in everything.plans), default=0)
-    for made, (cells, folds, shared) in zip(everything.plans, counts, strict=True):
+    counts = to_compute(batch.plans, force=force)
+    width = max((len(made.experiment.id) for made in batch.plans), default=0)
+    for made, (cells, folds, shared) in zip(batch.plans, counts, strict=True):
         more = f" and {counted(folds, 'search fold')}" * bool(folds)
         more += f"; {shared} shared with artefacts above" * bool(shared)
         of = f"{cells} of {len(made.wanted)} cells{more}"
         say(f"{made.experiment.id:{width}}  {made.experiment.profile}  {of if cells or shared else 'up to date'}")
-    for name, why in everything.left_out.items():
+    for name, why in batch.left_out.items():
         say(f"{name:{width}}  left out: {why}")
     cells, folds = sum(count[0] for count in counts), sum(count[1] for count in counts)
-    total = sum(len(made.wanted) for made in everything.plans)
+    total = sum(len(made.wanted) for made in batch.plans)
     say(
-        f"{counted(len(everything.plans), 'artefact')}: {cells} of {counted(total, 'cell')} and "
+        f"{counted(len(batch.plans), 'artefact')}: {cells} of {counted(total, 'cell')} and "
         f"{counted(folds, 'search fold')} to compute; nothing was run"
     )
 
 
-def _compute_all(everything: Everything, request: Request) -> _Tally:
+def _compute_all(batch: Batch, request: Request) -> _Tally:
     """Run every plan and write its report; what stops one of them does not stop the next."""
     tally = _Tally()
-    for place, made in enumerate(everything.plans, start=1):
+    for place, made in enumerate(batch.plans, start=1):
         name = made.experiment.id
         if tally.interrupted or (tally.failed and request.fail_fast):
             tally.unfinished[name] = "not started: interrupted" if tally.interrupted else "not started: --fail-fast"
             continue
         if not request.quiet:
-            say(f"== {place}/{len(everything.plans)} {name}, profile {made.experiment.profile}", error=True)
+            say(f"== {place}/{len(batch.plans)} {name}, profile {made.experiment.profile}", error=True)
         try:
             _compute_one(made, request, tally)
         except KeyboardInterrupt:
             tally.interrupted = True
         except UserError as error:
-            everything.refused[name] = error
+            batch.refused[name] = error
             say(f"error: {name}: {error}", error=True)
         except Exception as error:  # a bug in one artefact must not cost the others
             if debugging():
@@ -139,16 +139,16 @@ def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
             say(line, error=True)
 
 
-def _overview(everything: Everything, tally: _Tally, request: Request) -> Overview:
+def _overview(batch: Batch, tally: _Tally, request: Request) -> Overview:
     """Return the summary of the requested artefacts; runs of others in the folder are left out."""
     from mtlrun.report.summary import read_overview
 
     overview = read_overview(request.output_dir, request.profile)
-    asked = {made.folder.relative_to(request.output_dir).as_posix() for made in everything.plans}
+    asked = {made.folder.relative_to(request.output_dir).as_posix() for made in batch.plans}
     overview.entries = [entry for entry in overview.entries if entry.place in asked]
     have = {entry.id for entry in overview.entries}
-    told = {**everything.left_out, **tally.unfinished}
-    overview.left_out = {name: why for name, why in told.items() if name not in have}
+    reasons = {**batch.left_out, **tally.unfinished}
+    overview.left_out = {name: why for name, why in reasons.items() if name not in have}
     words = ["--profile", request.profile] if request.profile else []
     words += ["--reading", request.reading] if request.reading else []
     words += ["--seed", str(request.seed)] if request.seed is not None else []

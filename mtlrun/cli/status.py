@@ -67,8 +67,8 @@ def status(
 def totals(plan: Plan, states: Sequence[State]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
-    told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    return f"{counted(len(plan.wanted), 'cell')}: {told}"
+    shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    return f"{counted(len(plan.wanted), 'cell')}: {shown}"
 
 
 def _table(plan: Plan, states: Sequence[State]) -> None:

@@ -174,6 +174,12 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     return paths
 
 
+def is_written(report: Report, folder: Path) -> bool:
+    """Whether the files in a folder are those of this report, as far as its text and its page tell."""
+    written, page = Path(folder) / "report.md", Path(folder) / "report.html"
+    return page.is_file() and written.is_file() and written.read_text(encoding="utf-8") == render(report, "md")
+
+
 def _figure_lines(report: Report) -> list[str]:
     lines = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
     source = published_line(report.run)

@@ -20,7 +20,7 @@ ARTEFACT = "artefact"
 
 
 @dataclass
-class Everything:
+class Batch:
     """What can be run and what cannot.
 
     Attributes
@@ -40,8 +40,8 @@ class Everything:
     @property
     def left_out(self) -> dict[str, str]:
         """Artefact -> why it is not run, the skipped ones first."""
-        told = {name: f"{e.message.splitlines()[0]}. {e.remedy or ''}".strip() for name, e in self.refused.items()}
-        return {**self.skipped, **told}
+        refused = {name: f"{e.message.splitlines()[0]}. {e.remedy or ''}".strip() for name, e in self.refused.items()}
+        return {**self.skipped, **refused}
 
 
 def artefacts() -> list[Entry]:
@@ -58,7 +58,7 @@ def gather(
     reading: str | None = None,
     output: Path | str,
     prepare: Callable[[Experiment], None] = lambda _: None,
-) -> Everything:
+) -> Batch:
     """Plan every artefact that has a profile.
 
     Parameters
@@ -83,7 +83,7 @@ def gather(
     chosen = [part for part in parts if part.partition("=")[0].strip() == ARTEFACT]
     wanted = [part.partition("=")[2].strip() for part in chosen]
     cells = [part for part in parts if part not in chosen]
-    found = Everything()
+    found = Batch()
     for entry in artefacts():
         if wanted and not any(fnmatchcase(entry.id, pattern) for pattern in wanted):
             continue

@@ -70,13 +70,27 @@ def test_failed_cells_are_tried_again_and_finished_ones_are_not(mtlrun, write_ex
     assert sum(before[name] != after[name] for name in before) == 2
 
 
-@pytest.mark.parametrize("command", ["reproduce", "status"])
-def test_second_run_is_up_to_date_and_starts_no_solver(mtlrun, write_experiment, tmp_path, environment, command):
+def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, write_experiment, tmp_path):
     write_experiment()
     first = mtlrun("reproduce", "table.yaml")
     assert first.exit_code == 0, first.stderr
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / RUN).rglob("*")}
+    second = mtlrun("reproduce", "table.yaml")
+    assert "all 4 cells up to date" in second.stderr.splitlines()
+    assert second.stdout == first.stdout
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / RUN).rglob("*")} == before
+    report = tmp_path / RUN / "report.md"
+    text = report.read_text()
+    report.write_text("of another version")
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0
+    assert report.read_text() == text
+
+
+def test_status_starts_no_solver(mtlrun, write_experiment, tmp_path, environment):
+    write_experiment()
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0
     code = (
-        f"import sys\nsys.argv = ['mtlrun', '{command}', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
+        "import sys\nsys.argv = ['mtlrun', 'status', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
         "heavy = 'mtlrun.solvers mtlrun.estimators.base mtlrun.estimators.independent mtlrun.evaluation'\n"
         "heavy += ' mtlrun.runs.fit numpy sklearn scipy pandas numba joblib matplotlib'\n"
@@ -88,11 +102,7 @@ def test_second_run_is_up_to_date_and_starts_no_solver(mtlrun, write_experiment,
     )
     assert run.returncode == 0
     assert "HEAVY []" in run.stderr
-    if command == "reproduce":
-        assert "all 4 cells up to date" in run.stderr.splitlines()
-        assert run.stdout == first.stdout
-    else:
-        assert run.stdout.endswith("4 cells: 4 done\n")
+    assert run.stdout.endswith("4 cells: 4 done\n")
 
 
 def test_plain_lines_without_a_terminal(begin, write_experiment, environment):
