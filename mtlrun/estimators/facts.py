@@ -136,21 +136,21 @@ class MethodInfo:
     name: str
     class_path: str
     summary: str
-    objective: str
-    kind: str
-    losses: list[str]
-    designs: list[str]
-    multitask: bool
-    complexity: str
-    parameters: dict[str, dict[str, Any]]
-    default_grid: dict[str, list[Any]]
-    default_params: dict[str, Any]
-    fast: dict[str, Any]
-    zero_from: str
-    extra: str
-    elsewhere: dict[str, str]
-    source: str
-    cite: list[str]
+    objective: str = ""
+    kind: str = "regressor"
+    losses: list[str] = field(default_factory=list)
+    designs: list[str] = field(default_factory=list)
+    multitask: bool = True
+    complexity: str = ""
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    default_grid: dict[str, list[Any]] = field(default_factory=dict)
+    default_params: dict[str, Any] = field(default_factory=dict)
+    fast: dict[str, Any] = field(default_factory=dict)
+    zero_from: str = ""
+    extra: str = ""
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    cite: list[str] = field(default_factory=list)
 
     @property
     def foreign(self) -> bool:

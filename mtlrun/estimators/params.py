@@ -6,11 +6,11 @@ inherit both. ``alpha: NonNegative = 1.0`` is a parameter `alpha` that must be a
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import math
 import numbers
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
@@ -67,8 +67,8 @@ def real(low: float | None = None, high: float | None = None, closed: str = "lef
     return Rule((("real", low, high, closed),))
 
 
-def integer(low: int) -> Rule:
-    """Return the rule of an integer of at least `low`."""
+def integer(low: int | None = None) -> Rule:
+    """Return the rule of an integer, of at least `low`; a bool is none."""
     return Rule((("integer", low),))
 
 
@@ -77,18 +77,9 @@ def choice(*names: str) -> Rule:
     return Rule((("choice", *names),))
 
 
-def instance(text: str, *types: type | str) -> Rule:
-    """Return the rule of an instance of some types; a bool is not an integer.
-
-    Parameters
-    ----------
-    text : str
-        For messages: "a bool".
-    *types : type or str
-        Types of numpy are given by name, as in ``"numpy.bool_"``.
-    """
-    plain = (kind.__name__ if kind in _TYPES.values() else kind for kind in types if isinstance(kind, type))
-    return Rule((("instance", text, *plain, *(kind for kind in types if isinstance(kind, str))),))
+def instance(text: str, *types: type) -> Rule:
+    """Return the rule of an instance of some types; `text` is for messages: "a dict"."""
+    return Rule((("instance", text, *(t.__name__ if t.__module__ == "builtins" else t for t in types)),))
 
 
 def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
@@ -96,61 +87,43 @@ def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
     return Rule((("test", text, test),))
 
 
-_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str, tuple, list, dict)}
-
-
 def _text(part: Part) -> str:
     match part:
         case ("real", low, high, closed):
             left, right = "[" if closed in ("left", "both") else "(", "]" if closed in ("right", "both") else ")"
-            return f"a float in {left}{_bound(low, -math.inf):g}, {_bound(high, math.inf):g}{right}"
+            return f"a float in {left}{'-inf' if low is None else low}, {'inf' if high is None else high}{right}"
         case ("integer", low):
-            return f"an int in [{low}, inf)"
+            return "an int" if low is None else f"an int in [{low}, inf)"
         case ("choice", *names):
             return "one of " + ", ".join(map(repr, names))
-        case ("none",):
-            return "None"
-        case (_, text, *_):
-            return str(text)
+        case (kind, *rest):
+            return str(rest[0]) if rest else {"none": "None", "bool": "a bool"}[kind]
     raise TypeError(f"no rule: {part!r}")
 
 
 def _accepts(part: Part, value: Any) -> bool:
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     match part:
         case ("real", low, high, closed):
-            if isinstance(value, bool) or not isinstance(value, numbers.Real):
-                return False
-            number: Any = value
-            low, high = _bound(low, -math.inf), _bound(high, math.inf)
-            above = low <= number if closed in ("left", "both") else low < number
-            return bool(above and (number <= high if closed in ("right", "both") else number < high))
+            low, high = -math.inf if low is None else low, math.inf if high is None else high
+            at_end = (value == low and closed in ("left", "both")) or (value == high and closed in ("right", "both"))
+            return number and (at_end or bool(low < value < high))
         case ("integer", low):
-            return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= low
+            return number and isinstance(value, numbers.Integral) and (low is None or int(value) >= low)
+        case ("bool",):
+            return type(value).__name__ in ("bool", "bool_")  # of numpy too
         case ("choice", *names):
             return isinstance(value, str) and value in names
         case ("none",):
             return value is None
         case ("instance", _, *types):
-            found = tuple(kind for kind in map(_type, types) if kind is not None)
-            return isinstance(value, found) and (bool in found or not isinstance(value, bool))
+            return isinstance(value, tuple(getattr(builtins, t) if isinstance(t, str) else t for t in types))
         case ("test", _, test):
             return bool(test(value))
     raise TypeError(f"no rule: {part!r}")
 
 
-def _bound(given: float | None, default: float) -> float:
-    return default if given is None else given
-
-
-def _type(kind: type | str) -> type | None:
-    """Return a type by its name; one of numpy only once numpy is loaded: before that no value can be of it."""
-    if isinstance(kind, type):
-        return kind
-    package, _, name = kind.rpartition(".")
-    return getattr(sys.modules.get(package), name, None) if package else _TYPES[name]
-
-
-BOOLEAN = instance("a bool", bool, "numpy.bool_")
+BOOLEAN = Rule((("bool",),))
 NONE = Rule((("none",),))
 
 NonNegative = Annotated[float, real(0)]
@@ -159,7 +132,7 @@ Count = Annotated[int, integer(1)]
 
 _HINTS = {
     bool: BOOLEAN,
-    int: instance("an int", int, "numpy.integer"),
+    int: integer(),
     float: real(closed="neither"),
     str: instance("a str", str),
     None: NONE,

@@ -22,25 +22,8 @@ __all__ = ["METHODS", "MethodInfo", "build", "get_method", "load_class"]
 def _described(plugin: Plugin) -> MethodInfo:
     """Return the facts about a method of another package, as far as they are known without importing it."""
     kind = "classifier" if plugin.name.endswith("Classifier") else "regressor"
-    unknown: dict[str, Any] = {
-        name: {} for name in ("parameters", "default_grid", "default_params", "fast", "elsewhere")
-    }
-    return MethodInfo(
-        name=plugin.name,
-        class_path=plugin.value,
-        summary=f"Method of the package {plugin.source}.",
-        objective="",
-        kind=kind,
-        losses=[],
-        designs=[],
-        multitask=True,
-        complexity="",
-        zero_from="",
-        extra="",
-        source=plugin.source,
-        cite=[],
-        **unknown,
-    )
+    summary = f"Method of the package {plugin.source}."
+    return MethodInfo(plugin.name, plugin.value, summary, kind=kind, source=plugin.source)
 
 
 _OWN = json.loads(Path(__file__).with_name("methods.json").read_text(encoding="utf-8"))

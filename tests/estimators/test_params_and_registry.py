@@ -10,7 +10,7 @@ import pytest
 import mtlrun.estimators
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.estimators.facts import references
-from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, instance, integer, real
+from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, integer, real
 from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 
 
@@ -31,7 +31,7 @@ from mtlrun.estimators.registry import METHODS, build, get_method, load_class
         (choice("admm", "fista"), "amdm", "p must be one of 'admm', 'fista', got 'amdm'; did you mean 'admm'?"),
         (choice("admm") | NONE, 3, "p must be one of 'admm' or None, got 3"),
         (BOOLEAN, 1, "p must be a bool, got 1"),
-        (instance("an int", int), True, "p must be an int, got True"),
+        (integer(), True, "p must be an int, got True"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(rule, value, message):
