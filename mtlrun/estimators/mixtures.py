@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
@@ -41,17 +41,21 @@ class _Mixture(PenalizedMTL):
     def _solve(
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
-        self._warn_if_degenerate((data.n_features, data.n_tasks))
+        warn_if_degenerate(self, data)
         return super()._solve(data, start=start, rotation=rotation)
 
-    def _warn_if_degenerate(self, shape: tuple[int, int]) -> None:
-        low, high = mixture_range(self._shared, self._own, shape)
-        if low < self.lam < high:
-            return
-        what = "own part of the tasks" if self.lam >= high else "part shared by the tasks"
-        inside = f"Both parts need {low:.3g} < lam < {high:.3g}" if low < high else "There is no second part"
-        text = f"lam={self.lam:g}: the {what} is zero. {inside} ({shape[0]} features, {shape[1]} tasks)."
-        warnings.warn(text, DegenerateModelWarning, stacklevel=5)
+
+def warn_if_degenerate(model: Any, data: TaskData) -> None:
+    """Warn if the price `lam` of the second part of the coefficients is such that one of the two parts is zero."""
+    first, second = model._penalties()
+    low, high = mixture_range(type(first), type(second), (data.n_features, data.n_tasks))
+    if low < model.lam < high:
+        return
+    zero = model._part_names[1 if model.lam >= high else 0]
+    inside = f"Both parts need {low:.3g} < lam < {high:.3g}" if low < high else "There is no second part"
+    sizes = f"{data.n_features} features, {data.n_tasks} tasks"
+    text = f"lam={model.lam:g}: {zero} is zero. {inside} ({sizes})."
+    warnings.warn(text, DegenerateModelWarning, stacklevel=5)
 
 
 class _RobustFeature(_Mixture):

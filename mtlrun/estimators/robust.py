@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections import Counter
@@ -18,9 +17,10 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from mtlrun.estimators.base import BaseMTL, ClassifierMTL, DegenerateModelWarning, RegressorMTL
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL, PathMTL
 from mtlrun.estimators.facts import SPECTRAL_COST, Facts
+from mtlrun.estimators.mixtures import warn_if_degenerate
 from mtlrun.estimators.params import NONE, Count, Positive, check_params, choice, instance
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import LOSSES, Loss
@@ -128,7 +128,7 @@ class _Robust(PathMTL):
     def _solve(
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
-        warn_if_degenerate(self.lam, data.n_tasks)
+        warn_if_degenerate(self, data)
         if self.solver not in _PAPER_SOLVERS:
             for name in ("variant", "stop", "form"):
                 if getattr(self, name) in ("paper", "sequential"):
@@ -169,19 +169,6 @@ class _Robust(PathMTL):
 
     def _knob(self) -> str:
         return "eps" if self._stop() == "paper" else "tol"
-
-
-def warn_if_degenerate(lam: float, n_tasks: int) -> None:
-    """Warn unless 1/sqrt(n_tasks) < lam < 1, the only values for which both parts can be non-zero."""
-    low = 1.0 / math.sqrt(n_tasks)
-    if lam >= 1.0:
-        what = "the outlier part is zero and the model is the trace norm alone"
-    elif lam <= low:
-        what = "the low-rank part is zero and the tasks are learned one by one with the norm of their coefficients"
-    else:
-        return
-    inside = f"Both parts need {low:.3g} < lam < 1." if n_tasks > 1 else "One task has no second part."
-    warnings.warn(f"lam={lam:g} for {n_tasks} tasks: {what}. {inside}", DegenerateModelWarning, stacklevel=5)
 
 
 class RobustMTL(RegressorMTL, _Robust):

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS, build
-from mtlrun.estimators.robust import DegenerateModelWarning
 
 #: What the defaults are not made for: few tasks, and training of many epochs.
 SETTINGS = {

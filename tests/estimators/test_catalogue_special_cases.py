@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.mixtures import DirtyMTL, RobustFeatureMTL, RobustFeatureMTLClassifier, SparseLowRankMTL
 from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL, TraceNormMTL
 from mtlrun.estimators.relaxations import ClusteredMTL, ClusteredMTLClassifier, ConvexASO
-from mtlrun.estimators.robust import DegenerateModelWarning
 from mtlrun.estimators.temporal import FusedMTL, TemporalGroupLasso, TemporalGroupLassoClassifier
 
 cp = pytest.importorskip("cvxpy")

@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.penalized import TraceNormMTL
 from mtlrun.estimators.robust import (
-    DegenerateModelWarning,
     DivideAndConquerRMTL,
     DivideAndConquerRMTLClassifier,
     RobustMTL,
@@ -212,7 +212,7 @@ def test_warnings_of_blocks_come_once_with_their_number():
     with pytest.warns(DegenerateModelWarning) as record:
         DivideAndConquerRMTL(base(lam=0.4), 4).fit(X, Y)
     (message,) = [str(w.message) for w in record]
-    assert message.startswith("4 of 4 blocks: lam=0.4 for 3 tasks: the low-rank part is zero")
+    assert message.startswith("4 of 4 blocks: lam=0.4: low_rank_ is zero")
 
 
 def test_blocks_that_do_not_converge_are_counted():

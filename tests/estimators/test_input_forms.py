@@ -21,8 +21,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.registry import METHODS
-from mtlrun.estimators.robust import DegenerateModelWarning
 
 LAYOUTS = ["shared", "ragged"]
 every_method = pytest.mark.parametrize("name", METHODS)

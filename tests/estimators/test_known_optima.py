@@ -11,7 +11,7 @@ from mtlrun.data.fetch import missing_files
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 
-pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("ignore::mtlrun.estimators.robust.DegenerateModelWarning")]
+pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning")]
 
 
 @lru_cache

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.penalized import TraceNormMTL
-from mtlrun.estimators.robust import DegenerateModelWarning, DivideAndConquerRMTL, RobustMTL, RobustMTLClassifier
+from mtlrun.estimators.robust import DivideAndConquerRMTL, RobustMTL, RobustMTLClassifier
 
 
 def problem(n=40, d=8, T=9, seed=0, labels=False):
@@ -75,7 +76,7 @@ def test_the_outlier_task_is_found():
 @pytest.mark.parametrize("lam", [1.0, 1.7])
 def test_from_one_on_the_outlier_part_is_zero_and_the_model_is_the_trace_norm(lam, solver):
     X, Y = problem()
-    with pytest.warns(DegenerateModelWarning, match=r"lam=1.* for 9 tasks: the outlier part is zero.*0.333 < lam < 1"):
+    with pytest.warns(DegenerateModelWarning, match=r"lam=1.*: outlier_ is zero.*0.333 < lam < 1"):
         model = RobustMTL(lam, 0.5, solver=solver, tol=1e-6, max_iter=100000).fit(X, Y)
     trace = TraceNormMTL(1.0, tol=1e-8).fit(X, Y)
     assert model.objective_[-1] == pytest.approx(trace.objective_[-1], rel=2e-6)
@@ -87,10 +88,10 @@ def test_from_one_on_the_outlier_part_is_zero_and_the_model_is_the_trace_norm(la
 @pytest.mark.parametrize("lam", [0.2, 1 / 3])
 def test_up_to_one_over_root_m_the_low_rank_part_is_zero_and_tasks_are_separate(lam):
     X, Y = problem()
-    with pytest.warns(DegenerateModelWarning, match="the low-rank part is zero"):
+    with pytest.warns(DegenerateModelWarning, match="low_rank_ is zero"):
         model = RobustMTL(lam, 0.5, tol=1e-9).fit(X, Y)
     assert not model.low_rank_.any()
-    with pytest.warns(DegenerateModelWarning, match="One task has no second part"):
+    with pytest.warns(DegenerateModelWarning, match="There is no second part"):
         alone = RobustMTL(lam, 0.5, tol=1e-9).fit(X, Y[:, 3])
     assert_allclose(model.coef_[3], alone.coef_[0], atol=1e-3)
 

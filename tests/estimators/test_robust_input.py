@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from mtlrun.estimators.base import DegenerateModelWarning
 from mtlrun.estimators.robust import (
-    DegenerateModelWarning,
     DivideAndConquerRMTL,
     DivideAndConquerRMTLClassifier,
     RobustMTL,
@@ -14,7 +14,7 @@ from mtlrun.estimators.robust import (
 )
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::mtlrun.estimators.robust.DegenerateModelWarning"),
+    pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 SOLVERS = ["admm", "fista", "apg", "ladm"]
