@@ -91,23 +91,22 @@ class DataFile:
         with self.open() as stream:
             return stream.read()
 
-    def lines(self, encoding: str = "utf-8") -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """Yield the decoded lines without their ends, one at a time.
 
         Raises
         ------
         DataError
-            With line and column where the bytes are not in this encoding.
+            With line and column where the bytes are not UTF-8.
         """
         with self.open() as stream:
             for number, raw in enumerate(stream, start=1):
                 try:
-                    text = raw.decode(encoding)
+                    text = raw.decode()
                 except UnicodeDecodeError as error:
                     place = self.where(number, error.start + 1)
-                    remedy = "Save the file in that encoding, or name its own with the option 'encoding'."
-                    text = f"{place}: byte {raw[error.start]:#04x} is not {encoding.upper()} text"
-                    raise DataError(text, remedy) from None
+                    text = f"{place}: byte {raw[error.start]:#04x} is not UTF-8 text"
+                    raise DataError(text, "Save the file as UTF-8.") from None
                 yield text.rstrip("\r\n")
 
     def where(self, line: int | None = None, column: int | None = None) -> str:

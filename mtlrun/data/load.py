@@ -28,7 +28,7 @@ READERS = {
     "mat": "formats.mat:read",
     "mulan": "formats.mulan:read",
     "sarcos": "formats.sarcos:read",
-    "school": "formats.school:read",
+    "school": "formats.mat:read_school",
     "sequences": "labelled:read_strings",
     "table": "roles:read",
     "uci": "labelled:read_uci",

@@ -313,7 +313,7 @@ def _parquet(file: DataFile) -> Table:
 
 def _arff(file: DataFile) -> Table:
     """Return an ARFF file as a table; the labels of MEKA are its targets."""
-    table = read_arff(file, missing="nan")
+    table = read_arff(file)
     names = [attribute.name for attribute in table.attributes]
     if not table.X.shape[0]:
         raise DataError(f"{file.where()}: no rows", _COMPLETE)

@@ -152,12 +152,6 @@ def test_repeats_are_dropped_within_task_and_label(own_set):
     assert data.notes == "one: 1 repeated sequences dropped; two: 1 repeated sequences dropped"
 
 
-def test_a_choice_of_organisms(own_set):
-    data = own_set.write("fasta", FILES, OPTIONS, **KIND)(organisms=["two"])
-    assert data.tasks == ["two"]
-    assert len(data.X) == 2
-
-
 def test_packed_files_and_header_labels(own_set):
     files = {"a.fa.bz2": bz2.compress(b">label=1\nAC\n>label=-1\nGG\n")}
     options = {"tasks": [{"name": "all", "labelled": ["a.fa"]}], "label": "label=(.+)"}
@@ -168,17 +162,11 @@ def test_packed_files_and_header_labels(own_set):
 def test_golden_errors_of_a_set(own_set):
     whole = [TASKS[0], {**TASKS[1], "window": [0, 8]}]
     assert own_set.error("fasta", FILES, {"tasks": whole}, **KIND) == (
-        "data set mine: sequences of 8 bases in task two, 4 in task one\nGive windows of the same length."
+        "data set mine: its files have sequences of 4, 8 bases\nGive windows of the same length."
     )
     mixed = [{"name": "both", "positive": ["p1.fa"], "negative": ["n2.txt"]}]
     assert own_set.error("fasta", FILES, {"tasks": mixed}, **KIND) == (
-        "n2.txt: sequences of 8 bases, 4 in the other files of task both"
-    )
-    assert own_set.error("fasta", FILES, {**OPTIONS, "organisms": ["three"]}, **KIND) == (
-        "unknown organism of mine 'three'\nKnown: one, two."
-    )
-    assert own_set.error("fasta", FILES, {"tasks": []}, **KIND) == (
-        "data set mine: no task is named\nName one or more tasks."
+        "data set mine, task both: its files have sequences of 4, 8 bases\nGive windows of the same length."
     )
     assert own_set.error("fasta", FILES, {"tasks": [{"name": "x"}]}, **KIND) == (
         "mine.yaml: every task needs a name and files under positive, negative, labelled"

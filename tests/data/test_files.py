@@ -192,8 +192,7 @@ def test_wrong_encoding_names_line_and_column(tmp_path: Path, lacking: Any) -> N
     path = put(tmp_path, "a.txt", "one\ncafé\n".encode("latin-1"))
     with pytest.raises(DataError) as caught:
         list(DataFile("a.txt", path, "plain").lines())
-    assert not lacking(caught.value, f"{path}:2:4: ", "0xe9", "UTF-8", "'encoding'")
-    assert list(DataFile("a.txt", path, "plain").lines("latin-1")) == ["one", "café"]
+    assert not lacking(caught.value, f"{path}:2:4: ", "0xe9", "UTF-8")
 
 
 def test_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,49 +65,26 @@ class ArffTable:
     X: Any
 
 
-@dataclass
-class _Rows:
-    """Parsed rows, block by block."""
-
-    blocks: list[Any] = field(default_factory=list)
-    any_sparse: bool = False
-
-    def stack(self, width: int) -> Any:
-        if not self.blocks:
-            return np.empty((0, width))
-        if not self.any_sparse:
-            return np.concatenate(self.blocks)
-        X = sparse.vstack([sparse.csr_matrix(b) for b in self.blocks], format="csr")
-        X.eliminate_zeros()
-        return X
-
-
-def read_arff(file: DataFile, *, encoding: str = "utf-8", missing: str = "error") -> ArffTable:
-    """Read an ARFF file.
-
-    Parameters
-    ----------
-    file : DataFile
-    encoding : str, default="utf-8"
-    missing : {"error", "nan"}, default="error"
-        What becomes of ``?``.
+def read_arff(file: DataFile) -> ArffTable:
+    """Read an ARFF file; ``?`` is NaN.
 
     Raises
     ------
     DataError
         With ``file:line:column`` of what is wrong.
     """
-    if missing not in ("error", "nan"):
-        raise DataError(f"missing must be 'error' or 'nan', not {missing!r}")
-    lines = enumerate(file.lines(encoding), start=1)
+    lines = enumerate(file.lines(), start=1)
     relation, attributes = _read_header(lines, file)
-    parser = _RowParser(file, attributes, missing)
-    rows = _Rows()
+    parser = _RowParser(file, attributes)
+    blocks: list[Any] = []
     for block in _blocks(lines):
-        is_sparse = block[0][1].startswith("{")
-        rows.any_sparse |= is_sparse
-        rows.blocks.append(parser.sparse_rows(block) if is_sparse else parser.dense_rows(block))
-    return ArffTable(relation, attributes, rows.stack(len(attributes)))
+        blocks.append(parser.sparse_rows(block) if block[0][1].startswith("{") else parser.dense_rows(block))
+    if any(map(sparse.issparse, blocks)):
+        X = sparse.vstack([sparse.csr_matrix(b) for b in blocks], format="csr")
+        X.eliminate_zeros()
+    else:
+        X = np.concatenate([np.empty((0, len(attributes))), *blocks])
+    return ArffTable(relation, attributes, X)
 
 
 def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[int]:
@@ -133,12 +110,6 @@ def meka_labels(relation: str) -> int | None:
     """Return the number of labels that MEKA names by ``-C n`` in a relation: the first n columns, or the last -n."""
     found = re.search(r"-C\s+(-?)([0-9]+)", relation)
     return None if found is None else int(f"{found[1]}{whole(found[2])}")
-
-
-def dense_columns(X: Any, columns: list[int]) -> np.ndarray:
-    """Return some columns as a dense array of shape (n, len(columns))."""
-    part = X[:, columns]
-    return part.toarray() if sparse.issparse(part) else np.asarray(part)
 
 
 def _read_header(lines: Iterator[tuple[int, str]], file: DataFile) -> tuple[str, list[Attribute]]:
@@ -181,8 +152,8 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
 class _RowParser:
     """Turns blocks of rows into arrays, the quick way where it applies."""
 
-    def __init__(self, file: DataFile, attributes: list[Attribute], missing: str) -> None:
-        self.file, self.attributes, self.missing = file, attributes, missing
+    def __init__(self, file: DataFile, attributes: list[Attribute]) -> None:
+        self.file, self.attributes = file, attributes
         self.width = len(attributes)
         self.numeric = not any(a.textual for a in attributes)
         self.allowed: dict[tuple[float, ...], np.ndarray] = {}
@@ -271,26 +242,20 @@ class _RowParser:
         return entries
 
     def _value(self, attribute: Attribute, value: str, number: int, column: int) -> float:
-        shown = repr(shorten(value, _SHOWN))
         if value == "?":
-            if self.missing == "nan":
-                return float("nan")
-            raise _wrong(self.file, number, column, f"the value of {attribute.name!r} is missing ('?')")
-        if attribute.codes is not None:
-            if value in attribute.codes:
-                return attribute.codes[value]
-            if not attribute.textual and is_number(value) and float(value) in attribute.codes.values():
+            return float("nan")
+        codes, shown = attribute.codes, repr(shorten(value, _SHOWN))
+        if codes is None:
+            if is_number(value):
                 return float(value)
-            known = shorten(", ".join(list(attribute.codes)[:8]), 4 * _SHOWN)
-            raise _wrong(self.file, number, column, f"{shown} is not a value of {attribute.name!r} ({known})")
-        if not is_number(value):
-            raise _wrong(
-                self.file,
-                number,
-                column,
-                f"the value of {attribute.name!r} must be a finite number, not {shown}",
-            )
-        return float(value)
+            text = f"the value of {attribute.name!r} must be a finite number, not {shown}"
+            raise _wrong(self.file, number, column, text)
+        if value in codes:
+            return codes[value]
+        if not attribute.textual and is_number(value) and float(value) in codes.values():
+            return float(value)
+        known = shorten(", ".join(list(codes)[:8]), 4 * _SHOWN)
+        raise _wrong(self.file, number, column, f"{shown} is not a value of {attribute.name!r} ({known})")
 
 
 def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:

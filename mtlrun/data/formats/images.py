@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import string
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any
@@ -50,28 +51,23 @@ def read_idx(stream: IO[bytes], name: str, *, ndim: int | None = None) -> np.nda
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES or magic[3] == 0:
         raise DataError(
             f"{name}: wrong magic number 0x{magic.hex()} for an IDX file",
-            "An IDX file starts with two zero bytes, a type (0x08 for images and labels of MNIST) and the number of "
-            "dimensions; decompress the file if it is an archive.",
+            "An IDX file starts with two zero bytes, a type and the number of dimensions; decompress an archive.",
         )
-    dims = magic[3]
+    dims, dtype = magic[3], np.dtype(TYPES[magic[2]])
     if ndim is not None and dims != ndim:
         raise DataError(f"{name}: {dims} dimensions where {ndim} are expected", "Were images and labels swapped?")
-    start = 4 + 4 * dims
-    if len(content) < start:
-        raise DataError(f"{name}: the file ends inside its header of {start} bytes", "Fetch the file again.")
-    shape = tuple(int(k) for k in np.frombuffer(content, dtype=">u4", count=dims, offset=4))
-    dtype = np.dtype(TYPES[magic[2]])
-    expected = start + math.prod(shape) * dtype.itemsize
-    if len(content) != expected:
-        sizes = " x ".join(map(str, shape))
-        raise DataError(
-            f"{name}: {len(content)} bytes where the header ({sizes}) requires {expected}",
-            "The file was truncated or has something appended; fetch it again.",
-        )
+    shape = struct.unpack_from(f">{dims}I", content.ljust(4 + 4 * dims, b"\0"), 4)
+    expected = 4 + 4 * dims + math.prod(shape) * dtype.itemsize
     try:
-        values = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape)
-    except ValueError as error:  # no values, or values of size 1 in more dimensions than arrays have
-        raise DataError(f"{name}: not an array of that shape: {error}", "Fetch the file again.") from None
+        if len(content) != expected:
+            raise ValueError(
+                f"{len(content)} bytes where the header ({' x '.join(map(str, shape))}) requires {expected}"
+            )
+        values = np.frombuffer(content, dtype=dtype, offset=4 + 4 * dims).reshape(shape)
+    except ValueError as error:  # also: no values, or values of size 1 in more dimensions than arrays have
+        raise DataError(
+            f"{name}: {error}", "The file was truncated or has something appended; fetch it again."
+        ) from None
     return np.ascontiguousarray(values, dtype=dtype.newbyteorder("="))
 
 
@@ -99,8 +95,6 @@ def read(
     DataError
         For wrong files, images and labels of unequal number, or images of unequal size.
     """
-    if not scale > 0:
-        raise DataError(f"data set {card.id}: scale must be positive, not {scale}")
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     for image_name, label_name in parts:
@@ -175,17 +169,12 @@ def read_letter(files: Mapping[str, DataFile], card: Card, *, tasks: str | Mappi
     Dataset
         Multi-class; ``splits["words"]`` is the file's division into training and test words, so that the letters of
         one word stay together.
-
-    Raises
-    ------
-    DataError
-        For cells of another shape, pixels that are not 0/1, labels outside 0..25.
     """
     file = next(iter(files.values()))
-    name = file.where()
     with file.open() as stream:
-        content = read_mat(stream, name, ("patterns_train", "labels_train", "patterns_test", "labels_test"))
-    parts = [_letters(content[f"patterns_{p}"], content[f"labels_{p}"], p, name) for p in ("train", "test")]
+        variables = [f"{kind}_{part}" for part in ("train", "test") for kind in ("patterns", "labels")]
+        content = read_mat(stream, file.where(), variables)
+    parts = [_letters(content[f"patterns_{part}"], content[f"labels_{part}"]) for part in ("train", "test")]
     pixels, labels = (np.concatenate(piece) for piece in zip(*parts, strict=True))
     cut = len(parts[0][1])
     every = Dataset(
@@ -199,19 +188,7 @@ def read_letter(files: Mapping[str, DataFile], card: Card, *, tasks: str | Mappi
     return make_tasks(every, tasks)
 
 
-def _letters(patterns: Any, labels: Any, part: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    if not isinstance(patterns, list) or not isinstance(labels, list) or len(patterns) != len(labels):
-        raise DataError(f"{name}: patterns_{part} and labels_{part} must be cell arrays with one cell per word")
-    for k, (pattern, label) in enumerate(zip(patterns, labels, strict=True), start=1):
-        if pattern.ndim != 2 or pattern.shape[0] != PIXELS + 1 or label.size != pattern.shape[1]:
-            raise DataError(
-                f"{name}: word {k} of the {part} part has patterns of shape {pattern.shape} and {label.size} labels, "
-                f"expected ({PIXELS + 1}, letters) and one label per letter"
-            )
-    stacked, codes = np.hstack(patterns), np.concatenate([label.ravel() for label in labels]).astype(np.int64)
-    if not np.isin(stacked[:PIXELS], (0, 1)).all() or not (stacked[PIXELS] == 1).all():
-        raise DataError(f"{name}: the {part} part has pixels that are not 0/1, or a last row that is not 1")
-    if codes.min() < 0 or codes.max() > 25:
-        raise DataError(f"{name}: labels of the {part} part range from {codes.min()} to {codes.max()}, expected 0..25")
-    upright = stacked[:PIXELS].T.reshape(-1, WIDTH, HEIGHT).transpose(0, 2, 1)
-    return upright.reshape(-1, PIXELS), codes
+def _letters(patterns: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the upright images and the labels of all letters of all words."""
+    pixels = np.hstack(patterns)[:PIXELS].T.reshape(-1, WIDTH, HEIGHT)
+    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS), np.concatenate([k.ravel() for k in labels]).astype(np.int64)

@@ -11,7 +11,7 @@ from scipy import sparse
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.formats.arff import ArffTable, columns_of, dense_columns, meka_labels, read_arff
+from mtlrun.data.formats.arff import ArffTable, columns_of, meka_labels, read_arff
 from mtlrun.errors import DataError
 
 
@@ -21,10 +21,7 @@ def read(
     *,
     arff: list[str],
     xml: str | None = None,
-    labels: int | None = None,
     split_rows: dict[str, int] | None = None,
-    missing: str = "error",
-    encoding: str = "utf-8",
 ) -> Dataset:
     """Read a multi-label set: one shared X, one -1/+1 column per label.
 
@@ -33,33 +30,29 @@ def read(
     arff : list of str
         Files whose rows follow each other; all have the same columns.
     xml : str, optional
-        File with Mulan's list of labels; their order there is the order of the tasks.
-    labels : int, optional
-        Without `xml`: the first `labels` columns are labels, the last ``-labels`` when negative. Default: what MEKA
-        writes into the relation as ``-C n``.
+        File with Mulan's list of labels; their order there is the order of the tasks. Without it the first columns are
+        labels (the last ones if negative), as many as MEKA writes into the relation as ``-C n``.
     split_rows : dict of str to int, optional
         Published splits by name: so many first rows are the training part, the others the test part.
-    missing : {"error", "nan"}, default="error"
-        What becomes of ``?``; a missing label is a NaN target.
-    encoding : str, default="utf-8"
 
     Returns
     -------
     Dataset
-        X is CSR when the rows of the files are sparse, else dense.
+        X is CSR when the rows of the files are sparse, else dense; NaN stands for ``?``.
 
     Raises
     ------
     DataError
         With ``file:line:column`` of what is wrong, a label that is not a column, or files that do not fit together.
     """
-    tables = [read_arff(files[name], encoding=encoding, missing=missing) for name in arff]
+    tables = [read_arff(files[name]) for name in arff]
     first, file = tables[0], files[arff[0]]
     for name, table in zip(arff, tables, strict=True):
         if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
             raise DataError(f"{files[name].where()}: its columns differ from those of {file.where()}")
-    columns = _label_columns(first, file, None if xml is None else files[xml], labels)
-    X = _stack([table.X for table in tables])
+    columns = _label_columns(first, file, None if xml is None else files[xml])
+    blocks = [table.X for table in tables]
+    X = sparse.vstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.concatenate(blocks)
     keep = np.setdiff1d(np.arange(len(first.attributes)), columns)
     return Dataset(
         X=X[:, keep],
@@ -111,32 +104,23 @@ def read_labels(file: DataFile) -> list[str]:
     return list(names)
 
 
-def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None, labels: int | None) -> list[int]:
-    width = len(table.attributes)
+def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:
     if xml is not None:
         return columns_of(table, read_labels(xml), file)
-    if labels is None:
-        labels = meka_labels(table.relation)
-        if labels is None:
-            text = f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation"
-            raise DataError(text, "Name the XML file, or give the number of label columns with the option 'labels'.")
+    width, labels = len(table.attributes), meka_labels(table.relation) or 0
     if not 0 < abs(labels) < width:
-        raise DataError(f"{file.where()}: {labels} label columns of {width} columns: features and labels are needed")
+        text = (
+            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the relation for some of its columns"
+        )
+        raise DataError(text, "Name the XML file.")
     return list(range(labels)) if labels > 0 else list(range(width + labels, width))
 
 
 def _targets(X: Any, columns: list[int], table: ArffTable, file: DataFile) -> np.ndarray:
-    Y = dense_columns(X, columns)
+    part = X[:, columns]
+    Y = part.toarray() if sparse.issparse(part) else part
     wrong = ((Y != 0) & (Y != 1) & ~np.isnan(Y)).any(axis=0)
     if wrong.any():
         label = table.attributes[columns[int(np.argmax(wrong))]]
         raise DataError(f"{file.where(label.line)}: the label {label.name!r} has values other than 0 and 1")
     return 2.0 * Y - 1.0
-
-
-def _stack(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.vstack([sparse.csr_matrix(part) for part in parts], format="csr")
-    return np.concatenate(parts)

@@ -14,7 +14,7 @@ import numpy as np
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile, file_called
-from mtlrun.data.formats.mat import expect_shape, finite, read_mat
+from mtlrun.data.formats.mat import matrix
 from mtlrun.data.table import text_table
 from mtlrun.errors import DataError
 
@@ -68,13 +68,13 @@ def read(
     Raises
     ------
     DataError
-        If a file has another shape or holds NaN, the full file is not the one of that id, or a row of the partial
+        If a file has another shape, the full file is not the one of that id, or a row of the partial
         file is in the test file after all.
     """
     if (full and (unbiased or leaked)) or (clean and not full):
         text = "'clean' requires the full training file, 'unbiased' and 'leaked' the partial one"
         raise DataError(f"data set {card.id}: {text}")
-    tests = _matrix(file_called(files, test, card), "sarcos_inv_test", TEST_ROWS)
+    tests = matrix(file_called(files, test, card), "sarcos_inv_test", (TEST_ROWS, N_INPUTS + N_TORQUES))
     source = file_called(files, train, card)
     if full:
         rows, note = _full_rows(source, tests, blob, clean)
@@ -94,15 +94,14 @@ def read(
 
 
 def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool) -> tuple[np.ndarray, str]:
-    if blob is not None:
-        found = git_blob_id(file.read_bytes())
-        if found != blob:
-            raise DataError(
-                f"{file.where()}: the content is not that of the original {file.name}\n"
-                f"  expected git blob {blob}\n  found    git blob {found}",
-                "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
-            )
-    rows = _matrix(file, "sarcos_inv", TRAIN_ROWS)
+    found = git_blob_id(file.read_bytes()) if blob is not None else None
+    if found != blob:
+        raise DataError(
+            f"{file.where()}: the content is not that of the original {file.name}\n"
+            f"  expected git blob {blob}\n  found    git blob {found}",
+            "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
+        )
+    rows = matrix(file, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
     note = f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are also rows of the training file"
     if clean:
         keep = ~_occurs(rows, tests)
@@ -113,23 +112,20 @@ def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool)
 
 def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool) -> tuple[np.ndarray, str]:
     table = text_table(file, delimiter=",", header=True)
-    columns = [*(f"x{j}" for j in range(1, N_INPUTS + 1)), *TASKS, "in_test_file", "source_bits"]
-    lacking = [c for c in columns if c not in table.columns]
-    if lacking:
-        raise DataError(f"{file.where()}: no column {', '.join(lacking)}")
-    content = table.numbers(columns)
-    in_test, bits = content[:, -2] != 0, content[:, -1].astype(np.int64)
-    rows = content[:, : N_INPUTS + N_TORQUES]
-    clean = ~in_test
+    rows = table.numbers([*(f"x{j}" for j in range(1, N_INPUTS + 1)), *TASKS])
+    in_test, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
+    clean = in_test == 0
     if unbiased:
         clean &= (bits & UNIFORM_DRAW) > 0
     if _occurs(rows[clean], tests).any():
         raise DataError(f"{file.where()}: rows marked as not in the test file are in it")
     found = f"partial: {int(clean.sum())} of the {TRAIN_ROWS} training rows"
     if leaked:
-        note = f"{found}, and {int(in_test.sum())} that are in the test file as well: errors are those of training rows"
-        return rows[clean | in_test], note
-    note = f"{found}, none of them in the test file ({int(in_test.sum())} rebuilt rows that are in it were left out)"
+        note = (
+            f"{found}, and {(in_test != 0).sum()} that are in the test file as well: errors are those of training rows"
+        )
+        return rows[clean | (in_test != 0)], note
+    note = f"{found}, none of them in the test file ({(in_test != 0).sum()} rebuilt rows that are in it were left out)"
     return rows[clean], note
 
 
@@ -138,18 +134,8 @@ def git_blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _matrix(file: DataFile, variable: str, n_rows: int) -> np.ndarray:
-    with file.open() as stream:
-        content = read_mat(stream, file.where(), (variable,))
-    array = expect_shape(content[variable], (n_rows, N_INPUTS + N_TORQUES), file.where(), variable)
-    return finite(array, file.where(), variable)
-
-
 def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Tell which rows occur among the others; all files print six decimals."""
-    known = {row.tobytes() for row in _rounded(others)}
-    return np.array([row.tobytes() in known for row in _rounded(rows)], dtype=bool)
-
-
-def _rounded(rows: np.ndarray) -> np.ndarray:
-    return np.round(rows * 1e6).astype(np.int64)
+    mine, theirs = (np.round(values * 1e6).astype(np.int64) for values in (rows, others))
+    known = {row.tobytes() for row in theirs}
+    return np.array([row.tobytes() in known for row in mine], dtype=bool)

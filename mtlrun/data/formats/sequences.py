@@ -165,7 +165,6 @@ def read(
     *,
     tasks: Sequence[Mapping[str, Any]],
     label: str | None = None,
-    organisms: Sequence[str] | None = None,
     distinct: bool = True,
 ) -> Dataset:
     """Read FASTA files as binary data with one task per organism (or other origin).
@@ -177,8 +176,6 @@ def read(
         and under ``window`` the [start, stop] of the part of the sequences to keep, if not all.
     label : str, optional
         Regular expression that finds +1 or -1 in the headers of ``labelled`` files.
-    organisms : list of str, optional
-        The tasks to read, in this order; all by default.
     distinct : bool, default=True
         Keep the first of equal sequences of one task and label. Repeats that fall into both parts of a split would
         make the test too easy.
@@ -191,61 +188,46 @@ def read(
     Raises
     ------
     DataError
-        If a file is wrong, lengths differ between files, or `organisms` names an unknown one.
+        If a file is wrong, or lengths differ between files.
     """
-    parts: list[np.ndarray] = []
-    labels, owner, notes = [], [], []
-    chosen = _chosen_tasks(tasks, organisms, card)
-    for t, task in enumerate(chosen):
+    parts, labels, owner, notes = [], [], [], []
+    for t, task in enumerate(tasks):
+        for key in task:
+            if key not in ("name", "window", *KINDS):
+                raise UnknownNameError("key of a task", key, ["name", "window", *KINDS])
+        if "name" not in task or not any(task.get(kind) for kind in KINDS):
+            raise DataError(f"{card.path}: every task needs a name and files under {', '.join(KINDS)}")
         strings, signs = _read_task(files, card, task, label)
         if distinct:
             keep = drop_repeats(strings, signs)
             if len(keep) < len(strings):
                 notes.append(f"{task['name']}: {len(strings) - len(keep)} repeated sequences dropped")
             strings, signs = strings[keep], signs[keep]
-        if parts and parts[0].dtype != strings.dtype:
-            raise DataError(
-                f"data set {card.id}: sequences of {strings.dtype.itemsize} bases in task {task['name']}, "
-                f"{parts[0].dtype.itemsize} in task {chosen[0]['name']}",
-                "Give windows of the same length.",
-            )
         parts.append(strings)
         labels.append(signs)
         owner.append(np.full(len(strings), t))
     return Dataset(
-        X=np.concatenate(parts),
+        X=_stacked(parts, f"data set {card.id}"),
         y=np.concatenate(labels),
         task_id=np.concatenate(owner),
         task_type="binary",
-        tasks=[str(task["name"]) for task in chosen],
+        tasks=[str(task["name"]) for task in tasks],
         notes="; ".join(notes),
     )
 
 
-def _chosen_tasks(
-    tasks: Sequence[Mapping[str, Any]], organisms: Sequence[str] | None, card: Card
-) -> list[Mapping[str, Any]]:
-    for task in tasks:
-        for key in task:
-            if key not in ("name", "window", *KINDS):
-                raise UnknownNameError("key of a task", key, ["name", "window", *KINDS])
-        if "name" not in task or not any(task.get(kind) for kind in KINDS):
-            raise DataError(f"{card.path}: every task needs a name and files under {', '.join(KINDS)}")
-    table = {str(task["name"]): task for task in tasks}
-    names = list(table) if organisms is None else list(organisms)
-    if not names:
-        raise DataError(f"data set {card.id}: no task is named", "Name one or more tasks.")
-    for name in names:
-        if name not in table:
-            raise UnknownNameError(f"organism of {card.id}", name, table)
-    return [table[name] for name in names]
+def _stacked(parts: list[np.ndarray], name: str) -> np.ndarray:
+    sizes = sorted({part.dtype.itemsize for part in parts})
+    if len(sizes) > 1:
+        text = f"{name}: its files have sequences of {', '.join(map(str, sizes))} bases"
+        raise DataError(text, "Give windows of the same length.")
+    return np.concatenate(parts)
 
 
 def _read_task(
     files: Mapping[str, DataFile], card: Card, task: Mapping[str, Any], label: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    parts: list[np.ndarray] = []
-    labels: list[np.ndarray] = []
+    parts, labels = [], []
     for kind, sign in KINDS.items():
         for name in task.get(kind, ()):
             file = file_called(files, name, card)
@@ -253,14 +235,9 @@ def _read_task(
                 strings, found = read_fasta(
                     stream, file.where(), window=task.get("window"), label=None if sign else label
                 )
-            if parts and parts[0].dtype != strings.dtype:
-                raise DataError(
-                    f"{file.where()}: sequences of {strings.dtype.itemsize} bases, {parts[0].dtype.itemsize} in the "
-                    f"other files of task {task['name']}"
-                )
             parts.append(strings)
             labels.append(np.full(len(strings), sign) if found is None else found)
-    return np.concatenate(parts), np.concatenate(labels)
+    return _stacked(parts, f"data set {card.id}, task {task['name']}"), np.concatenate(labels)
 
 
 # --- the splice junctions of the UCI repository ---
@@ -299,30 +276,22 @@ def read_splice(
     sequences: list[bytes] = []
     labels: list[int] = []
     for number, line in enumerate(file.lines(), start=1):
-        if line.strip():
-            label, sequence, column = _splice_line(line, file, number, classes)
-            if sequences and len(sequence) != len(sequences[0]):
-                raise unequal(file.where(number, column), len(sequence), len(sequences[0]))
-            labels.append(label)
-            sequences.append(sequence)
+        if not line.strip():
+            continue
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != 3 or fields[0] not in classes:
+            text = f"{file.where(number)}: not a line of class ({', '.join(classes)}), name and sequence"
+            raise DataError(text, "Is it the file on the card?")
+        sequences.append(clean_sequence(fields[2].encode(), file.where(), number, line.rindex(fields[2])))
+        labels.append(classes.index(fields[0]))
+        if len(sequences[-1]) != len(sequences[0]):
+            raise unequal(file.where(number), len(sequences[-1]), len(sequences[0]))
     if not sequences:
         raise DataError(f"{file.where()}: no rows", "Fetch the file again.")
-    X, y = np.array(sequences, dtype=f"S{len(sequences[0])}"), np.array(labels, dtype=np.int64)
+    X, y = np.array(sequences), np.array(labels, dtype=np.int64)
     notes = ""
     if distinct:
         keep = drop_repeats(X, y)
         notes = f"{len(y) - len(keep)} repeated sequences dropped"
         X, y = X[keep], y[keep]
     return make_tasks(Dataset(X=X, y=y, task_type="multiclass", tasks=list(classes), notes=notes), tasks)
-
-
-def _splice_line(line: str, file: DataFile, number: int, classes: Sequence[str]) -> tuple[int, bytes, int]:
-    """Return the number of the class, the sequence and its column."""
-    fields = line.split(",")
-    if len(fields) != 3:
-        raise DataError(f"{file.where(number, 1)}: {len(fields)} fields where class, name and sequence are expected")
-    label, sequence = fields[0].strip(), fields[2].strip()
-    column = line.rindex(fields[2]) + len(fields[2]) - len(fields[2].lstrip()) + 1
-    if label not in classes:
-        raise DataError(f"{file.where(number, 1)}: the class {label!r} is none of {', '.join(classes)}")
-    return classes.index(label), clean_sequence(sequence.encode(), file.where(), number, column - 1), column
