@@ -6,32 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtlrun.data.cards import Card, load_card
-    from mtlrun.data.dataset import Dataset
-    from mtlrun.data.load import dataset_fingerprint, load_dataset
-    from mtlrun.data.splits import TaskShuffleSplit, TaskStratifiedKFold, random_split
+    from mtlrun.data.cards import Card as Card
+    from mtlrun.data.cards import load_card as load_card
+    from mtlrun.data.dataset import Dataset as Dataset
+    from mtlrun.data.load import dataset_fingerprint as dataset_fingerprint
+    from mtlrun.data.load import load_dataset as load_dataset
+    from mtlrun.data.splits import TaskShuffleSplit as TaskShuffleSplit
+    from mtlrun.data.splits import TaskStratifiedKFold as TaskStratifiedKFold
+    from mtlrun.data.splits import random_split as random_split
 
 _HOMES = {
     "Card": "cards",
-    "load_card": "cards",
     "Dataset": "dataset",
-    "load_dataset": "load",
-    "dataset_fingerprint": "load",
-    "random_split": "splits",
-    "TaskStratifiedKFold": "splits",
     "TaskShuffleSplit": "splits",
+    "TaskStratifiedKFold": "splits",
+    "dataset_fingerprint": "load",
+    "load_card": "cards",
+    "load_dataset": "load",
+    "random_split": "splits",
 }
-
-__all__ = [
-    "Card",
-    "Dataset",
-    "TaskShuffleSplit",
-    "TaskStratifiedKFold",
-    "dataset_fingerprint",
-    "load_card",
-    "load_dataset",
-    "random_split",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

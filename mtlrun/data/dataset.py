@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,13 +127,11 @@ class Dataset:
             expected = self._count_tasks()
             if self.task_type != "multiclass" and len(self.tasks) != expected:
                 raise DataError(f"{len(self.tasks)} task names for {expected} tasks")
-            return
-        if self.y.ndim != 1 or self.task_id.shape != self.y.shape:
+        elif self.y.ndim != 1 or self.task_id.shape != self.y.shape:
             raise DataError(f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, not {self.y.shape}")
-        if self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
-            raise DataError(
-                f"task_id runs from {self.task_id.min()} to {self.task_id.max()}, tasks 0..{len(self.tasks) - 1}"
-            )
+        elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
+            found = f"{self.task_id.min()} to {self.task_id.max()}"
+            raise DataError(f"task_id runs from {found}, tasks 0..{len(self.tasks) - 1}")
 
     @property
     def zero_one(self) -> bool:
@@ -168,9 +166,8 @@ class Dataset:
     def subset(self, rows: np.ndarray) -> Dataset:
         """Return the data set of these rows, in this order; published splits are dropped, tasks are kept."""
         task_id = None if self.task_id is None else self.task_id[rows]
-        kept = {k: v for k, v in self.__dict__.items() if k not in {"X", "y", "task_id", "splits", "source"}}
-        source = {k: v[rows] for k, v in self.source.items()}
-        return Dataset(X=self.X[rows], y=self.y[rows], task_id=task_id, source=source, **kept)
+        source = {name: values[rows] for name, values in self.source.items()}
+        return replace(self, X=self.X[rows], y=self.y[rows], task_id=task_id, source=source, splits={})
 
     def taskdata(self) -> TaskData:
         """Return the rows as `TaskData`, the container that solvers take.

@@ -106,7 +106,7 @@ def read_uci(
         if wrong.any():
             row = int(np.argmax(wrong))
             what = f"{words[row]!r} is none of {listed(list(known), 20)}" if words[row] else "is empty"
-            raise DataError(f"{table.where(row, columns[label])}: the class {what}", "Is it the file on the card?")
+            raise DataError(f"{table.where(row)}: the class {what}", "Is it the file on the card?")
     if features and len(features) != len(rest):
         raise DataError(f"{card.path}: {len(features)} feature names for {len(rest)} columns")
     X = np.vstack([table.numbers(rest) for table in tables])
@@ -166,8 +166,7 @@ def read_strings(
         for row, text in enumerate(table.frame[sequence]):
             raw = text.encode()
             if raw.translate(None, LETTERS):
-                line, column = map(int, table.where(row, sequence).rsplit(":", 2)[1:])
-                clean_sequence(raw, table.name, line, column - 1)
+                clean_sequence(raw, table.name, int(table.where(row).rpartition(":")[2]))
             if not raw or (strings and len(raw) != len(strings[0])):
                 raise unequal(table.where(row), len(raw), len(strings[0]) if strings else 1)
             strings.append(clean_sequence(raw, table.name, 0))

@@ -6,10 +6,11 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.data.cards import Card, check_id, load_card
+from mtlrun.data.cards import Card, Variant, check_id, load_card
 from mtlrun.data.files import DataFile, data_directory, verify_files
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils.io import sha256_json
@@ -37,31 +38,6 @@ READERS = {
 
 #: How binary labels may be coded; the first is the default.
 CODINGS = ("-1/+1", "0/1")
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """What `load_dataset` will do: everything that decides the result beside the code of the reader or generator."""
-
-    card: Card
-    files: dict[str, DataFile]
-    options: dict[str, Any]
-    sample: int | None
-    sample_seed: int
-    coding: str
-    notes: str
-
-    def fingerprint(self) -> str:
-        facts: dict[str, Any] = {
-            "source": self.card.source.name,
-            "options": self.options,
-            "files": {name: file.sha256 for name, file in self.files.items()},
-        }
-        if self.sample is not None:
-            facts["sample"] = [self.sample, self.sample_seed]
-        if self.coding != CODINGS[0]:
-            facts["coding"] = self.coding
-        return sha256_json(facts)
 
 
 def load_dataset(
@@ -121,22 +97,21 @@ def load_dataset(
 
     from mtlrun.data.ranges import check_read
 
-    recipe = _prepare(id, data_dir, variant, sample, sample_seed, coding, options)
-    card = recipe.card
+    card, chosen, files, fingerprint = _prepare(id, data_dir, variant, sample, sample_seed, coding, options)
     function = source_function(card)
-    options = _with_defaults(recipe, function)
+    options = _with_defaults(card, chosen.options, function)
     # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
     with threadpool_limits(limits=1):
-        given = () if card.simulated else (recipe.files, card)
+        given = () if card.simulated else (files, card)
         dataset = function(*given, **options)
     dataset = replace(
         dataset,
         id=card.id,
         title=card.title,
         simulated=card.simulated,
-        fingerprint=recipe.fingerprint(),
+        fingerprint=fingerprint,
         options=options,
-        notes="\n".join(text for text in (recipe.notes, dataset.notes) if text),
+        notes="\n".join(text for text in (chosen.notes, dataset.notes) if text),
     )
     if sample is not None:
         dataset = _sampled(dataset, sample, sample_seed)
@@ -164,7 +139,7 @@ def dataset_fingerprint(
     given and the sampling; not the code, which is part of the key of a cell, and no defaults: nothing is imported.
     Parameters and errors are those of `load_dataset`, but names of options are not checked.
     """
-    return _prepare(id, data_dir, variant, sample, sample_seed, coding, options).fingerprint()
+    return _prepare(id, data_dir, variant, sample, sample_seed, coding, options)[-1]
 
 
 def source_path(card: Card) -> str:
@@ -206,14 +181,25 @@ def _prepare(
     sample_seed: int,
     coding: str,
     options: dict[str, Any],
-) -> _Recipe:
+) -> tuple[Card, Variant, dict[str, DataFile], str]:
+    """Return the card, the variant with all options given, its verified files, and the fingerprint."""
     if coding not in CODINGS:
         raise DataError(f"data set {id}: coding must be one of {', '.join(CODINGS)}, not {coding!r}")
     folder = data_directory(data_dir)
     card = load_card(check_id(id), folder)
     chosen = card.variant(variant)
+    chosen = chosen.model_copy(update={"options": {**chosen.options, **options}})
     files = verify_files(card, variant, folder)
-    return _Recipe(card, files, {**chosen.options, **options}, sample, sample_seed, coding, chosen.notes)
+    facts: dict[str, Any] = {
+        "source": card.source.name,
+        "options": chosen.options,
+        "files": {name: file.sha256 for name, file in files.items()},
+    }
+    if sample is not None:
+        facts["sample"] = [sample, sample_seed]
+    if coding != CODINGS[0]:
+        facts["coding"] = coding
+    return card, chosen, files, sha256_json(facts)
 
 
 def check_options(id: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -230,16 +216,15 @@ def check_options(id: str, given: Iterable[str], known: Iterable[str]) -> None:
             raise UnknownNameError(f"option of data set {id}", name, names)
 
 
-def _with_defaults(recipe: _Recipe, function: Callable[..., Dataset]) -> dict[str, Any]:
+def _with_defaults(card: Card, options: dict[str, Any], function: Callable[..., Dataset]) -> dict[str, Any]:
     """Return the options with those of the function that are not given."""
-    card = recipe.card
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    check_options(card.id, recipe.options, defaults)
-    merged = {**defaults, **recipe.options}
+    check_options(card.id, options, defaults)
+    merged = {**defaults, **options}
     lacking = [name for name, value in merged.items() if value is inspect.Parameter.empty]
     if lacking:
         raise DataError(f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}")
@@ -271,19 +256,12 @@ def compare_statistics(found: Mapping[str, int | float], expected: Mapping[str, 
     Whole numbers must be equal; other numbers must agree in the decimals that the card gives. What the card names but
     the data set has not disagrees.
     """
-    names = [*found, *(name for name in expected if name not in found)]
-    return [_fact(name, found.get(name), expected.get(name)) for name in names]
-
-
-def _fact(name: str, found: int | float | None, expected: int | float | None) -> Fact:
-    if expected is None:
-        return Fact(name, found, None, True)
-    if found is None:
-        return Fact(name, None, expected, False)
-    if isinstance(expected, int):
-        return Fact(name, found, expected, found == expected)
-    text = repr(expected)
-    mantissa, _, exponent = text.partition("e")
-    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
-    # a hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5
-    return Fact(name, found, expected, abs(found - expected) <= 0.5001 * 10.0**-decimals)
+    facts = []
+    for name in dict.fromkeys([*found, *expected]):
+        ours, wanted = found.get(name), expected.get(name)
+        agrees = wanted is None or ours == wanted
+        if isinstance(wanted, float) and ours is not None:
+            # A hair more than half a unit, for binary fractions and for tables that cut instead of rounding the last 5.
+            agrees = abs(ours - wanted) <= 0.5001 * 10.0 ** int(Decimal(repr(wanted)).as_tuple().exponent)
+        facts.append(Fact(name, ours, wanted, agrees))
+    return facts

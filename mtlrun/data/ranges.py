@@ -61,17 +61,13 @@ def check_read(data: Dataset, name: str, where: Callable[[int], str] | None = No
         For a number beyond 1e150, and for a feature or target whose numbers are not all zero and all below 1e-150;
         names the column, the value and the remedy.
     """
-    if not data.strings:
-        check_large(data.X, name, data.features, where)
-        _check_small(data.X, name, "feature", data.features)
+    parts: list[tuple[Any, str, Sequence[str]]] = [] if data.strings else [(data.X, "feature", data.features)]
     if data.task_type == "regression":
-        targets = data.tasks if data.y.ndim == 2 else []
-        y = data.y.reshape(len(data.y), -1)
-        check_large(y, name, targets, where, kind="target")
-        _check_small(y, name, "target", targets)
-    for part, values in data.source.items():
-        if values.dtype.kind == "f":
-            check_large(values[:, None], name, [], where, kind=part)
+        parts.append((data.y.reshape(len(data.y), -1), "target", data.tasks if data.y.ndim == 2 else []))
+    parts += [(values[:, None], part, []) for part, values in data.source.items() if values.dtype.kind == "f"]
+    for values, kind, columns in parts:
+        check_large(values, name, columns, where, kind)
+        _check_small(values, name, kind, columns)
 
 
 def check_large(

@@ -130,10 +130,6 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
         rest = [name for name in candidates if table.named or name not in table.default_targets]
         if len(rest) != schema.n_features:
             hint = f" besides the task column {schema.task_column!r}" if len(table.columns) > len(candidates) else ""
-            if rest == [SEQUENCE]:
-                raise DataError(
-                    f"{table.name}: the model was fitted on numbers, the file contains sequences", _OTHER_MODEL
-                )
             needed = counted(schema.n_features, "feature")
             text = f"{table.name}: {counted(len(rest), 'column')}{hint}, the model has {needed}"
             raise DataError(text, "Without names the columns must be those of the training rows, in that order.")
@@ -148,19 +144,10 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
 def _coded(table: Table, schema: Schema, names: Sequence[str]) -> np.ndarray:
     """Return the features of a model of a table; words become their numbers, a new word one beyond them."""
     columns = []
-    for position, name in enumerate(names):
-        column, feature = table.column(name), schema.features[position]
-        numeric = pd.api.types.is_numeric_dtype(column)
-        if feature in schema.categories and (table.named or not numeric):
-            columns.append(coded(column, schema.categories[feature]))
-        elif numeric:
-            columns.append(column.to_numpy(dtype=float, na_value=np.nan))
-        else:
-            row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna()))
-            raise DataError(
-                f"{table.where(row)}: column {name!r} contains words, the model was fitted on numbers",
-                "Fix the cells, or train a model again with this column as words.",
-            )
+    for feature, name in zip(schema.features, names, strict=True):
+        column = table.column(name)
+        words = feature in schema.categories and (table.named or not pd.api.types.is_numeric_dtype(column))
+        columns.append(coded(column, schema.categories[feature]) if words else table.numbers([name], gaps=True)[:, 0])
     return np.column_stack(columns)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from mtlrun.data.files import data_file
 from mtlrun.data.formats.mulan import read_labels
 from mtlrun.data.table import Table
-from mtlrun.errors import DataError, UnknownNameError, counted, listed, suggest
+from mtlrun.errors import DataError, UnknownNameError, counted
 
 
 def target_columns(
@@ -87,13 +87,9 @@ def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[An
 
 def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
     names, known = read_labels(data_file(path)[0]), set(table.columns)
-    missing = [name for name in names if name not in known]
-    if missing:
-        near = suggest(missing[0], table.columns)
-        raise DataError(
-            f"{path}: {counted(len(missing), 'label')} without a column in {table.name}: {listed(missing)}",
-            f"Did you mean {near[0]!r}?" if near else "Is it the list of labels of this file?",
-        )
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(f"label of {path}, as a column of {table.name},", name, table.columns)
     return tuple(names)
 
 

@@ -69,9 +69,9 @@ def simulate_rmtl(
     ((50, 10), (50, 6), ['E', 'L', 'W', 'outliers'])
     """
     _check_sizes(n=n, d=d, m=m, rank=rank)
-    _check_kind(kind)
-    if not 0 <= outliers <= 1 or noise < 0:
-        raise DataError(f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}")
+    _require(kind in ("sign", "value"), f"kind must be 'sign' or 'value', not {kind!r}")
+    fine = 0 <= outliers <= 1 and noise >= 0
+    _require(fine, f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}")
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     L = rng.standard_normal((d, rank)) @ rng.standard_normal((m, rank)).T / np.sqrt(rank)
@@ -124,8 +124,8 @@ def simulate_fetr(
         If a size is not positive or not 0 < l <= u.
     """
     _check_sizes(n=n, d=d, m=m)
-    if not 0 < l <= u or noise < 0:
-        raise DataError(f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}")
+    fine = 0 < l <= u and noise >= 0
+    _require(fine, f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}")
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     values1, basis1 = _random_spectrum(d, l, u, rng)
@@ -175,10 +175,9 @@ def simulate_gauss2d(
         If there is less than one row per class and task, the error is outside (0, 0.5), or there are no such means.
     """
     _check_sizes(n=n, tasks=tasks)
-    if n < 2 * tasks or not 0 < bayes_error < 0.5:
-        raise DataError(f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
-    if means not in ("rotated", "authors"):
-        raise DataError(f"means must be rotated or authors, not {means!r}")
+    fine = n >= 2 * tasks and 0 < bayes_error < 0.5
+    _require(fine, f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
+    _require(means in ("rotated", "authors"), f"means must be rotated or authors, not {means!r}")
     rng = np.random.default_rng(seed)
     truth: dict[str, Any] = {}
     if means == "authors":
@@ -222,8 +221,7 @@ def simulate_kernel_groups(
         If a size is too small or `noise` is out of range.
     """
     _check_sizes(rows=rows, tasks=tasks, d=d)
-    if d < 2 or not 0 <= noise < 0.5:
-        raise DataError(f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}")
+    _require(d >= 2 and 0 <= noise < 0.5, f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}")
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((tasks, rows, d))
     directions = np.stack([np.linalg.qr(rng.standard_normal((d, 2)))[0] for _ in range(tasks)])
@@ -278,8 +276,7 @@ def simulate_eurlex(
         If a size is not positive, there are more outliers than labels, or the labels do not fit the rows.
     """
     _check_sizes(n=n, d=d, m=m, draws=draws, rank=rank, least=least)
-    if not 0 <= outliers <= m:
-        raise DataError(f"{outliers} outliers of {m} labels cannot be")
+    _require(0 <= outliers <= m, f"{outliers} outliers of {m} labels cannot be")
     rng = np.random.default_rng(seed)
     X = _documents(n, d, draws, rng)
     W = rng.standard_normal((d, rank)) @ rng.standard_normal((m, rank)).T / np.sqrt(rank)
@@ -310,10 +307,8 @@ def _documents(n: int, d: int, draws: int, rng: np.random.Generator) -> sparse.c
 def _zipf_counts(n: int, m: int, cardinality: float, least: int) -> np.ndarray:
     """Return m label frequencies ~ k^-0.8 in [least, n] whose sum is as near to n * cardinality as it gets."""
     shape = np.arange(1, m + 1) ** -0.8
-    if not least * m <= n * cardinality <= n * m or least > n:
-        raise DataError(
-            f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows"
-        )
+    fine = least * m <= n * cardinality <= n * m and least <= n
+    _require(fine, f"{m} labels with at least {least} positives do not give {cardinality} labels to each of {n} rows")
     low, high = 0.0, float(n) * m
     for _ in range(100):
         middle = (low + high) / 2
@@ -332,15 +327,15 @@ def _noisy(scores: np.ndarray, noise: float, rng: np.random.Generator) -> np.nda
     return scores + noise * scores.std(axis=0) * rng.standard_normal(scores.shape)
 
 
+def _require(fine: bool, text: str) -> None:
+    if not fine:
+        raise DataError(text)
+
+
 def _check_sizes(**sizes: int) -> None:
     for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise DataError(f"{name} must be an integer of at least 1, not {value!r}")
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in ("sign", "value"):
-        raise DataError(f"kind must be 'sign' or 'value', not {kind!r}")
+        fine = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        _require(fine, f"{name} must be an integer of at least 1, not {value!r}")
 
 
 def simulate_breast_cancer(
@@ -374,11 +369,9 @@ def simulate_breast_cancer(
     DataError
         If a parameter is out of range.
     """
-    if not 0 <= shared <= 1 or not 0 < response < 1 or n_genes < 1 or factors < 1:
-        raise DataError(
-            f"out of range: shared={shared} (0..1), response={response} (between 0 and 1), n_genes={n_genes}, "
-            f"factors={factors} (at least 1)"
-        )
+    _check_sizes(n_genes=n_genes, factors=factors)
+    fine = 0 <= shared <= 1 and 0 < response < 1
+    _require(fine, f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, response={response}")
     generator = np.random.default_rng(seed)
     loadings = generator.standard_normal((n_genes, factors)) * np.sqrt(0.5 / factors)
     common = generator.standard_normal(n_genes)
@@ -448,7 +441,10 @@ def simulate_splice(
     DataError
         If a parameter is out of range.
     """
-    _check_splice(n, length, organisms, decoys, shared)
+    _check_sizes(n=n, length=length, decoys=decoys)
+    _require(length >= 24 and 0 <= shared <= 1, f"length >= 24 and 0 <= shared <= 1, not {length} and {shared}")
+    _require(0 < len(set(organisms)) == len(organisms), "organisms must be a list of different names")
+    _require(n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms")
     site = (length - 2) // 2
     pwm = np.stack([_matrix(o, k, length, site, shared, strength, seed) for k, o in enumerate(organisms)])
     sizes = np.full(len(organisms), n // len(organisms)) + (np.arange(len(organisms)) < n % len(organisms))
@@ -473,19 +469,6 @@ def simulate_splice(
         tasks=[str(o) for o in organisms],
         truth={"pwm": pwm, "site": np.array(site)},
     )
-
-
-def _check_splice(n: int, length: int, organisms: tuple[str, ...] | list[str], decoys: int, shared: float) -> None:
-    if length < 24:
-        raise DataError(f"length must be at least 24, not {length}")
-    if not organisms or len(set(organisms)) < len(organisms):
-        raise DataError("organisms must be a list of different names")
-    if decoys < 1:
-        raise DataError(f"decoys must be at least 1, not {decoys}")
-    if not 0 <= shared <= 1:
-        raise DataError(f"shared must lie between 0 and 1, not {shared}")
-    if n < 2 * len(organisms):
-        raise DataError(f"n = {n} is too small for {len(organisms)} organisms")
 
 
 def _background(organism: str) -> np.ndarray:

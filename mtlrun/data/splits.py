@@ -200,10 +200,8 @@ class TaskShuffleSplit(_TaskSplitter):
     ----------
     n_splits : int, default=10
     train_size : float or int, default=0.75
-        Part (in (0, 1)) or number of rows to train on, of every task when `per_task`, else of all rows. A task of two
-        rows or more has at least one row in either part; a task of one row is trained on.
-    per_task : bool, default=True
-        Split every task by itself; otherwise all rows together, tasks ignored.
+        Part (in (0, 1)) or number of rows of every task to train on. A task of two rows or more has at least one row in
+        either part; a task of one row is trained on.
     labels : bool, default=False
         Stratify by task and label: every label's part differs from `train_size` by less than one row.
     task_column : int or str, optional
@@ -216,7 +214,6 @@ class TaskShuffleSplit(_TaskSplitter):
         n_splits: int = 10,
         *,
         train_size: float = 0.75,
-        per_task: bool = True,
         labels: bool = False,
         task_column: int | str | None = None,
         random_state: Any = None,
@@ -228,7 +225,6 @@ class TaskShuffleSplit(_TaskSplitter):
             raise ValueError(f"train_size must be a part in (0, 1) or a number of rows, not {train_size!r}")
         self.n_splits = n_splits
         self.train_size = train_size
-        self.per_task = per_task
         self.labels = labels
         self.task_column = task_column
         self.random_state = random_state
@@ -244,8 +240,6 @@ class TaskShuffleSplit(_TaskSplitter):
             If lengths differ, or y holds no class labels but they are asked for.
         """
         tasks = self._tasks(X, groups, task_id)
-        if not self.per_task:
-            tasks = np.zeros_like(tasks)
         strata = self._strata(tasks, y)
         starts = np.concatenate([[0], np.cumsum(np.bincount(tasks))])
         rng = check_random_state(self.random_state)
@@ -379,60 +373,15 @@ def _take(dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int) -> tup
     return rest, validation
 
 
-def training_size(counts: np.ndarray, fraction: float) -> int:
-    """Return the number of training rows of every class: the smallest floor(p N_class).
-
-    Parameters
-    ----------
-    counts : ndarray of shape (K,)
-        Examples per class.
-    fraction : float
-        p, strictly between 0 and 1.
-
-    Raises
-    ------
-    DataError
-        If `fraction` is out of range or the smallest class is left without training rows.
-    """
-    _check_fraction(fraction)
-    counts = np.asarray(counts)
-    # 0.1 * 730 must give 73: products such as 72.99999999999999 are rounding noise.
-    size = int(np.floor(fraction * counts.min() + 1e-9))
-    if size < 1:
-        raise DataError(
-            f"a training part of {fraction:g} leaves class {int(np.argmin(counts))} without rows",
-            "Use a larger training part or more rows per class.",
-        )
-    return size
-
-
-def balanced_partition(labels: Rows, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:
-    """Split rows into a class-balanced training part (see `training_size`) and equal validation and test parts.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Class numbers.
-    fraction : float
-    seed : int
-
-    Returns
-    -------
-    train, validation, test : ndarrays of int
-        Sorted rows. The remaining rows of every class are halved; an odd row goes to the test part.
-    """
-    classes, counts = np.unique(labels, return_counts=True)
-    return _halved_rest(labels, dict.fromkeys(classes.tolist(), training_size(counts, fraction)), seed)
-
-
 def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, Rows, Rows]:
     """Split as the multiple-kernel paper does: a fraction of every task for training, the rest halved.
 
     Parameters
     ----------
     dataset : Dataset
-        If its tasks were made from classes, the examples behind them are split by `balanced_partition`, so that an
-        example is in the same part in all tasks. Other ragged data sets are split task by task.
+        If its tasks were made from classes, the examples behind them are split, so that an example is in the same part
+        in all tasks, and every class has as many training rows as the smallest one gives. Other ragged data sets are
+        split task by task.
     fraction : float
         Training part, strictly between 0 and 1.
     seed : int
@@ -450,7 +399,7 @@ def paper_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows,
     """
     if "label" in dataset.source:
         _, first, example = np.unique(dataset.source["row"], return_index=True, return_inverse=True)
-        parts = balanced_partition(dataset.source["label"][first], fraction, seed)
+        parts = _halved_rest(dataset.source["label"][first], fraction, seed, equal=True)
         train, validation, test = (np.flatnonzero(np.isin(example, part)) for part in parts)
         return train, validation, test
     return task_partition(dataset, fraction, seed)
@@ -464,27 +413,23 @@ def task_partition(dataset: Dataset, fraction: float, seed: int) -> tuple[Rows, 
     if dataset.task_id is None:
         text = f"the tasks of {dataset.id or 'this data set'} share their rows and were not made from classes"
         raise DataError(text, "Use a split of kind random.")
-    _check_fraction(fraction)
-    sizes = {}
-    for t, count in enumerate(np.bincount(dataset.task_id, minlength=dataset.n_tasks)):
-        sizes[t] = int(np.floor(fraction * count + 1e-9))
-        if sizes[t] < 1 or count - sizes[t] < 2:
-            raise DataError(
-                f"a training part of {fraction:g} leaves {dataset.tasks[t]} ({count} rows) an empty part",
-                "Use another training part.",
-            )
-    return _halved_rest(dataset.task_id, sizes, seed)
+    return _halved_rest(dataset.task_id, fraction, seed)
 
 
-def _check_fraction(fraction: float) -> None:
+def _halved_rest(labels: Rows, fraction: float, seed: int, equal: bool = False) -> tuple[Rows, Rows, Rows]:
+    """Return a fraction of the rows of every label (of all equally many, if wanted), and two halves of the others."""
     if not 0 < fraction < 1:
         raise DataError(f"the training fraction must lie strictly between 0 and 1, not {fraction}")
-
-
-def _halved_rest(labels: Rows, sizes: dict[int, int], seed: int) -> tuple[Rows, Rows, Rows]:
-    """Return `sizes[label]` rows of every label, and two halves of the others."""
+    known, counts = np.unique(labels, return_counts=True)
+    # 0.1 * 730 must give 73: products such as 72.99999999999999 are rounding noise.
+    sizes = np.floor(fraction * counts + 1e-9).astype(int)
+    if equal:
+        sizes[:] = sizes.min()
     parts: tuple[list[Rows], ...] = ([], [], [])
-    for label, size in sizes.items():
+    for label, count, size in zip(known, counts, sizes, strict=True):
+        if size < 1 or count - size < 2:
+            text = f"a training part of {fraction:g} leaves label or task {label} ({count} rows) an empty part"
+            raise DataError(text, "Use another training part, or more rows.")
         rows = class_rows(labels, label, seed)
         middle = size + (len(rows) - size) // 2
         for part, piece in zip(parts, (rows[:size], rows[size:middle], rows[middle:]), strict=True):

@@ -77,7 +77,7 @@ class Table:
     numbered_tasks : bool
         Whether the tasks are numbered in the order of the file (cells of a MATLAB file).
     locate : callable or None
-        ``locate(row, column=None)`` returns the place of a row or a cell in the file.
+        ``locate(row)`` returns the place of a row in the file.
     source : Snapshot or None
         The file as it was read; None for a data frame.
     """
@@ -99,9 +99,9 @@ class Table:
         """Names of all columns."""
         return [*map(str, self.frame.columns), *self.names]
 
-    def where(self, row: int, column: str | None = None) -> str:
-        """Return the place of a row or a cell, for messages: ``file:line:column``, or the number of the row."""
-        return f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row, column)
+    def where(self, row: int) -> str:
+        """Return the place of a row, for messages: ``file:line``, or the number of the row."""
+        return f"{self.name}: row {row + 1}" if self.locate is None else self.locate(row)
 
     def column(self, name: str) -> pd.Series:
         """Return a column, dense.
@@ -154,7 +154,7 @@ class Table:
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
         what = "no value here" if pd.isna(value) else f"{shorten(str(value), 40)!r}, which is not a finite number"
-        return DataError(f"{self.where(row, name)}: column {name!r} contains {what}", "Fix the cell, or drop the row.")
+        return DataError(f"{self.where(row)}: column {name!r} contains {what}", "Fix the cell, or drop the row.")
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
         """Return sparse features by name, zeros for those that the table lacks."""
@@ -188,8 +188,8 @@ class Table:
         n = len(self.frame)
         frame = pd.concat([self.frame, other.frame.reindex(columns=self.frame.columns)], ignore_index=True)
 
-        def locate(row: int, column: str | None = None) -> str:
-            return self.where(row, column) if row < n else other.where(row - n, column)
+        def locate(row: int) -> str:
+            return self.where(row) if row < n else other.where(row - n)
 
         return replace(self, frame=frame, sparse=matrix, locate=locate)
 
@@ -299,7 +299,7 @@ def _excel(file: DataFile) -> Table:
     names = checked_names(cells, f"{name}:{sheet.index[0] + 1}") if header else _made_up(len(cells), name)
     rows = sheet.iloc[int(header) :]
     frame = rows.reset_index(drop=True).infer_objects().set_axis(names, axis=1)
-    return Table(name, frame, named=header, locate=lambda row, column=None: f"{name}:{rows.index[row] + 1}")
+    return Table(name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}")
 
 
 def _parquet(file: DataFile) -> Table:

@@ -8,6 +8,7 @@ an example in the same part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -59,12 +60,9 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     make = wanted.get("make") or (ONE_VS_ONE if pairs is not None else None)
     if make not in (None, ONE_VS_ONE, ONE_VS_REST):
         raise UnknownNameError("way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST])
-    if pairs is not None and make == ONE_VS_REST:
-        raise DataError("the option tasks has pairs, but makes one-vs-rest tasks", "Remove one of the two.")
-    if wanted.get("per_task") is not None and make != ONE_VS_ONE:
-        raise DataError(
-            "the option tasks has per_task, but makes no one-vs-one tasks", "Add make: one-vs-one, or use per_class."
-        )
+    for key in ("pairs", "per_task"):
+        if wanted.get(key) is not None and make != ONE_VS_ONE:
+            raise DataError(f"the option tasks has {key}, but makes no one-vs-one tasks", f"Remove {key} or make.")
     if dataset.task_type != "multiclass":
         text = f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: it has its tasks already"
         raise DataError(text)
@@ -145,17 +143,13 @@ def _remade(
         name: [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in pairs]
         for name, pairs in dataset.splits.items()
     }
-    return Dataset(
+    return replace(
+        dataset,
         X=dataset.X[rows],
         y=y,
         task_type="multiclass" if labels is None else "binary",
         task_id=task_id,
         tasks=tasks,
-        features=dataset.features,
-        id=dataset.id,
-        title=dataset.title,
-        simulated=dataset.simulated,
-        notes=dataset.notes,
         splits=splits,
         source={} if labels is None else {"row": rows, "label": labels},
     )

@@ -33,18 +33,18 @@ def test_what_load_adds(mine: Any, own_set: Any) -> None:
     data = mine()
     assert (data.id, data.title, data.simulated) == ("mine", "mine", False)
     assert data.fingerprint == dataset_fingerprint("mine", data_dir=own_set.folder)
-    assert data.options["missing"] == "error"
+    assert data.options["split_rows"] is None
     assert (data.n_samples, data.n_features, data.n_tasks) == (12, 1, 2)
 
 
 def test_options_win_over_the_card(mine: Any) -> None:
-    assert mine(labels=1).tasks == ["a"]
+    assert list(mine(split_rows={"half": 6}).splits) == ["half"]
 
 
 def test_unknown_options_variants_and_sets(mine: Any, lacking: Any) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        mine(label=1)
-    assert not lacking(caught.value, "mine", "'label'", "'labels'?")
+        mine(split_row=1)
+    assert not lacking(caught.value, "mine", "'split_row'", "'split_rows'?")
     with pytest.raises(UnknownNameError, match="unknown option of data set mine 'sampel'"):
         mine(sampel=1)
     with pytest.raises(UnknownNameError, match="unknown variant of simulated-rmtl 'valeu'"):
@@ -93,7 +93,7 @@ def test_fingerprints_tell_apart_what_differs_and_nothing_else(mine: Any, own_se
 
     base = fingerprint()
     different = [
-        fingerprint(missing="nan"),
+        fingerprint(split_rows={"half": 6}),
         fingerprint(sample=5),
         fingerprint(sample=5, sample_seed=1),
         fingerprint(sample=6),

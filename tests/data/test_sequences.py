@@ -27,7 +27,7 @@ def test_several_files_tabs_and_named_labels(own_set):
     ("content", "options", "text"),
     [
         (b"sequence,label\nAC,1\nAX,1\n", {}, "t.csv:3:2: 'X' is not an IUPAC letter of DNA"),
-        (b"label,sequence\n1,AC\n1,A-\n", {}, "t.csv:3:4: '-' is not an IUPAC letter of DNA"),
+        (b"label,sequence\n1,AC\n1,A-\n", {}, "t.csv:3:2: '-' is not an IUPAC letter of DNA"),
         (b"sequence,label\nAC,1\nACG,1\n", {}, "t.csv:3: a sequence of 3 bases where the first has 2"),
         (b"sequence,label\n,1\n", {}, "t.csv:2: a sequence of 0 bases"),
         (b"sequence,label\nAC,2\n", {}, "t.csv:2: the label '2' is none of 1, +1, -1, 0"),

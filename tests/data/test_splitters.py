@@ -90,12 +90,6 @@ def test_every_row_is_equally_likely() -> None:
     np.testing.assert_allclose(chosen / 2000, np.repeat([2 / 5, 4 / 11], [5, 11]), atol=0.05)
 
 
-def test_all_rows_together() -> None:
-    X, y, tasks = make([30, 3], 0)
-    splitter = TaskShuffleSplit(3, train_size=0.5, per_task=False, random_state=0)
-    assert {len(train) for train, _ in splitter.split(X, y, tasks)} == {16}
-
-
 @pytest.mark.parametrize("splitter", [TaskStratifiedKFold(3, random_state=1), TaskShuffleSplit(3, random_state=1)])
 def test_seeds_and_clones(splitter: Any) -> None:
     X, y, tasks = make([10, 12], 0)

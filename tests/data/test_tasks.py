@@ -4,11 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import balanced_partition, paper_partition, training_size
+from mtlrun.data.splits import paper_partition
 from mtlrun.data.tasks import make_tasks
 from mtlrun.errors import DataError, UnknownNameError, UserError
 
@@ -125,17 +123,10 @@ def test_subset_keeps_the_sources():
             {"make": "one-vs-one", "per_task": 0},
             "per_task must be an integer of at least 1, not 0",
         ),
-        (
-            {"per_task": 3},
-            "the option tasks has per_task, but makes no one-vs-one tasks\nAdd make: one-vs-one, or use per_class.",
-        ),
-        (
-            {"make": "one-vs-rest", "per_task": 3},
-            "the option tasks has per_task, but makes no one-vs-one tasks\nAdd make: one-vs-one, or use per_class.",
-        ),
+        ({"per_task": 3}, "the option tasks has per_task, but makes no one-vs-one tasks\nRemove per_task or make."),
         (
             {"make": "one-vs-rest", "pairs": [["a", "b"]]},
-            "the option tasks has pairs, but makes one-vs-rest tasks\nRemove one of the two.",
+            "the option tasks has pairs, but makes no one-vs-one tasks\nRemove pairs or make.",
         ),
     ],
 )
@@ -152,35 +143,25 @@ def test_only_classes_become_tasks():
         make_tasks(multiclass(), {"pairs": [("a", "q")]})
 
 
-def test_all_classes_have_as_many_training_rows_as_the_smallest():
-    # 10% of the class of 60, not 10% of 1000 rows divided by 4 classes.
-    assert training_size([340, 300, 300, 60], 0.1) == 6
-    assert training_size([730, 100], 0.1) == 10
-    # The classes of robot and vehicle.
-    assert [training_size([2205, 2097, 826, 328], p) for p in (0.1, 0.2, 0.5)] == [32, 65, 164]
-    assert training_size([212, 217, 218, 199], 0.1) == 19
-
-
-@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5])
-def test_training_fraction_out_of_range(fraction):
-    with pytest.raises(DataError, match="must lie strictly between 0 and 1"):
-        training_size([10, 10], fraction)
-
-
-def test_a_class_without_training_rows(lacking):
-    with pytest.raises(DataError) as caught:
-        training_size([100, 4], 0.2)
-    assert not lacking(caught.value, "0.2", "class 1", "larger")
-
-
-@given(st.lists(st.integers(10, 40), min_size=2, max_size=5), st.floats(0.1, 0.9), st.integers(0, 99))
-def test_balanced_partition_is_a_partition_of_every_class(counts, fraction, seed):
-    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
-    train, validation, test = balanced_partition(labels, fraction, seed)
-    assert sorted([*train, *validation, *test]) == list(range(len(labels)))
-    assert set(np.bincount(labels[train])) == {training_size(counts, fraction)}
-    rest = np.bincount(labels[test], minlength=len(counts)) - np.bincount(labels[validation], minlength=len(counts))
+@pytest.mark.parametrize(
+    ("counts", "fraction", "size"),
+    [
+        ([340, 300, 300, 60], 0.1, 6),  # 10% of the class of 60, not 10% of 1000 rows divided by 4 classes
+        ([730, 100], 0.1, 10),
+        ([2205, 2097, 826, 328], 0.1, 32),  # the classes of robot and vehicle
+        ([2205, 2097, 826, 328], 0.2, 65),
+        ([2205, 2097, 826, 328], 0.5, 164),
+        ([212, 217, 218, 199], 0.1, 19),
+    ],
+)
+def test_all_classes_have_as_many_training_rows_as_the_smallest(counts, fraction, size):
+    made = make_tasks(multiclass(counts), "one-vs-rest")
+    train, validation, test = paper_partition(made, fraction, 0)
+    labels = made.source["label"]
+    assert np.bincount(labels[train]).tolist() == [size] * len(counts)
+    rest = np.bincount(labels[test]) - np.bincount(labels[validation])
     assert set(rest) <= {0, 1}
+    assert sorted([*train, *validation, *test]) == list(range(sum(counts)))
 
 
 def test_examples_stay_on_one_side_in_all_tasks():
@@ -191,7 +172,7 @@ def test_examples_stay_on_one_side_in_all_tasks():
     assert not rows[0] & rows[1]
     assert not rows[0] & rows[2]
     assert not rows[1] & rows[2]
-    assert len(rows[0]) == 3 * training_size([20, 30, 40], 0.2)
+    assert len(rows[0]) == 3 * 4
     again = paper_partition(made, 0.2, seed=3)
     np.testing.assert_array_equal(parts[0], again[0])
 
@@ -215,7 +196,7 @@ def test_the_papers_split_of_ragged_tasks_halves_the_rest_of_every_task():
 @pytest.mark.parametrize(
     ("data", "fraction", "text"),
     [
-        (ragged((3, 30)), 0.2, "a training part of 0.2 leaves task 0 (3 rows) an empty part"),
+        (ragged((3, 30)), 0.2, "a training part of 0.2 leaves label or task 0 (3 rows) an empty part"),
         (ragged(), 1.0, "the training fraction must lie strictly between 0 and 1, not 1.0"),
         (Dataset(X=np.zeros((4, 1)), y=np.ones((4, 2)), task_type="binary", id="mine"), 0.5, "share their rows"),
     ],

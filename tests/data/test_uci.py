@@ -40,11 +40,11 @@ def test_tasks_are_made(own_set):
 REFUSED = {
     "not a number": (
         {"a.csv": b"1,2,cat\n1,x,dog\n"},
-        "a.csv:2:3: column 'x2' contains 'x', which is",
+        "a.csv:2: column 'x2' contains 'x', which is",
     ),
     "ragged": ({"a.csv": b"1,2,cat\n1,dog\n"}, "a.csv:2: 2 cells where the first line has 3\nEvery row needs"),
-    "class": ({"a.csv": b"1,2,cat\n1,2,cow\n"}, "a.csv:2:5: the class 'cow' is none of dog, cat\nIs it the file"),
-    "no class": ({"a.csv": b"1,2,cat\n1,2,\n"}, "a.csv:2:5: the class is empty"),
+    "class": ({"a.csv": b"1,2,cat\n1,2,cow\n"}, "a.csv:2: the class 'cow' is none of dog, cat\nIs it the file"),
+    "no class": ({"a.csv": b"1,2,cat\n1,2,\n"}, "a.csv:2: the class is empty"),
     "width": ({"a.csv": b"1,2,cat\n", "b.csv": b"1,2,3,cat\n"}, "b.csv: 4 columns where the first file has 3"),
     "encoding": ({"a.csv": b"1,2,ch\xe4t\n"}, "a.csv:1:7: byte 0xe4 is not UTF-8 text\nSave the file as UTF-8"),
 }

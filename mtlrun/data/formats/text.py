@@ -57,20 +57,12 @@ class TextTable:
     delimiter: str | None
     start: int
 
-    def where(self, row: int, column: str | None = None) -> str:
-        """Return ``file:line`` of a row, or ``file:line:column`` of a cell."""
+    def where(self, row: int) -> str:
+        """Return ``file:line`` of a row."""
         for seen, (line, _) in enumerate(_rows(self.content, self.name, self.delimiter, self.start)):
             if seen == row:
-                place = f"{self.name}:{line}"
-                return place if column is None else f"{place}:{self._character(line, column)}"
+                return f"{self.name}:{line}"
         return self.name
-
-    def _character(self, line: int, column: str) -> int:
-        """Return the place in a line where a cell starts (exact if no cell of the line is quoted)."""
-        text, k = self.content.split("\n")[line - 1], list(self.frame.columns).index(column)
-        pattern = r"(?<!\S)\S" if self.delimiter is None else f"(?:^|(?<={re.escape(self.delimiter)}))"
-        starts = [match.start() for match in re.finditer(pattern, text)]
-        return starts[min(k, len(starts) - 1)] + 1
 
 
 def read_text(
