@@ -216,7 +216,7 @@ BAD = {
     "one class in every task": (
         "school,x,size\n" + "".join(f"{s},{k},{s}\n" for s in "abc" for k in range(4)),
         ("--target", "size", "--task", "school"),
-        ["t.csv", "same class", "another task column"],
+        ["t.csv", "more than one class", "another task column"],
     ),
     "budget of nothing": (TABLE, (*RAGGED, "--budget", "0"), ["budget must be more than 0 minutes, not 0"]),
     "metric of labels": (TABLE, (*RAGGED, "--metric", "auc"), ["metric 'auc'", "mse, rmse, nmse"]),
