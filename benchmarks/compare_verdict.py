@@ -104,14 +104,9 @@ def one(regime: str, seed: int) -> dict:
             exact[entry.label, split] = float(np.mean(risk / scale))
     found = answer(entries, tested)
     splits = range(protocol.n_splits)
-    sides = {
-        f: Strategy.of([e for e in entries if e.family == f], splits) for f in ("independent", "pooled", MULTITASK)
-    }
-    without = Strategy.either(sides["independent"], sides["pooled"])
-    risks = {
-        name: float(np.mean([exact[side.picked[s], s] for s in splits]))
-        for name, side in (("joint", sides[MULTITASK]), ("without", without))
-    }
+    families = {"joint": (MULTITASK,), "without": ("independent", "pooled")}
+    sides = {name: Strategy.of([e for e in entries if e.family in some], splits) for name, some in families.items()}
+    risks = {name: float(np.mean([exact[side.picked[s], s] for s in splits])) for name, side in sides.items()}
     gain = found.gain
     return {
         "regime": regime,

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from mtlrun.report.checks import Verdict
-from mtlrun.report.grid import Column, Grid, Link, markdown_grid
+from mtlrun.report.grid import Grid, Styled, markdown_grid
 from mtlrun.report.summary import SYMBOLS, Overview, RunReport, overview_markdown, read_overview
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +33,7 @@ def block(overview: Overview) -> str:
 
 def table(overview: Overview, paper: list[RunReport]) -> Grid:
     """Return the table of a paper, a row per artefact: what it is, verdicts on its claims, printed numbers."""
-    grid = Grid([Column(name) for name in ("artefact", "what it is", "claims", "printed numbers")])
+    grid = Grid.of("artefact", "what it is", "claims", "printed numbers")
     for artefact in dict.fromkeys(entry.id for entry in paper):
         entries = [entry for entry in paper if entry.id == artefact]
         claims = [SYMBOLS[claim.verdict] for _, claim in overview.claims(entries)]
@@ -41,7 +41,7 @@ def table(overview: Overview, paper: list[RunReport]) -> Grid:
         main = main_run(overview, entries)
         grid.rows.append(
             [
-                Link(artefact, f"{RESULTS}/{main.place}/report.md"),
+                Styled(artefact, address=f"{RESULTS}/{main.place}/report.md"),
                 str(main.report.run.info.get("title", "")),
                 "".join(claims) or None,
                 f"{numbers.count(Verdict.WITHIN)} of {len(numbers)} within tolerance" if numbers else None,

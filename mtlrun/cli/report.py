@@ -152,7 +152,8 @@ def write_run(entry: RunReport, root: Path) -> Path:
 
 def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
     """Print the summary of many runs and write it in all formats, or print it in one."""
-    from mtlrun.report.summary import print_overview, render_overview, write_overview
+    from mtlrun.report.summary import render_overview, write_overview
+    from mtlrun.report.terminal import print_overview
 
     if form is None:
         print_overview(output(), overview)

@@ -6,21 +6,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
-from mtlrun.report.claims import ClaimVerdict, over_readings, tests_section
+from mtlrun.report.checks import HOLDING, NUMBERS, VERDICTS, Verdict, as_list
+from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, run_figures
-from mtlrun.report.grid import Section, html_block
-from mtlrun.report.printed import PrintedTable, printed_tables, table_notes, table_sections
-from mtlrun.report.readings import Judged, judged, readings_section
-from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import Row, Run, read_run
+from mtlrun.report.grid import Column, Grid, Section, html_block
+from mtlrun.report.printed import (
+    PrintedTable,
+    measurement_sections,
+    printed_tables,
+    result_notes,
+    table_notes,
+    table_sections,
+)
+from mtlrun.report.references import Judged, ReferenceVerdict, judged
+from mtlrun.report.run import DONE, Row, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
-from mtlrun.report.statistics import comparison_section, statistics_sections
-from mtlrun.report.tables import measurement_sections, result_notes
+from mtlrun.report.statistics import comparison_section, group_section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,11 +41,10 @@ class Report:
 
     Attributes
     ----------
-    run : Run
-    rows : list of Row
-        The table.
+    main : Judged
+        The run under its main reading.
     claims : list of ClaimVerdict
-    references : list of ReferenceVerdict
+        With their verdicts under all readings.
     sections : list of Section
         Everything below the table, empty ones left out.
     figures : list of Figure
@@ -54,16 +59,29 @@ class Report:
         Those of the readings that have cells of their own.
     """
 
-    run: Run
-    rows: list[Row]
+    main: Judged
     claims: list[ClaimVerdict]
-    references: list[ReferenceVerdict]
     sections: list[Section]
     figures: list[Figure] = field(default_factory=list)
     findings: list[Section] = field(default_factory=list)
     readings: list[Judged] = field(default_factory=list)
     tables: list[PrintedTable] = field(default_factory=list)
     other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> Run:
+        """The run under its main reading."""
+        return self.main.run
+
+    @property
+    def rows(self) -> list[Row]:
+        """Its table."""
+        return self.main.rows
+
+    @property
+    def references(self) -> list[ReferenceVerdict]:
+        """Its printed numbers."""
+        return self.main.references
 
     def __repr__(self) -> str:
         return f"<Report {self.run.info.get('id')}, profile {self.run.profile}: {cells_text(self.cells)}>"
@@ -102,9 +120,8 @@ class Report:
     @property
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
-        trouble = {name: sum(len(getattr(run, name)) for run in self.runs) for name in TROUBLE}
-        planned = sum(len(run.planned) for run in self.runs)
-        return {"planned": planned, "done": planned - sum(trouble.values()), **trouble}
+        fates = Counter(run.fate(cell) for run in self.runs for cell in run.planned)
+        return {"planned": fates.total(), **{fate: fates[fate] for fate in (DONE, *TROUBLE)}}
 
     @property
     def judged(self) -> list[ClaimVerdict]:
@@ -114,14 +131,12 @@ class Report:
     @property
     def untestable(self) -> list[str]:
         """The other claims in a line: how many, which, and why."""
-        rest = [claim for claim in self.claims if claim.verdict == Verdict.NOT_TESTABLE]
-        if not rest:
-            return []
         reasons: dict[str, list[str]] = {}
-        for claim in rest:
-            reasons.setdefault(claim.why.rstrip("."), []).append(claim.id)
+        for claim in self.claims:
+            if claim.verdict == Verdict.NOT_TESTABLE:
+                reasons.setdefault(claim.why.rstrip("."), []).append(claim.id)
         told = "; ".join(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())
-        return [f"{counted(len(rest), 'claim')}: {told}."]
+        return [f"{counted(sum(map(len, reasons.values())), 'claim')}: {told}."] if reasons else []
 
     @property
     def partial(self) -> bool:
@@ -202,16 +217,100 @@ def build_report(folder: Path) -> Report:
     run = read_run(folder)
     main = judged(run)
     others = [judged(other) for other in run.others if run.begun(other)]
-    rows, claims = list(main.rows), main.claims
-    if others:
-        decisive = [one.name for one in (main, *others) if one.about.get("plausible", True)]
-        claims = over_readings(main.name, claims, {one.name: one.claims for one in others}, decisive)
-    findings = [*measurement_sections(run), *statistics_sections(main.evidence.groups)]
-    compared = [tests_section(run, claims), comparison_section(run, rows)]
-    readings = readings_section(main, others, claims)
+    claims = over_readings(main, others)
+    findings = [*measurement_sections(run), *map(group_section, main.groups)]
     sections = [
-        s for s in (readings, *findings, *compared, *run_sections(run, rows, _alone(run, others))) if not s.empty
+        readings_section(main, others, claims),
+        *findings,
+        tests_section(run, claims),
+        comparison_section(run, main.rows),
+        *run_sections(run, main.rows, _alone(run, others)),
     ]
-    other_tables = {one.name: printed_tables(one) for one in others if run.own(one.run)}
-    figures, tables = run_figures(run, rows, main.references), printed_tables(main)
-    return Report(run, rows, claims, main.references, sections, figures, findings, others, tables, other_tables)
+    return Report(
+        main,
+        claims,
+        [section for section in sections if not section.empty],
+        run_figures(run, main.rows, main.references),
+        findings,
+        others,
+        printed_tables(main),
+        {one.name: printed_tables(one) for one in others if run.own(one.run)},
+    )
+
+
+# ---------------------------------------------------------------- readings
+
+
+def over_readings(main: Judged, others: Sequence[Judged]) -> list[ClaimVerdict]:
+    """Return the claims of the main reading with their verdicts under all readings.
+
+    A claim that holds under one of the plausible readings and is not confirmed under another depends on the reading.
+    """
+    if not others:
+        return main.claims
+    decisive = {one.name for one in (main, *others) if one.about.get("plausible", True)}
+    found: dict[str, dict[str, str]] = {}
+    for one in (main, *others):
+        for claim in one.claims:
+            found.setdefault(claim.id, {})[one.name] = claim.verdict
+    claims = []
+    for claim in main.claims:
+        told = {verdict for name, verdict in found[claim.id].items() if name in decisive}
+        flips = told.intersection(HOLDING) and Verdict.NOT_CONFIRMED in told
+        verdict = Verdict.DEPENDS if flips else claim.verdict
+        claims.append(replace(claim, verdict=verdict, readings=found[claim.id]))
+    return claims
+
+
+def readings_section(main: Judged, others: Sequence[Judged], claims: Sequence[ClaimVerdict]) -> Section:
+    """Return the readings with their reasons and the level of the methods that choose the main one, and the claims.
+
+    Parameters
+    ----------
+    main : Judged
+    others : sequence of Judged
+        Those with at least one finished cell.
+    claims : sequence of ClaimVerdict
+        With their verdicts under all readings.
+    """
+    section = Section("Readings")
+    about = main.about
+    if not about:
+        return section
+    names = list(main.run.info["readings"])
+    rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
+    section.lines.append(f"The paper leaves its protocol open in {counted(len(names), 'way')} that were tried.")
+    section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
+    if about.get("because"):
+        section.lines.append(str(about["because"]))
+    shown = {judged.name: judged for judged in (main, *others)}
+    waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
+    if waiting:
+        section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
+    grid = Grid.of("reading", "why", "part", *["mean distance from print (%):seconds"] * bool(of))
+    for name in names:
+        facts = main.run.info["readings"][name]
+        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
+        distance = level_distance(shown[name].references, of) if name in shown else None
+        grid.rows.append([name, facts["why"], part, *[None if distance is None else 100 * distance] * bool(of)])
+    section.grids.append(grid)
+    if others and claims:
+        verdicts = Grid.of("claim", "verdict", *map(Column, shown))
+        verdicts.rows = [[c.id, c.verdict, *(c.readings.get(name) for name in shown)] for c in claims]
+        section.grids.append(verdicts)
+    return section
+
+
+#: Sentences on the rules that choose the main reading.
+_RULES = {
+    "published level": "the published level of ",
+    "authors' code": "the code of the authors",
+    "convention": "convention: the paper says nothing, and this is what the field does",
+}
+
+
+def level_distance(references: Sequence[ReferenceVerdict], methods: Sequence[str]) -> float | None:
+    """Return the mean distance of some methods from their printed numbers, as a share of these; None without any."""
+    of = [(r.difference, r.value) for r in references if r.method in methods and r.difference is not None]
+    found = [abs(difference and difference / value) for difference, value in of if value or not difference]
+    return fmean(found) if found else None

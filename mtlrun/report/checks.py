@@ -6,7 +6,6 @@ The pydantic models of experiment files are built on these tables, and `mtlrun.r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -71,61 +70,14 @@ PREDICTION = "prediction"
 MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 
-@dataclass(frozen=True)
-class CheckKind:
-    """One kind of check.
-
-    Attributes
-    ----------
-    needs : tuple of str
-        Fields that must be there, beside `kind`.
-    may : tuple of str
-        Fields that may be there.
-    bounded : bool
-        Whether at least one of `at_least`, `at_most` is required.
-    meaning : str
-        What is compared, for people.
-    """
-
-    needs: tuple[str, ...]
-    may: tuple[str, ...]
-    bounded: bool
-    meaning: str
-
-
-_BOUNDS = ("at_least", "at_most")
-CHECKS: dict[str, CheckKind] = {
-    "ratio": CheckKind(
-        ("quantity", "of", "over"),
-        ("dataset", "task", "effect", "bound", *_BOUNDS),
-        True,
-        "quantity of `of` divided by quantity of `over`",
-    ),
-    "difference": CheckKind(
-        ("quantity", "of", "over"),
-        ("dataset", "task", "effect", "bound", *_BOUNDS),
-        True,
-        "quantity of `of` minus quantity of `over`",
-    ),
-    "value": CheckKind(("quantity", "of"), ("dataset", "task", "effect", "bound", *_BOUNDS), True, "quantity of `of`"),
-    "paired": CheckKind(
-        ("quantity", "of", "over"),
-        ("dataset", "unit", "test", *_BOUNDS),
-        True,
-        "p-value of a paired test of `of` against `over`: at_most when they must differ, at_least when they must not",
-    ),
-    "order": CheckKind(
-        ("quantity", "methods"),
-        ("dataset", "task", "direction", "effect"),
-        False,
-        "the methods, in this order, increase (or decrease)",
-    ),
-    "rejections": CheckKind(
-        ("control",),
-        ("dataset", *_BOUNDS),
-        True,
-        "how many methods have a significantly worse rank than `control` by Holm's test (section `statistics`)",
-    ),
+#: Fields that a kind of check needs beside `kind`, and those that it may have; one with bounds needs one of them.
+CHECKS = {
+    "ratio": ("quantity of over", "dataset task effect bound at_least at_most"),
+    "difference": ("quantity of over", "dataset task effect bound at_least at_most"),
+    "value": ("quantity of", "dataset task effect bound at_least at_most"),
+    "paired": ("quantity of over", "dataset unit test at_least at_most"),
+    "order": ("quantity methods", "dataset task direction effect"),
+    "rejections": ("control", "dataset at_least at_most"),
 }
 #: Fields with a closed list of values; the first one is the default, but for `bound`: the number found is a bound.
 CHOICES = {
@@ -152,28 +104,31 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
     list of (field, problem)
         Empty when the check can be evaluated.
     """
-    kind = CHECKS.get(str(check.get("kind")))
-    if kind is None:
-        return [("kind", f"unknown kind of check {check.get('kind')!r}; known: {', '.join(CHECKS)}")]
-    allowed = ("kind", *kind.needs, *kind.may)
+    kind = str(check.get("kind"))
+    if kind not in CHECKS:
+        return [("kind", f"unknown kind of check {kind!r}; known: {', '.join(CHECKS)}")]
+    needed, may = (names.split() for names in CHECKS[kind])
+    allowed = ("kind", *needed, *may)
     given = {name for name, value in check.items() if value is not None}
-    needs = [name for name in kind.needs if name != "quantity" or check.get("unit") != PREDICTION]
-    problems = [(name, f"a {check['kind']} check needs {name!r}") for name in needs if name not in given]
+    lacking = [name for name in needed if name not in given]
+    if check.get("unit") == PREDICTION:
+        lacking = [name for name in lacking if name != "quantity"]
+    problems = [(name, f"a {kind} check needs {name!r}") for name in lacking]
     problems += [
-        (name, f"a {check['kind']} check has no {name!r}; it may have: {', '.join(allowed)}")
+        (name, f"a {kind} check has no {name!r}; it may have: {', '.join(allowed)}")
         for name in sorted(given.difference(allowed))
     ]
     effect = check.get("effect")
     if effect is not None and (isinstance(effect, bool) or not isinstance(effect, int | float) or effect < 0):
         problems.append(("effect", f"effect must be a number of at least 0, not {effect!r}"))
-    if kind.bounded and not given.intersection(_BOUNDS):
-        problems.append(("kind", f"a {check['kind']} check needs 'at_least' or 'at_most'"))
+    if "at_least" in allowed and not given & {"at_least", "at_most"}:
+        problems.append(("kind", f"a {kind} check needs 'at_least' or 'at_most'"))
     for name, choices in CHOICES.items():
         if name in given and check[name] not in choices:
             problems.append((name, f"{name} must be one of {', '.join(choices)}, not {check[name]!r}"))
     if check.get("unit") == PREDICTION and check.get("test") == "corrected_t":
         problems.append(("test", "predictions are tested split by split: corrected_t needs several splits"))
-    if check.get("kind") == "order" and len(as_list(check.get("methods"))) < 2:
+    if kind == "order" and len(as_list(check.get("methods"))) < 2:
         problems.append(("methods", "an order check needs at least two methods"))
     if metrics and "quantity" in given and check["quantity"] not in (*metrics, *QUANTITIES):
         known = ", ".join((*metrics, *QUANTITIES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
@@ -20,7 +20,7 @@ from mtlrun.report.checks import (
     Verdict,
     as_list,
 )
-from mtlrun.report.grid import Column, Grid, Section, show, significant
+from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Row, Run, std
 from mtlrun.report.statistics import Ranking, paired, paired_predictions, rank_rows
 
@@ -39,14 +39,15 @@ class Evidence:
     Attributes
     ----------
     run : Run
-    rows : sequence of Row
-    groups : sequence of Ranking
+    rows : list of Row
+        The table.
+    groups : list of Ranking
         Those of the section `statistics`.
     """
 
     run: Run
-    rows: Sequence[Row]
-    groups: Sequence[Ranking] = ()
+    rows: list[Row]
+    groups: list[Ranking] = field(default_factory=list)
 
     @cached_property
     def table(self) -> dict[tuple[str, str], Row]:
@@ -136,10 +137,10 @@ class ClaimVerdict:
             return ""
         return f"holds under {sum(verdict in HOLDING for verdict in judged)} of {len(judged)} readings"
 
-
-def judge_claims(evidence: Evidence) -> list[ClaimVerdict]:
-    """Judge every claim of an experiment."""
-    return [judge(claim, evidence) for claim in as_list(evidence.run.config.get("claims"))]
+    @property
+    def under_readings(self) -> str:
+        """Its verdict under every reading."""
+        return "; ".join(f"{name}: {verdict}" for name, verdict in self.readings.items())
 
 
 def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
@@ -180,34 +181,6 @@ def verdict_of(findings: Sequence[Finding], *, conjunction: bool = False) -> Ver
     return Verdict.UNDECIDED if good + open_ > made / 2 else Verdict.NOT_CONFIRMED
 
 
-def over_readings(
-    name: str, claims: Sequence[ClaimVerdict], others: Mapping[str, Sequence[ClaimVerdict]], decisive: Collection[str]
-) -> list[ClaimVerdict]:
-    """Return the claims of the main reading with their verdicts under all readings.
-
-    Parameters
-    ----------
-    name : str
-        Of the main reading.
-    claims : sequence of ClaimVerdict
-        Under it.
-    others : mapping of str to sequence of ClaimVerdict
-        Under the other readings.
-    decisive : collection of str
-        Names of the readings that decide. A claim that holds under one of them, and is not confirmed under another,
-        depends on the reading.
-    """
-    by_id = {reading: {c.id: c.verdict for c in found} for reading, found in others.items()}
-    judged = []
-    for claim in claims:
-        verdicts = {name: claim.verdict, **{r: ids[claim.id] for r, ids in by_id.items() if claim.id in ids}}
-        counted_ones = {verdict for reading, verdict in verdicts.items() if reading in decisive}
-        flips = counted_ones.intersection(HOLDING) and Verdict.NOT_CONFIRMED in counted_ones
-        verdict = Verdict.DEPENDS if flips else claim.verdict
-        judged.append(replace(claim, verdict=verdict, readings=verdicts))
-    return judged
-
-
 def _summary(findings: Sequence[Finding]) -> str:
     """Say in one line what was found; a single comparison is quoted."""
     if len(findings) == 1:
@@ -232,7 +205,7 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
     section = Section("Tests")
     if run.info.get("kind") != "test":
         return section
-    grid = Grid([Column("claim"), Column("comparison"), Column("found", "small"), Column("holds")])
+    grid = Grid.of("claim", "comparison", "found:small", "holds")
     for claim in claims:
         for finding in claim.findings:
             text = finding.text if finding.why is None else f"{finding.text}: {finding.why}"

@@ -34,7 +34,7 @@ from mtlrun.report.figures import (
     trace_figures,
 )
 from mtlrun.report.grid import number, show
-from mtlrun.report.run import Run, build_rows, read_run
+from mtlrun.report.run import Row, Run, build_rows, read_run
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.text import sanitize
@@ -77,15 +77,23 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
-KINDS = {
-    "trace": "curves of measurements (kind: trace)",
-    "scaling": "the axis of a sweep (section: sweep)",
-    "heatmap": "matrices of measurements",
-    "cd-diagram": "three methods with a number on each of at least two data sets or splits",
-    "path": "a parameter search over at least two values of a parameter",
+KINDS: dict[str, tuple[str, Callable[[Run, list[Row], str | None], Sequence[Figure | RankDiagram]]]] = {
+    "trace": ("curves of measurements (kind: trace)", lambda run, rows, parameter: trace_figures(run)),
+    "scaling": ("the axis of a sweep (section: sweep)", lambda run, rows, parameter: sweep_figures(run, rows)),
+    "heatmap": ("matrices of measurements", lambda run, rows, parameter: matrix_figures(run)),
+    "cd-diagram": (
+        "three methods with a number on each of at least two data sets or splits",
+        lambda run, rows, parameter: rank_diagrams(run, rows),
+    ),
+    "path": (
+        "a parameter search over at least two values of a parameter",
+        lambda run, rows, parameter: path_figures(run, parameter),
+    ),
 }
 POINTS_PER_INCH = 72
 FORMATS = (".svg", ".png", ".pdf")
+#: What leaves the date out of a file.
+NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
 def draw(figure: Figure, *, bare: bool = False) -> Canvas:
@@ -138,13 +146,22 @@ def _no_formulas(canvas: Canvas) -> None:
 
 def svg(figure: Figure | RankDiagram) -> str:
     """Return a figure as SVG, without a date."""
-    return canvas_svg(_canvas(figure))
+    return _saved(_canvas(figure), "svg").decode()
 
 
-def canvas_svg(canvas: Canvas) -> str:
-    """Return a figure of matplotlib as SVG, without a date."""
-    text = _saved(canvas, "svg", {"Date": None, "Creator": None}).decode()
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+def _canvas(figure: Figure | RankDiagram | Forest) -> Any:
+    if isinstance(figure, Forest):
+        return draw_forest(figure).figure
+    return draw_ranks(figure) if isinstance(figure, RankDiagram) else draw(figure)
+
+
+def _saved(canvas: Canvas, form: str) -> bytes:
+    """Return the content of a file without a date; lines of SVG do not end with spaces."""
+    stream = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
+    content = stream.getvalue()
+    return b"".join(line.rstrip() + b"\n" for line in content.splitlines()) if form == "svg" else content
 
 
 def legend(figure: Figure) -> dict[str, dict[str, Any]]:
@@ -154,13 +171,8 @@ def legend(figure: Figure) -> dict[str, dict[str, Any]]:
     for label in _labels(figure):
         curve, place = curves[label]
         colour, line, marker = look(curve, place)
-        dashes = DASHES.get(line if isinstance(line, str) else "--", "")
-        found[label] = {
-            "colour": colour,
-            "dashes": dashes,
-            "mark": MARKS[MARKERS.index(marker)],
-            "line": not curve.points,
-        }
+        found[label] = {"colour": colour, "mark": MARKS[MARKERS.index(marker)], "line": not curve.points}
+        found[label]["dashes"] = DASHES.get(line if isinstance(line, str) else "--", "")
     return found
 
 
@@ -191,8 +203,7 @@ def drawn_panel(figure: Figure, panel: Panel | HeatMap) -> Drawn:
 def _drawn(canvas: Canvas, told: Iterable[tuple[int, float, float, str]]) -> Drawn:
     for ground in (canvas.patch, *(axes.patch for axes in canvas.axes)):
         ground.set_visible(False)  # the page is the ground, light or dark
-    text = canvas_svg(canvas)
-    axes = canvas.axes[0]
+    axes, text = canvas.axes[0], _saved(canvas, "svg").decode()
     points: list[tuple[int, float, float, str]] = []
     for curve, x, y, words in told:
         across, down = axes.transData.transform((x, y)) * POINTS_PER_INCH / canvas.dpi
@@ -208,12 +219,8 @@ def _curve_points(figure: Figure, panel: Panel) -> Iterator[tuple[int, float, fl
         entries = zip(_places(figure, curve), curve.x, curve.y, spreads, names, strict=True)
         for x, shown, y, spread, name in entries:
             about = ", ".join(filter(None, (curve.label, name)))
-            yield (
-                place,
-                x,
-                y,
-                f"{about}\n{axis} {show(shown)}\n{panel.quantity} {show(y)}" + f" ± {spread:.3g}" * bool(spread),
-            )
+            text = f"{about}\n{axis} {show(shown)}\n{panel.quantity} {show(y)}"
+            yield place, x, y, text + f" ± {spread:.3g}" * bool(spread)
 
 
 def _map_points(panel: HeatMap) -> Iterator[tuple[int, float, float, str]]:
@@ -230,22 +237,7 @@ def write_drawing(figure: Figure | RankDiagram, path: Path) -> None:
     OSError
         If the file cannot be written.
     """
-    form = path.suffix.lower().removeprefix(".")
-    if form == "svg":
-        write_atomic(path, svg(figure))
-    else:
-        write_atomic(path, _saved(_canvas(figure), form, {"CreationDate": None} if form == "pdf" else {}))
-
-
-def _canvas(figure: Figure | RankDiagram) -> Canvas:
-    return draw_ranks(figure) if isinstance(figure, RankDiagram) else draw(figure)
-
-
-def _saved(canvas: Canvas, form: str, metadata: dict[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        canvas.savefig(stream, format=form, metadata=metadata, dpi=200)
-    return stream.getvalue()
+    write_atomic(path, _saved(_canvas(figure), path.suffix.lower().removeprefix(".")))
 
 
 def draw_ranks(figure: RankDiagram) -> Canvas:
@@ -309,15 +301,13 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
 def drawn_alone(figure: Forest | RankDiagram) -> Drawn:
     """Draw a figure without panels for a page."""
     if isinstance(figure, RankDiagram):
-        return _drawn(draw_ranks(figure), ())
+        return _drawn(_canvas(figure), ())
     left, right = figure.limits
     told = [
         (-1, min(max(value, left), right), place, f"{name}\n{show(value)} [{low:.4g}, {high:.4g}]")
         for place, (name, value, low, high) in enumerate(figure.entries)
     ]
-    canvas = draw_forest(figure).figure
-    assert isinstance(canvas, Canvas)
-    return _drawn(canvas, told)
+    return _drawn(_canvas(figure), told)
 
 
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
@@ -338,11 +328,9 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
     OSError
         If the folder cannot be written.
     """
-    paths = []
-    for figure in figures:
-        path = Path(folder) / FIGURES / f"{figure.name}.svg"
-        write_atomic(path, svg(figure))
-        paths.append(path)
+    paths = [Path(folder) / FIGURES / f"{figure.name}.svg" for figure in figures]
+    for path, figure in zip(paths, figures, strict=True):
+        write_drawing(figure, path)
     return paths
 
 
@@ -384,16 +372,9 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
     check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
     rows = build_rows(run)
-    makers: dict[str, Callable[[], Sequence[Figure | RankDiagram]]] = {
-        "trace": lambda: trace_figures(run),
-        "scaling": lambda: sweep_figures(run, rows),
-        "heatmap": lambda: matrix_figures(run),
-        "cd-diagram": lambda: rank_diagrams(run, rows),
-        "path": lambda: path_figures(run, parameter),
-    }
-    figures = makers[kind]()
+    figures = KINDS[kind][1](run, rows, parameter)
     if not figures:
-        raise _nothing(folder, kind, parameter, [name for name, make in makers.items() if make()], run)
+        raise _nothing(folder, kind, parameter, run, rows)
     if dataset is not None:
         chosen = [f for f in figures if f.name == file_name(dataset) or f.name.startswith(f"{file_name(dataset)}-")]
         if not chosen:
@@ -407,13 +388,14 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
     return paths
 
 
-def _nothing(folder: Path, kind: str, parameter: str | None, fitting: Sequence[str], run: Run) -> UserError:
+def _nothing(folder: Path, kind: str, parameter: str | None, run: Run, rows: list[Row]) -> UserError:
     """Say why there is nothing to draw, and what there is."""
     if kind == "path" and parameter is not None and (figures := path_figures(run)):
         names = {panel.axis or "" for figure in figures for panel in figure.panels if isinstance(panel, Panel)}
         return UnknownNameError("parameter of the searches", parameter, names)
+    fitting = [name for name, (_, make) in KINDS.items() if make(run, rows, None)]
     others = f" This run has something for --kind {', '.join(fitting)}." if fitting else ""
-    return UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind]}.{others}")
+    return UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind][0]}.{others}")
 
 
 def _places(figure: Figure, curve: Curve) -> list[Any]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
 from mtlrun.report.checks import Verdict, as_list
 from mtlrun.report.grid import show
+from mtlrun.report.printed import sweep_quantities, sweep_settings, sweep_title
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import Row, Run, mean, std
+from mtlrun.report.run import Row, Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
-from mtlrun.report.tables import sweep_quantities, sweep_settings, sweep_title
 
 #: Where figures lie in the folder of a run.
 FIGURES = "figures"
@@ -484,26 +484,33 @@ def _searches(run: Run, dataset: str, method: str) -> list[Record]:
     return [run.selections[key] for key in keys if key in run.selections]
 
 
-def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -> Panel:
-    metric = next((str(r.selection["metric"]) for group in searches.values() for r in group), "score")
-    better = max if greater_is_better(metric, run) else min
-    curves = []
-    for place, method in enumerate(run.methods):
-        scores: dict[float, list[float]] = {}
-        for record in searches[method]:
-            found: dict[float, list[float]] = {}
-            for params, score in zip(candidates(record.selection["grid"]), record.selection["means"], strict=True):
-                value: Any = params.get(name)
-                if score is not None and are_numbers([value]):
-                    found.setdefault(value, []).append(score)
-            for value, known in found.items():
-                scores.setdefault(value, []).append(better(known))
-        x = sorted(scores)
-        spread = [std(scores[value]) or 0.0 for value in x]
-        curves.append(Curve(method, list(x), [mean(scores[value]) for value in x], spread, place=place))
+def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
+    """Return by value of a parameter of a search the score of the best candidate that has it."""
+    better = max if greater_is_better(search["metric"]) else min
+    found: dict[float, list[float]] = {}
+    for params, score in zip(candidates(search["grid"]), search["means"], strict=True):
+        value: Any = params.get(name)
+        if score is not None and are_numbers([value]):
+            found.setdefault(value, []).append(score)
+    return {value: better(found[value]) for value in sorted(found)}
+
+
+def path_panel(quantity: str, name: str, curves: list[Curve]) -> Panel:
+    """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
     values = [x for curve in curves for x in curve.x]
     log = bool(values) and min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
-    return Panel(f"{metric} (validation)", False, curves, axis=name, x_log=log)
+    return Panel(quantity, False, curves, axis=name, x_log=log)
+
+
+def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -> Panel:
+    metric = next((str(r.selection["metric"]) for group in searches.values() for r in group), "score")
+    curves = []
+    for place, method in enumerate(run.methods):
+        found = [best_scores(record.selection, name) for record in searches[method]]
+        x = sorted({value for scores in found for value in scores})
+        y = [[scores[value] for scores in found if value in scores] for value in x]
+        curves.append(Curve(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
+    return path_panel(f"{metric} (validation)", name, curves)
 
 
 def rank_diagrams(run: Run, rows: list[Row]) -> list[RankDiagram]:

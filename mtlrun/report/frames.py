@@ -126,7 +126,7 @@ def _of_reading(run: Run, planned: Iterable[Any]) -> Iterator[_Row]:
     for cell in planned:
         axis = datasets[cell.dataset].get("axis") or {}
         place = {"dataset": axis.get("of", cell.dataset), "value": axis.get("value"), "method": cell.method}
-        yield {**head, **place, "trial": cell.trial, "key": cell.key, **_numbers(run.record(cell))}
+        yield {**head, **place, "trial": cell.trial, "key": cell.key, **_numbers(run.cells.get(cell.key))}
 
 
 def _of_comparison(folder: Path) -> Iterator[_Row]:

@@ -21,6 +21,7 @@ Array = np.ndarray
 SHRINK = 10
 #: Coverage of the intervals.
 COVERAGE = 0.95
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,16 @@ class Gain:
 
     @property
     def _half(self) -> float:
-        return float(student.ppf(0.5 + COVERAGE / 2, max(self.df, 1))) * self.error if self.error else 0.0
+        return float(student.ppf(0.5 + COVERAGE / 2, max(self.df, 1))) * self.error
+
+    def _beyond(self, value: float) -> float:
+        """Return the probability of the t curve beyond a value in units of the error, which may be 0."""
+        return float(student.sf(value / max(self.error, TINY), max(self.df, 1)))
 
     @property
     def pvalue(self) -> float:
         """Two-sided p-value of no gain; 1 where both models predict the same."""
-        if not self.error:
-            return 1.0 if self.value == 0 else 0.0
-        return float(2 * student.sf(abs(self.value) / self.error, max(self.df, 1)))
+        return 2 * self._beyond(abs(self.value))
 
     @property
     def better(self) -> tuple[int, int]:
@@ -112,11 +115,7 @@ class Gain:
 
     def probabilities(self, smallest: float) -> tuple[float, float, float]:
         """Return those of a gain above `smallest`, within it and below ``-smallest``: the t curve read as posterior."""
-        if not self.error:
-            above, below = float(self.value > smallest), float(self.value < -smallest)
-        else:
-            above = float(student.sf((smallest - self.value) / self.error, max(self.df, 1)))
-            below = float(student.cdf((-smallest - self.value) / self.error, max(self.df, 1)))
+        above, below = self._beyond(smallest - self.value), self._beyond(smallest + self.value)
         return above, 1 - above - below, below
 
 

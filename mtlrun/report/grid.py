@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -34,44 +34,43 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Link:
-    """A value that leads somewhere: its text, and an address that we made ourselves."""
-
-    text: str
-    address: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
 class Styled:
-    """A text that is set in bold, or in the colour of a verdict."""
+    """A text that is more than its letters.
+
+    Attributes
+    ----------
+    text : str
+    bold : bool
+    tone : str
+        Verdict in whose colour it is set.
+    address : str
+        Where it leads; one that we made ourselves.
+    marks : tuple of (str, str, str)
+        Symbols that it consists of, each with its verdict and what is told of it.
+    """
 
     text: str
     bold: bool = False
     tone: str = ""
+    address: str = ""
+    marks: tuple[tuple[str, str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.text
 
 
-@dataclass(frozen=True)
-class Marks:
-    """Verdicts as symbols, side by side: a symbol, its verdict, and what is told of it, for each."""
-
-    marks: tuple[tuple[str, str, str], ...]
-
-    def __str__(self) -> str:
-        return "".join(symbol for symbol, _, _ in self.marks)
-
-
 @dataclass
 class Grid:
-    """Columns and rows of raw values (str, int, float, Link, Styled, Marks or None)."""
+    """Columns and rows of raw values (str, int, float, Styled or None)."""
 
     columns: list[Column]
     rows: list[list[Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, *columns: str | Column, rows: Iterable[Sequence[Any]] = ()) -> Grid:
+        """Return a grid; names of our own may stand for columns: ``name``, or ``name:kind``."""
+        made = [column if isinstance(column, Column) else Column(*column.split(":")) for column in columns]
+        return cls(made, [list(row) for row in rows])
 
     def texts(self) -> list[list[str]]:
         """Return the rows as formatted text."""
@@ -80,17 +79,19 @@ class Grid:
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as raw values by the names of the columns; what has a style is text."""
         names = [c.name for c in self.columns]
-        rows = ([str(v) if isinstance(v, Styled | Marks) else v for v in row] for row in self.rows)
+        rows = ([str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows)
         return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def without(self, *names: str) -> Grid:
-        """Return the grid without some columns."""
-        keep = [i for i, column in enumerate(self.columns) if column.name not in names]
-        return self.part(keep)
 
     def part(self, places: Sequence[int]) -> Grid:
         """Return the grid of some columns, by their places."""
         return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])
+
+    def turned(self, names: int) -> Grid:
+        """Return the grid with its rows as columns, headed by their first `names` values."""
+        texts = self.texts()
+        heads = [Column(" / ".join(row[:names]), "number") for row in texts]
+        rows = [[column.name, *(row[i] for row in texts)] for i, column in enumerate(self.columns)]
+        return Grid.of("quantity", *heads, rows=rows[names:])
 
 
 @dataclass
@@ -185,16 +186,16 @@ def markdown_grid(grid: Grid) -> str:
     headers = [escape_markdown(c.name) for c in grid.columns]
     body = [[_markdown_cell(v, c.kind) for v, c in zip(row, grid.columns, strict=True)] for row in grid.rows]
     right = [c.kind != "text" for c in grid.columns]
-    widths = [max(3, *(len(row[i]) for row in [headers, *body])) for i in range(len(headers))]
+    widths = [max(3, *map(len, texts)) for texts in zip(headers, *body, strict=True)]
     rule = ["-" * (w - 1) + ":" if r else "-" * w for w, r in zip(widths, right, strict=True)]
     return "\n".join("| " + " | ".join(pad(row, widths, right)) + " |" for row in [headers, rule, *body])
 
 
 def _markdown_cell(value: Any, kind: str) -> str:
     text = escape_markdown(show(value, kind))
-    if isinstance(value, Styled) and value.bold:
-        return f"**{text}**"
-    return f"[{text}]({value.address})" if isinstance(value, Link) else text
+    if not isinstance(value, Styled):
+        return text
+    return f"[{text}]({value.address})" if value.address else f"**{text}**" if value.bold else text
 
 
 def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) -> str:
@@ -239,10 +240,9 @@ def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] =
     """Return the lines of a table, without the columns `drop_first` as long as it would be wider than `width`."""
     lines: list[str] = []
     for drop in ("", *drop_first):
-        keep = [i for i, column in enumerate(grid.columns) if column.name != drop]
-        grid = Grid([grid.columns[i] for i in keep], [[row[i] for i in keep] for row in grid.rows])
+        grid = grid.part([i for i, column in enumerate(grid.columns) if column.name != drop])
         rows = [[column.name for column in grid.columns], *grid.texts()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(keep))]
+        widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
         lines = ["  ".join(pad(row, widths, [c.kind != "text" for c in grid.columns])).rstrip() for row in rows]
         if width is None or max(map(len, lines)) <= width:
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,11 @@ from mtlrun.report.figures import (
     published_line,
     rank_diagrams,
 )
-from mtlrun.report.grid import Column, Grid, Link, Marks, Section, csv_grid, show, tex_grid
-from mtlrun.report.printed import PrintedTable
+from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
+from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import reference_section
 from mtlrun.report.run import PARTIAL
 from mtlrun.report.sections import cell_groups
-from mtlrun.report.tables import measured_grid
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
@@ -53,41 +52,27 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 def html_report(report: Report) -> str:
     """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
     run = report.run
-    paper = run.info.get("paper") or {}
     groups = cell_groups(run, report.rows)
     anchors = {(row.dataset, row.method): group.anchor for row, group in zip(report.rows, groups, strict=True)}
-    tables = [_matrix(table, run.reading if report.readings else "", anchors) for table in report.tables]
-    for name, others in report.other_tables.items():
-        tables += [_matrix(table, name, {}) for table in others]
-    results = None if tables else _table(_upright(measured_grid(run, report.rows)))
-    shown = [_figure(place, figure) for place, figure in enumerate(_figures(report))]
-    sections = [_section(section) for section in report.sections]
-    contents = [("results", "Results")] + [("figures", "Figures")] * bool(shown)
-    contents += [("claims", "Claims")] * bool(report.claims)
-    contents += [("references", "Reference numbers")] * bool(report.references)
-    count = sum(not section.empty for section in report.findings)
-    contents += [(sections[0]["anchor"], "Findings")] * bool(count)
-    contents += [(section["anchor"], section["title"]) for section in sections[count:]] + [("cells", "Cells")]
+    tables = [(table, run.reading if report.readings else "", anchors) for table in report.tables]
+    tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
+    paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
+    figures: list[Figure | RankDiagram | Forest] = [*report.figures, *paths, *rank_diagrams(run, report.rows)]
+    measured = measured_grid(run, report.rows)
+    few = len(measured.rows) <= FEW_ROWS and len(measured.columns) >= MANY_COLUMNS
     return _render(
         "report.html",
         title=str(run.info.get("title", run.info.get("id", "Report"))),
-        id=run.info.get("id"),
-        profile=run.profile,
-        source=". ".join(str(paper[k]) for k in ("cite", "artefact") if paper.get(k)),
-        doi=paper.get("doi"),
-        summary=report.summary,
-        command=run.info.get("command"),
-        contents=contents,
-        claims=report.judged,
-        untestable=report.untestable,
-        notes=report.results[-1].lines,
+        report=report,
+        run=run,
+        paper=run.info.get("paper") or {},
         tables=tables,
-        results=results,
-        references=_section(reference_section(report.references)) if report.references else None,
-        figures=shown,
+        results=measured.turned(2) if few else measured,
+        references=reference_section(report.references),
+        figures=_figures(figures),
         published=published_line(run),
-        sections=sections,
-        cells=[{**vars(group), "table": _table(group.grid)} for group in groups],
+        found=sum(not section.empty for section in report.findings),
+        groups=groups,
     )
 
 
@@ -104,14 +89,11 @@ def html_page(
     drawings : sequence of Figure or Forest
         Set before the sections.
     """
-    shown = [_figure(place, drawing) for place, drawing in enumerate(drawings)]
-    parts = [_section(section) for section in sections]
-    return _render("page.html", title=title, summary=summary, figures=shown, sections=parts)
+    return _render("page.html", title=title, summary=summary, figures=_figures(drawings), sections=sections)
 
 
-def _figures(report: Report) -> list[Figure | RankDiagram]:
-    paths = [] if report.run.config.get("sweep") else path_figures(report.run)  # there is one per value of an axis
-    return [*report.figures, *paths, *rank_diagrams(report.run, report.rows)]
+def _figures(drawings: Sequence[Figure | RankDiagram | Forest]) -> list[dict[str, Any]]:
+    return [_figure(place, drawing) for place, drawing in enumerate(drawings)]
 
 
 def _figure(place: int, figure: Figure | RankDiagram | Forest) -> dict[str, Any]:
@@ -156,46 +138,8 @@ def _inline(place: str, text: str) -> dict[str, Any]:
     return {"svg": Markup(text)}
 
 
-def _section(section: Section) -> dict[str, Any]:
-    anchor = re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-")
-    tables = [_table(grid) for grid in section.grids if grid.rows]
-    return {"title": section.title, "anchor": f"s-{anchor}", "lines": section.lines, "tables": tables}
-
-
-def _table(grid: Grid) -> dict[str, Any]:
-    """Return a grid as the templates need it: texts, and numbers to sort by."""
-    columns = [{"name": c.name, "right": c.kind != "text"} for c in grid.columns]
-    rows = [[_entry(c, value) for c, value in zip(grid.columns, row, strict=True)] for row in grid.rows]
-    return {"columns": columns, "rows": rows}
-
-
-def _upright(grid: Grid) -> Grid:
-    """Return a table of few and long rows with its columns as rows."""
-    if len(grid.rows) > FEW_ROWS or len(grid.columns) < MANY_COLUMNS:
-        return grid
-    heads = [" / ".join(show(value) for value in row[:2]) for row in grid.rows]
-    rows = [[column.name, *(show(row[i], column.kind) for row in grid.rows)] for i, column in enumerate(grid.columns)]
-    return Grid([Column("quantity"), *(Column(head, "number") for head in heads)], rows[2:])
-
-
-def _matrix(table: PrintedTable, reading: str, anchors: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    """Return a table as the paper prints it: our number large, the printed one below in the colour of its verdict."""
-    rows = []
-    for head, cells in table.rows:
-        entries: list[dict[str, Any] | None] = []
-        for cell in cells:
-            if cell is None:
-                entries.append(None)
-                continue
-            link = anchors.get((cell.row.dataset, cell.row.method))
-            exact = None if cell.value is None else f"{cell.value:.10g}"
-            entries.append({**vars(cell), "exact": exact, "link": link and f"#{link}"})
-        rows.append({"head": head, "cells": entries})
-    name = re.sub(r"[^a-z0-9]+", "-", f"{table.title} {reading}".lower()).strip("-")
-    files = {"csv": csv_grid(table.grid(exact=True)), "LaTeX": tex_grid(table.grid())}
-    shown = {"corner": table.corner, "across": table.across, "columns": table.columns, "rows": rows}
-    links = [(kind, f"{name}.{'tex' if kind == 'LaTeX' else kind}", quote(text)) for kind, text in files.items()]
-    return {"title": table.title, "reading": reading, "links": links, **shown}
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _entry(column: Column, value: Any) -> dict[str, Any]:
@@ -205,18 +149,13 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
         number = found[0]  # the mean in "mean ± deviation"
     css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE) + ["long"] * (len(text) > LONG)
     css += [tone(text), "badge"] * (column.name in JUDGED)
-    link = value.address if isinstance(value, Link) else None
-    marks = value.marks if isinstance(value, Marks) else ()
-    return {"name": column.name, "marks": marks, "text": text, "value": number, "css": " ".join(css), "link": link}
+    styled = value if isinstance(value, Styled) else Styled(text)
+    return {"marks": styled.marks, "text": text, "value": number, "css": " ".join(css), "link": styled.address}
 
 
 def tone(word: str) -> str:
     """Return the class of a verdict or status: good, part, bad or none."""
     return TONES.get(word) or TONES.get(word.split(" ")[0], "none")
-
-
-def _holding(answer: str) -> str:
-    return {"yes": "good", "no": "bad"}.get(answer, "none")
 
 
 def _code(text: str) -> Markup:
@@ -237,7 +176,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(code=_code, bullets=_bullets, tone=tone, holding=_holding)
+    environment.filters.update(code=_code, bullets=_bullets, tone=tone, anchor=_anchor, digits="{:.10g}".format)
+    environment.filters.update(csv=lambda table: quote(csv_grid(table.grid(exact=True))))
+    environment.filters.update(tex=lambda table: quote(tex_grid(table.grid())))
+    environment.globals.update(entry=_entry)
     return environment
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
-from mtlrun.errors import counted
+from mtlrun.errors import counted, listed
 from mtlrun.report.figures import Forest
 from mtlrun.report.gain import Gain
 from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
-from mtlrun.report.run import mean
 from mtlrun.report.verdict import (
     CANNOT_TELL,
     HELPS,
     INDEPENDENT,
     MULTITASK,
     NO_VERDICT,
-    OWN,
     POOLED,
     TRIVIAL,
     Answer,
@@ -32,9 +31,6 @@ SCHEMA = 2
 LEVEL = 0.05
 #: Methods shown in tables per task.
 MAX_COLUMNS = 8
-#: Tasks that are named in a sentence.
-MAX_NAMED = 5
-__all__ = ["INDEPENDENT", "MULTITASK", "OWN", "POOLED", "TRIVIAL", "Answer", "Board", "Entry", "Evaluation", "verdict"]
 
 
 @dataclass
@@ -171,11 +167,6 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 # ---------------------------------------------------------------- the report
 
 
-def verdict(board: Board) -> str:
-    """Return the answer in a sentence or two."""
-    return board.answer.sentence
-
-
 def next_steps(board: Board) -> list[str]:
     """Return what to do next, in two sentences at most."""
     joint, best, kind = board.best(MULTITASK), board.best(), board.answer.kind
@@ -192,8 +183,7 @@ def next_steps(board: Board) -> list[str]:
     always = [name for name, _, every in board.hurt(joint) if every]
     text = f"Use multi-task learning: {joint.label} has the best score of these methods."
     if always:
-        more = f" and {len(always) - MAX_NAMED} more" if len(always) > MAX_NAMED else ""
-        text += f" First look at the tasks that it makes worse in every split: {', '.join(always[:MAX_NAMED])}{more}."
+        text += f" First look at the tasks that it makes worse in every split: {listed(always)}."
     return [text]
 
 
@@ -215,21 +205,9 @@ def caption(board: Board) -> str:
 
 def leaderboard_grid(board: Board) -> Grid:
     """Return the leaderboard: one row per method, failed ones last."""
-    columns = [
-        Column("rank", "count"),
-        Column("method"),
-        Column("kind"),
-        Column(board.metric, "score"),
-        Column("std", "score"),
-        Column("gain", "score"),
-        Column("low", "score"),
-        Column("high", "score"),
-        Column("p (exploratory)", "small"),
-        Column("better in"),
-        Column("splits", "count"),
-        Column("seconds", "seconds"),
-    ]
-    grid = Grid(columns)
+    numbers = (Column(board.metric, "score"), "std:score", "gain:score", "low:score", "high:score")
+    rest = ("p (exploratory):small", "better in", "splits:count", "seconds:seconds")
+    grid = Grid.of("rank:count", "method", "kind", *numbers, *rest)
     base = board.reference
     places: dict[str, int] = {}
     ranked = board.ranked()
@@ -237,10 +215,10 @@ def leaderboard_grid(board: Board) -> Grid:
         above = ranked[place - 2] if place > 1 else None
         places[entry.label] = places[above.label] if above and equal_scores(above.score, entry.score) else place
         found = board.gain(entry, base) if base is not None and entry is not base else None
-        numbers = [None] * 4 if found is None else [found.value, found.low, found.high, found.pvalue]
+        gain = [None] * 4 if found is None else [found.value, found.low, found.high, found.pvalue]
         wins = "reference" if entry is base else None if found is None else "{} of {}".format(*found.better)
         head = [places[entry.label], entry.label, entry.family, entry.score, entry.deviation]
-        grid.rows.append([*head, *numbers, wins, len(entry.scores), mean(entry.seconds)])
+        grid.rows.append([*head, *gain, wins, len(entry.scores), fmean(entry.seconds)])
     for entry in board.entries:
         if entry.score is None:
             state = "failed" if entry.failures else None
@@ -251,24 +229,21 @@ def leaderboard_grid(board: Board) -> Grid:
 def task_grid(board: Board, limit: int | None = None) -> Grid:
     """Return the value of every task for every method, best methods first; at most `limit` methods."""
     shown = board.ranked()[:limit]
-    columns = [Column("task"), Column("rows", "count"), *(Column(e.label, "score") for e in shown)]
-    means = [e.task_means(sorted(e.tasks)) for e in shown]
-    rows: list[list[Any]] = [
-        [name, size, *(values[t] for values in means)]
-        for t, (name, size) in enumerate(zip(board.tasks, board.sizes, strict=True))
-    ]
-    return Grid(columns, rows)
+    rows = zip(board.tasks, board.sizes, *(e.task_means(sorted(e.tasks)) for e in shown), strict=True)
+    return Grid.of("task", "rows:count", *(Column(e.label, "score") for e in shown), rows=rows)
 
 
 def sections(board: Board) -> list[Section]:
     """Return the sections of the report."""
-    search = Grid([Column("method"), Column("chosen"), Column("notes")])
+    search = Grid.of("method", "chosen", "notes")
     for entry in board.entries:
         chosen = "; ".join(dict.fromkeys(_params_text(c) for c in entry.chosen.values() if c))
         search.rows.append([entry.label, chosen or "-", "; ".join([*entry.notes, *entry.errors]) or "-"])
     many = len(board.ranked()) > MAX_COLUMNS
     found = [
-        Section("Verdict", [verdict(board), *next_steps(board), *(f"* {line}" for line in board.answer.details)]),
+        Section(
+            "Verdict", [board.answer.sentence, *next_steps(board), *(f"* {line}" for line in board.answer.details)]
+        ),
         Section("Leaderboard", [f"{caption(board)} Seconds: search and fit of one split."], [leaderboard_grid(board)]),
         Section("What was done", [f"* {line}" for line in board.facts]),
         Section("Left out", [f"* {line}" for line in board.left_out]),
@@ -294,23 +269,9 @@ def leaderboard_json(board: Board) -> str:
     entries = []
     for entry in [*board.ranked(), *(e for e in board.entries if e.score is None)]:
         gain = board.gain(entry, base) if base is not None and entry is not base and entry.losses else None
-        entries.append(
-            {
-                "method": entry.label,
-                "kind": entry.family,
-                "score": entry.score,
-                "std": entry.deviation,
-                "seconds": entry.seconds,
-                "fit_seconds": entry.fit_seconds,
-                "gain": _gain_json(gain),
-                "scores": entry.scores,
-                "inner": entry.inner,
-                "tasks": entry.tasks,
-                "chosen": entry.chosen,
-                "notes": entry.notes,
-                "errors": entry.errors,
-            }
-        )
+        names = ("seconds", "fit_seconds", "scores", "inner", "tasks", "chosen", "notes", "errors")
+        head = {"method": entry.label, "kind": entry.family, "score": entry.score, "std": entry.deviation}
+        entries.append({**head, "gain": _gain_json(gain), **{name: getattr(entry, name) for name in names}})
     content = {
         "schema": SCHEMA,
         "title": board.title,

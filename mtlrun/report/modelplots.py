@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import UnknownNameError, UserError
-from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
-from mtlrun.record import candidates
 from mtlrun.report.drawing import check_drawing, write_drawing
-from mtlrun.report.figures import LOG_SPAN_PARAMETER, Curve, Figure, HeatMap, Panel
+from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
 from mtlrun.report.frames import TRAINED
 from mtlrun.report.run import read_json
 
@@ -93,20 +91,12 @@ def _paths(folder: Path, parameter: str | None) -> list[Panel]:
         raise UserError(f"{folder}: no search over the values of a parameter chose this model", "Give it a grid.")
     if parameter is not None and parameter not in grid:
         raise UnknownNameError("parameter of the search", parameter, grid)
-    metric = str(found["metric"])
-    best = max if METRIC_FACTS[metric].greater_is_better else min
-    tried = list(zip(candidates(found["grid"]), found["means"], strict=True))
     panels = []
     for name in grid if parameter is None else [parameter]:
-        scores: dict[float, list[float]] = {}
-        for params, score in tried:
-            if score is not None and isinstance(params[name], int | float):
-                scores.setdefault(float(params[name]), []).append(score)
-        points = [(value, best(scores[value])) for value in sorted(scores)]
-        if len(points) > 1:
-            x, y = [value for value, _ in points], [score for _, score in points]
-            log = x[0] > 0 and x[-1] >= LOG_SPAN_PARAMETER * x[0]
-            panels.append(Panel(metric, False, [Curve("cross-validated", x, y)], axis=name, x_log=log))
+        scores = best_scores(found, name)
+        if len(scores) > 1:
+            curve = Curve("cross-validated", list(scores), list(scores.values()))
+            panels.append(path_panel(str(found["metric"]), name, [curve]))
     if not panels:
         raise UserError(f"{folder}: the values of the search are not numbers", "Choose another --parameter.")
     return panels

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.report.checks import REFERENCE_SOURCES, Verdict, as_list
-from mtlrun.report.claims import Evidence
-from mtlrun.report.grid import Column, Grid, Section
-from mtlrun.report.run import Row, mean
+from mtlrun.report.claims import ClaimVerdict, Evidence, judge
+from mtlrun.report.grid import Grid, Section
+from mtlrun.report.run import Row, Run, build_rows
+from mtlrun.report.statistics import rank_groups
 
 TOLERANCE_RULE = (
     "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
@@ -20,6 +22,8 @@ TOLERANCE_RULE = (
     "value; half a unit of the last printed digit; and, if both sides have at least two splits, the given number of "
     "standard errors of the difference."
 )
+#: What a tolerance may be made of, beside the printed digits.
+RULES = ("absolute", "error_rate", "relative", "sigmas")
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,7 @@ def tolerance_of(
     value = float(entry["value"])
     rule = next((t for t in tolerances if t.get("quantity") == entry["quantity"]), None)
     rule = rule or next((t for t in tolerances if not t.get("quantity")), {})
-    rule = {
-        **rule,
-        **{k: entry[k] for k in ("absolute", "error_rate", "relative", "sigmas") if entry.get(k) is not None},
-    }
+    rule = {**rule, **{k: v for k, v in entry.items() if k in RULES and v is not None}}
     decimals = entry.get("decimals")
     candidates = [(0.5 * 10.0 ** -(_decimals(entry["value"]) if decimals is None else decimals), "printed digits")]
     if rule.get("absolute") is not None:
@@ -159,10 +160,8 @@ def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
 
 def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
     """Return the printed numbers beside ours."""
-    columns = [Column("dataset"), Column("method"), Column("quantity"), Column("source"), Column("printed", "seconds")]
-    columns += [Column("ours", "seconds"), Column("n", "count"), Column("difference", "seconds")]
-    columns += [Column("tolerance", "seconds"), Column("verdict")] + [Column("rule or reason")] * why
-    grid = Grid(columns)
+    numbers = ("printed:seconds", "ours:seconds", "n:count", "difference:seconds", "tolerance:seconds")
+    grid = Grid.of("dataset", "method", "quantity", "source", *numbers, "verdict", *["rule or reason"] * why)
     for r in references:
         # Five significant digits: printed numbers keep all of theirs.
         value, ours, difference, tolerance = (
@@ -184,10 +183,46 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
     several = [group for group in columns.values() if len(group) > 1]
     if not several:
         return []
-    hits = sum(abs(r.value - mean(x.value for x in g)) <= (r.tolerance or 0) for g in several for r in g)
+    hits = sum(abs(r.value - fmean(x.value for x in g)) <= (r.tolerance or 0) for g in several for r in g)
     ours = sum(r.verdict == Verdict.WITHIN for group in several for r in group)
     total = sum(map(len, several))
     return [
         f"A constant, the mean of what is printed for a data set and quantity, would be within tolerance for {hits} "
         f"of {total} numbers; ours are for {ours}."
     ]
+
+
+# ---------------------------------------------------------------- a run under one reading
+
+
+@dataclass(frozen=True)
+class Judged(Evidence):
+    """A run under one reading, with what its numbers say.
+
+    Attributes
+    ----------
+    claims : list of ClaimVerdict
+        Each under this reading alone.
+    references : list of ReferenceVerdict
+    """
+
+    claims: list[ClaimVerdict] = field(default_factory=list)
+    references: list[ReferenceVerdict] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Name of the reading."""
+        return self.run.reading
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the experiment says of the reading; {} without readings."""
+        return dict((self.run.info.get("readings") or {}).get(self.run.reading) or {})
+
+
+def judged(run: Run) -> Judged:
+    """Judge a run under its reading."""
+    rows = build_rows(run)
+    evidence = Evidence(run, rows, rank_groups(run, rows))
+    claims = [judge(claim, evidence) for claim in as_list(run.config.get("claims"))]
+    return Judged(run, rows, evidence.groups, claims, compare_references(evidence))

@@ -9,7 +9,9 @@ import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from mtlrun.errors import DataError
 from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
@@ -22,50 +24,70 @@ RUN_FILE = "run.json"
 #: Options of a comparison and the keys of its cells.
 COMPARED = "compare.json"
 PROVENANCE = "provenance.json"
-#: Fields of run.json and their types.
-_PLAN = {"cells": list, "methods": list} | dict.fromkeys(
-    ("datasets", "config", "paper", "quantities", "readings"), dict
-)
-#: Fields of a record that must be mappings, and those that must be texts.
-_MAPPINGS = (
-    *("inputs", "params", "selection", "metrics", "per_task", "counts", "seconds", "solver", "environment", "result"),
-)
-_TEXTS = ("key", "family", "status")
-#: Fields of the search of a fit.
-_SELECTION: dict[str, type] = {"key": str, "metric": str, "means": list, "scores": list, "grid": dict}
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
 #: Statuses of rows whose cells are not all computed.
 MISSING = "missing"
 PARTIAL = "partial"
+#: What became of other cells than missing and failed ones.
+DONE, STOPPED = "done", "stopped"
 #: A row takes the worst status of its cells.
 WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
 _AGAIN = "Delete the file and run the experiment again."
 
 
-@dataclass(frozen=True)
-class PlannedCell:
+class PlannedCell(BaseModel, frozen=True, strict=True):
     """One number of the plan, computed or not; several of them may share a cell.
 
     Attributes
     ----------
     key : str
-        Of the cell.
+        Of the cell; never the name of a file elsewhere.
     dataset, method : str
         Labels.
     trial : int
         Number of the split, from 0.
+    reading : str or None
+        Name of the reading, None for the main one.
     """
 
-    key: str
+    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$")]
     dataset: str
     method: str
-    trial: int
+    trial: int = 0
+    reading: str | None = None
 
     @property
     def name(self) -> str:
         """Name for people: ``enron / APG-RMTL / trial 0``."""
         return f"{self.dataset} / {self.method} / trial {self.trial}"
+
+
+class _Plan(BaseModel, strict=True):
+    """What run.json must be, as far as it is read, and what it says of each reading."""
+
+    cells: list[PlannedCell] = []
+    methods: list[str] | None = None
+    datasets: dict[str, dict[str, Any] | None] | None = None
+    config: dict[str, Any] | None = None
+    paper: dict[str, Any] | None = None
+    quantities: dict[str, dict[str, Any]] | None = None
+    readings: dict[str, _Plan] | None = None
+
+
+class _Search(BaseModel, strict=True):
+    """The search of a fit."""
+
+    key: str
+    metric: str
+    means: list[Any]
+    scores: list[list[Any]]
+    grid: dict[str, list[Any]]
+
+
+#: The fields of a record with their types.
+_TYPES: dict[str, Any] = {name: (kind, ...) for name, kind in get_type_hints(Record).items()}
+_Fields = create_model("_Fields", __config__=ConfigDict(strict=True), **_TYPES)
 
 
 @dataclass
@@ -179,22 +201,24 @@ class Run:
         own = self.own(other)
         return any(cell.key in self.cells for cell in own or other.planned)
 
+    def fate(self, cell: PlannedCell) -> str:
+        """Return what became of a cell: done, missing, failed, or stopped: a measurement at its limit of seconds."""
+        record = self.cells.get(cell.key)
+        if record is None:
+            return MISSING
+        if record.done:
+            return DONE
+        return STOPPED if (record.family, record.status) == (MEASURE, TIMEOUT) else FAILED
+
     @property
     def missing(self) -> list[PlannedCell]:
         """Planned cells without a readable record."""
-        return [c for c in self.planned if c.key not in self.cells]
+        return [cell for cell in self.planned if self.fate(cell) == MISSING]
 
     @property
     def failed(self) -> list[PlannedCell]:
         """Planned cells whose record tells of a failure."""
-        stopped = set(self.stopped)
-        return [c for c in self.planned if c.key in self.cells and not self.cells[c.key].done and c not in stopped]
-
-    @property
-    def stopped(self) -> list[PlannedCell]:
-        """Planned measurements that ran into the limit of seconds: a result, not a failure."""
-        late = {key for key, r in self.cells.items() if (r.family, r.status) == (MEASURE, TIMEOUT)}
-        return [c for c in self.planned if c.key in late]
+        return [cell for cell in self.planned if self.fate(cell) == FAILED]
 
     @property
     def measures(self) -> bool:
@@ -211,17 +235,13 @@ class Run:
         """Curves of the paper: ``dataset, method, name, x, y, source``."""
         return as_list((self.info.get("published") or {}).get("curves"))
 
-    def record(self, cell: PlannedCell) -> Record | None:
-        """Return the record of a planned cell, None when it was not computed."""
-        return self.cells.get(cell.key)
-
     def cells_of(self, dataset: str, method: str) -> list[PlannedCell]:
         """Return the planned cells of a method on a data set, in the order of the trials."""
         return [c for c in self.planned if (c.dataset, c.method) == (dataset, method)]
 
     def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""
-        return [r for c in self.cells_of(dataset, method) if (r := self.record(c)) is not None and r.done]
+        return [r for c in self.cells_of(dataset, method) if (r := self.cells.get(c.key)) is not None and r.done]
 
 
 def mark_simulated(name: str, facts: dict[str, Any]) -> str:
@@ -282,7 +302,7 @@ class Row:
         values = list(self.by_trial(quantity).values())
         if not values:
             return None
-        return statistics.median(values) if quantity in self.medians else mean(values)
+        return statistics.median(values) if quantity in self.medians else statistics.fmean(values)
 
     def std(self, quantity: str) -> float | None:
         """Return the standard deviation over the splits (n - 1), None below two splits."""
@@ -313,19 +333,10 @@ class Row:
         return f"{self.status} {self.affected}/{self.planned}"
 
 
-def mean(values: Iterable[float]) -> float:
-    """Return the exactly rounded mean, the same whatever the order."""
-    values = list(values)
-    return math.fsum(values) / len(values)
-
-
 def std(values: Iterable[float]) -> float | None:
     """Return the sample standard deviation, None below two values."""
     values = list(values)
-    if len(values) < 2:
-        return None
-    centre = mean(values)
-    return math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
+    return statistics.stdev(values) if len(values) > 1 else None
 
 
 def build_rows(run: Run) -> list[Row]:
@@ -341,7 +352,7 @@ def build_rows(run: Run) -> list[Row]:
 
 
 def _row(run: Run, dataset: str, method: str, planned: list[PlannedCell]) -> Row:
-    records = {c.trial: run.record(c) for c in planned}
+    records = {c.trial: run.cells.get(c.key) for c in planned}
     statuses = [MISSING if r is None else r.status for r in records.values()]
     worst = next((s for s in WORST_FIRST if s in statuses), FAILED)
     affected = statuses.count(worst)
@@ -419,10 +430,12 @@ def read_run(folder: Path) -> Run:
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
-    run = Run(folder, info, _planned(folder, info))
+    plan = _checked_plan(folder, info)
+    run = Run(folder, info, [cell for cell in plan.cells if cell.reading is None])
     run.altered = DIGEST in info and sealed({k: v for k, v in info.items() if k != DIGEST}) != info
     run.reading = str(info.get("reading") or "")
-    run.others = [_under(run, name) for name in _readings(folder, info) if name != run.reading]
+    computed = [name for name, about in (plan.readings or {}).items() if about.config is not None]
+    run.others = [_under(run, name, plan) for name in computed if name != run.reading]
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     stored = Records.of_run(folder)
     try:
@@ -444,51 +457,22 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _readings(folder: Path, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what the plan says of the readings that have cells, by name."""
-    found = info.get("readings") or {}
-    for name, about in found.items():
-        if not isinstance(about, dict):
-            raise _refuse(folder, f"reading {name!r} is not a mapping")
-        _check_types(folder, about)
-    return {name: about for name, about in found.items() if "config" in about}
+def _checked_plan(folder: Path, info: dict[str, Any]) -> _Plan:
+    try:
+        return _Plan.model_validate(info)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(map(str, wrong["loc"]))
+        raise DataError(f"{folder / RUN_FILE}: not the plan of a run: {place}: {wrong['msg']}", _AGAIN) from None
 
 
-def _under(run: Run, reading: str) -> Run:
+def _under(run: Run, reading: str, plan: _Plan) -> Run:
     """Return a run under another reading; it shares the records."""
     about = run.info["readings"][reading]
     info = {**run.info, "config": {**run.config, **about["config"]}, "reading": reading}
     info |= {name: about[name] for name in ("datasets", "methods") if name in about}
-    planned = _planned(run.folder, info, reading)
+    planned = [cell for cell in plan.cells if cell.reading == reading]
     return dataclasses.replace(run, info=info, planned=planned, reading=reading, others=[])
-
-
-def _refuse(folder: Path, what: str) -> DataError:
-    return DataError(f"{folder / RUN_FILE}: not the plan of a run: {what}", _AGAIN)
-
-
-def _check_types(folder: Path, info: dict[str, Any]) -> None:
-    for name, kind in _PLAN.items():
-        if info.get(name) is not None and not isinstance(info[name], kind):
-            raise _refuse(folder, f"{name!r} is not a {kind.__name__}")
-
-
-def _planned(folder: Path, info: dict[str, Any], reading: str | None = None) -> list[PlannedCell]:
-    """Return the plan of a reading; what cannot be one is refused before anything is made of it."""
-    _check_types(folder, info)
-    planned = []
-    for place, cell in enumerate(info.get("cells") or []):
-        if isinstance(cell, dict) and cell.get("reading") != reading:
-            continue
-        facts: dict[str, Any] = {"trial": 0, **cell} if isinstance(cell, dict) else {}
-        texts = [text for name in ("key", "dataset", "method") if isinstance(text := facts.get(name), str)]
-        if len(texts) < 3 or type(facts["trial"]) is not int:
-            raise _refuse(folder, f"cell {place} lacks its key, dataset, method or trial")
-        key, dataset, method = texts
-        if not key or key.startswith(".") or set(key) & set("/\\:\0"):  # it would name a file elsewhere
-            raise _refuse(folder, f"{key!r} is not the key of a cell")
-        planned.append(PlannedCell(key, dataset, method, facts["trial"]))
-    return planned
 
 
 def checked(record: Record) -> Record:
@@ -499,32 +483,14 @@ def checked(record: Record) -> Record:
     ValueError
         If its fields are not of the types that a record has, or a number is beyond `LARGEST`.
     """
-    values = dict(vars(record))
-    for name in _MAPPINGS:
-        if not isinstance(values[name], dict):
-            raise ValueError(f"{name} is not a mapping")
-    if not all(isinstance(values[name], str) for name in _TEXTS):
-        raise ValueError("a name is not a text")
-    for number in record.metrics.values():
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
-            raise ValueError("a metric is not a number")
-    _check_selection(record.selection)
+    _Fields.model_validate(vars(record))
+    if record.selection.get("means"):  # not that of a fold
+        _Search.model_validate(record.selection)
+    if not all(isinstance(end, str) for end in dict(record.selection.get("edges") or {}).values()):
+        raise ValueError("the edges of the selection are no texts")
     if any(abs(number) > LARGEST for number in _numbers([record.metrics, record.per_task, record.seconds])):
         raise ValueError(f"a number beyond {LARGEST:g}")
-    return Record(**cleaned(values))
-
-
-def _check_selection(selection: dict[str, Any]) -> None:
-    edges = selection.get("edges") or {}
-    if not isinstance(edges, dict) or not all(isinstance(end, str) for end in edges.values()):
-        raise ValueError("the edges of the selection are no texts")
-    if not selection.get("means"):  # that of a fold, or none
-        return
-    for name, kind in _SELECTION.items():
-        if not isinstance(selection.get(name), kind):
-            raise ValueError(f"{name} of the selection is no {kind.__name__}")
-    if not all(isinstance(values, list) for values in [*selection["scores"], *selection["grid"].values()]):
-        raise ValueError("the scores or the grid of the selection are no lists")
+    return Record(**cleaned(vars(record)))
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -27,6 +27,12 @@ SECTIONS = {
     "sweep": "Sweep",
     "statistics": "Tests",
 }
+#: What is said of the accuracy of methods: with a gap, divided into blocks, and others.
+_ACCURACY = (
+    "Largest certified relative duality gap: {}.",
+    "No gap: {} (divide and conquer does not solve the whole problem).",
+    "No certificate: {}.",
+)
 #: What a data set may have instead of the experiment.
 OWN = ("split", "metrics", "features")
 EDGE_NOTE = {"low": "lowest", "high": "highest"}
@@ -78,14 +84,14 @@ def protocol_section(run: Run) -> Section:
         section.lines.append(f"Overrides: {', '.join(map(str, run.info['overrides']))}.")
     methods = as_list(config.get("methods"))
     if run.measures:
-        grid = Grid([Column(c) for c in ("method", "measure", "parameters")])
-        grid.rows = [[m["label"], m["measure"], facts(m.get("params"))] for m in methods]
+        rows = [[m["label"], m["measure"], facts(m.get("params"))] for m in methods]
+        section.grids.append(Grid.of("method", "measure", "parameters", rows=rows))
     else:
-        grid = Grid([Column(c) for c in ("method", "estimator", "parameters", "grid", "searched with")])
-        for m in methods:
-            row = [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid"))]
-            grid.rows.append([*row, facts(m.get("select_with"))])
-    section.grids.append(grid)
+        rows = [
+            [m["label"], m["estimator"], facts(m.get("params")), grid_text(m.get("grid")), facts(m.get("select_with"))]
+            for m in methods
+        ]
+        section.grids.append(Grid.of("method", "estimator", "parameters", "grid", "searched with", rows=rows))
     return section
 
 
@@ -96,7 +102,7 @@ def rerun_section(run: Run) -> Section:
     if not command:
         return section
     section.lines.append(f"Everything: `{command}` (finished cells are reused; --force recomputes them).")
-    grid = Grid([Column("method"), Column("command")])
+    grid = Grid.of("method", "command")
     for method in run.methods:
         pattern = re.sub(r"[,*?\[]", "?", method)  # what means something in patterns becomes any character
         grid.rows.append([method, f"{command} --only {shlex.quote(f'method={pattern}')}"])
@@ -110,17 +116,15 @@ def rerun_section(run: Run) -> Section:
 def search_section(run: Run) -> Section:
     """Return what the parameter search chose, what it cost, and where it ended at the edge of a grid."""
     section = Section("Parameter search")
-    columns = [Column("dataset"), Column("method"), Column("candidates", "count"), Column("fits", "count")]
-    grid = Grid([*columns, Column("chosen (times)"), Column("at the edge")])
+    grid = Grid.of("dataset", "method", "candidates:count", "fits:count", "chosen (times)", "at the edge")
     for (dataset, method), records in _searched(run).items():
         searches = [run.selections[k] for r in records if (k := str(r.selection["key"])) in run.selections]
         chosen = _by_count(Counter(facts(r.selection.get("chosen")) for r in records))
         fits = sum(max(1, len(scores)) for s in searches for scores in as_list(s.selection.get("scores")))
         texts = [text if count == len(records) else f"{text} ({count})" for text, count in chosen]
         sizes = [len(as_list(s.selection.get("means"))) for s in searches]
-        grid.rows.append(
-            [dataset, method, max(sizes, default=None), fits or None, "; ".join(texts), _edge_text(records)]
-        )
+        row = [max(sizes, default=None), fits or None, "; ".join(texts), _edge_text(records)]
+        grid.rows.append([dataset, method, *row])
     if not grid.rows:
         return section
     validated = (run.config.get("selection") or {}).get("on") == "validation"
@@ -148,7 +152,7 @@ def _searched(run: Run) -> dict[tuple[str, str], list[Record]]:
     """Return the records with parameters chosen by a search, failed ones included, by data set and method."""
     found: dict[tuple[str, str], list[Record]] = {}
     for cell in run.planned:
-        record = run.record(cell)
+        record = run.cells.get(cell.key)
         if record is not None and record.selection.get("key"):
             found.setdefault((cell.dataset, cell.method), []).append(record)
     return found
@@ -160,7 +164,7 @@ def _edge_text(records: Sequence[Record]) -> str | None:
     return "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None
 
 
-def _by_count(counter: Counter[str]) -> Sequence[tuple[str, int]]:
+def _by_count(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:
     return sorted(counter.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -170,9 +174,8 @@ def _by_count(counter: Counter[str]) -> Sequence[tuple[str, int]]:
 def data_section(run: Run) -> Section:
     """Return origin, size and hashes of the data."""
     section = Section("Data")
-    columns = ["dataset", "title", "options", "statistics", "used", "licence", "fingerprint"]
-    sizes = Grid([Column(c) for c in columns])
-    files = Grid([Column("dataset"), Column("file"), Column("sha256 of the content")])
+    sizes = Grid.of("dataset", "title", "options", "statistics", "used", "licence", "fingerprint")
+    files = Grid.of("dataset", "file", "sha256 of the content")
     told: set[tuple[str, str]] = set()
     for label, info in run.datasets.items():
         here = (run.axis_of(label), str(info.get("fingerprint")))
@@ -198,7 +201,7 @@ def data_section(run: Run) -> Section:
 def _used(run: Run, label: str) -> str | None:
     """Say how many rows and tasks the first finished cell of a data set had."""
     for cell in run.planned:
-        record = run.record(cell)
+        record = run.cells.get(cell.key)
         if cell.dataset == label and record is not None and {"n_train", "n_test", "n_tasks"} <= set(record.counts):
             counts = record.counts
             return f"{counts['n_train']} + {counted(counts['n_test'], 'row')}, {counted(counts['n_tasks'], 'task')}"
@@ -210,9 +213,8 @@ def _used(run: Run, label: str) -> str | None:
 
 def solver_section(run: Run, rows: Sequence[Row]) -> Section:
     """Return iterations, convergence and certificates, row by row."""
-    columns = [Column("dataset"), Column("method"), Column("iterations", "count"), Column("converged")]
-    columns += [Column("largest gap", "small"), Column("objective", "score"), Column("stopped by")]
-    section = Section("Solvers", grids=[Grid(columns)])
+    head = ("dataset", "method", "iterations:count", "converged", "largest gap:small", "objective:score", "stopped by")
+    section = Section("Solvers", grids=[Grid.of(*head)])
     for row in rows:
         records = run.results_of(row.dataset, row.method)
         flags = [r.solver["converged"] for r in records if r.solver.get("converged") is not None]
@@ -220,22 +222,14 @@ def solver_section(run: Run, rows: Sequence[Row]) -> Section:
         if not (flags or steps or gaps):
             continue
         messages = Counter(str(r.solver["message"]) for r in records if r.solver.get("message"))
-        section.grids[0].rows.append(
-            [
-                row.dataset,
-                row.method,
-                statistics.median(steps) if steps else None,
-                f"{sum(map(bool, flags))}/{len(flags)}" if flags else None,
-                max(gaps, default=None),
-                row.value("objective"),
-                max(messages, key=lambda m: (messages[m], m), default=None),
-            ]
-        )
+        iterations = statistics.median(steps) if steps else None
+        converged = f"{sum(map(bool, flags))}/{len(flags)}" if flags else None
+        stopped = max(messages, key=lambda m: (messages[m], m), default=None)
+        found = [iterations, converged, max(gaps, default=None), row.value("objective"), stopped]
+        section.grids[0].rows.append([row.dataset, row.method, *found])
     bad = [f"{row.method} on {row.dataset}" for row in rows if row.status == "not_converged"]
-    if bad:
-        section.lines.append(
-            f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
-        )
+    line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
+    section.lines += [line] * bool(bad)
     return section
 
 
@@ -253,9 +247,8 @@ def timing_section(run: Run) -> Section:
     section.lines.append(_accuracy_line(run))
     columns = ["threads", "repeats", "warmup", "serial", "cpu", "blas"]
     kinds = Counter(tuple(_listed(r.environment.get(c)) for c in columns) for r in records)
-    grid = Grid([*map(Column, columns), Column("cells", "count")])
-    grid.rows = [[*kind, count] for kind, count in sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))]
-    section.grids.append(grid)
+    rows = [[*kind, count] for kind, count in _by_count(kinds)]
+    section.grids.append(Grid.of(*columns, "cells:count", rows=rows))
     if len({(r.environment.get("cpu"), r.environment.get("threads")) for r in records}) > 1:
         section.lines.append("Warning: cells were timed under different conditions; their seconds are not comparable.")
     return section
@@ -263,7 +256,8 @@ def timing_section(run: Run) -> Section:
 
 def _accuracy_line(run: Run) -> str:
     """Say how accurate the fits were whose seconds are compared: the largest certified gap of every method."""
-    known, blocks, none = [], [], []
+    told: dict[str, list[str]] = {text: [] for text in _ACCURACY}
+    known, blocks, none = told.values()
     for method in run.methods:
         records = [r for dataset in run.datasets for r in run.results_of(dataset, method)]
         gaps = [r.solver["gap"] for r in records if r.solver.get("gap") is not None]
@@ -273,20 +267,16 @@ def _accuracy_line(run: Run) -> str:
             known.append(f"{method} {show(max(gaps), 'small')}")
         elif records:
             none.append(method)
-    text = (
-        "Each method stops by its own rule (the paper's where the protocol says so): seconds are not at equal accuracy."
-    )
-    parts = [f"Largest certified relative duality gap: {', '.join(known)}."] * bool(known)
-    parts += [f"No gap: {', '.join(blocks)} (divide and conquer does not solve the whole problem)."] * bool(blocks)
-    parts += [f"No certificate: {', '.join(none)}."] * bool(none)
-    return " ".join([text, *parts])
+    rule = "Each method stops by its own rule (the paper's where the protocol says so): "
+    parts = [text.format(", ".join(names)) for text, names in told.items() if names]
+    return " ".join([f"{rule}seconds are not at equal accuracy.", *parts])
 
 
 def environment_section(run: Run) -> Section:
     """Return versions and machines, one line per invocation that computed something."""
     section = Section("Environment")
     columns = ["mtlrun", "commit", "python", "blas", "os", "cpu", "cores", "ram_gb", "jobs", "n_computed", "started"]
-    grid = Grid([Column(c) for c in columns])
+    grid = Grid.of(*columns)
     for entry in run.provenance:
         commit = entry.get("commit")
         named = f"{str(commit)[:12]}{' (changed)' if entry.get('dirty') else ''}" if commit else None
@@ -304,7 +294,7 @@ def environment_section(run: Run) -> Section:
 
 def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
     """Return every failed, unreadable or missing cell; `others`: the run under other readings, with its own cells."""
-    section = Section("Failures", grids=[Grid([Column("cell"), Column("status"), Column("error"), Column("file")])])
+    section = Section("Failures", grids=[Grid.of("cell", "status", "error", "file")])
     section.lines += [
         f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable
     ]
@@ -325,14 +315,14 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
 def cost_section(run: Run) -> Section:
     """Return the seconds spent, as far as they were recorded."""
     section = Section("Cost")
-    cells = [run.cells[key] for key in sorted(run.cells)]
-    fits = math.fsum(v for r in cells for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit")))
-    evaluation = math.fsum(map(_total_seconds, cells))
-    searches = math.fsum(_search_seconds(run.selections[key]) for key in sorted(run.selections))
+    fits = math.fsum(
+        v for r in run.cells.values() for v in as_list(r.seconds.get("fit_all")) or as_list(r.seconds.get("fit"))
+    )
+    evaluation = math.fsum(map(_total_seconds, run.cells.values()))
+    searches = math.fsum(map(_search_seconds, run.selections.values()))
     if fits:
-        section.lines.append(
-            f"{counted(len(cells), 'cell')} took {significant(evaluation)} s, timed fits {significant(fits)} s of it."
-        )
+        cells = counted(len(run.cells), "cell")
+        section.lines.append(f"{cells} took {significant(evaluation)} s, timed fits {significant(fits)} s of it.")
     if searches:
         n = counted(len(run.selections), "parameter search", "parameter searches")
         section.lines.append(f"{n} took {significant(searches)} s.")
@@ -349,7 +339,7 @@ def computing_seconds(*runs: Run) -> float:
     for run in runs:
         spent |= {key: _total_seconds(record) for key, record in run.cells.items()}
         spent |= {f"search {key}": _search_seconds(record) for key, record in run.selections.items()}
-    return math.fsum(spent[key] for key in sorted(spent))
+    return math.fsum(spent.values())
 
 
 def _search_seconds(record: Record) -> float:
@@ -401,17 +391,14 @@ def cell_groups(run: Run, rows: Sequence[Row]) -> list[CellGroup]:
 
 
 def _cell_group(run: Run, row: Row, anchor: str) -> CellGroup:
-    columns = [Column("trial", "count"), Column("status"), Column("seed")]
-    columns += [Column(name, "number") for name in run.metrics]
-    columns += [Column("seconds", "seconds"), Column("iterations", "count"), Column("converged")]
-    columns += [Column("gap", "small"), Column("objective", "number"), Column("stopped by")]
-    columns += [Column("parameters"), Column("chosen"), Column("file")]
-    grid = Grid(columns)
+    solved = ("seconds:seconds", "iterations:count", "converged", "gap:small", "objective:number", "stopped by")
+    metrics = [Column(name, "number") for name in run.metrics]
+    grid = Grid.of("trial:count", "status", "seed", *metrics, *solved, "parameters", "chosen", "file")
     logs: dict[str, int] = {}
     for cell in run.cells_of(row.dataset, row.method):
-        record = run.record(cell)
+        record = run.cells.get(cell.key)
         if record is None:
-            grid.rows.append([cell.trial, MISSING, *[None] * (len(columns) - 2)])
+            grid.rows.append([cell.trial, MISSING, *[None] * (len(grid.columns) - 2)])
             continue
         file = f"{CELLS}/{cell.key[:KEY_LENGTH]}{'...' * (len(cell.key) > KEY_LENGTH)}"
         grid.rows.append([cell.trial, record.status, *_cell_facts(run, record), file])
@@ -424,7 +411,7 @@ def _cell_group(run: Run, row: Row, anchor: str) -> CellGroup:
 
 def _cell_facts(run: Run, record: Record) -> list[Any]:
     """Return seed, numbers, how the solver ended, and the parameters with the edges of the grid that they lie at."""
-    seed, flag = (record.inputs.get("split") or {}).get("seed"), record.solver.get("converged")
+    seed, flag, solver = (record.inputs.get("split") or {}).get("seed"), record.solver.get("converged"), record.solver
     chosen, edges = facts(record.selection.get("chosen")) or None, record.selection.get("edges") or {}
     if chosen and edges:
         chosen += f" (at the {', '.join(f'{end} end of {name}' for name, end in edges.items())})"
@@ -432,11 +419,11 @@ def _cell_facts(run: Run, record: Record) -> list[Any]:
         None if seed is None else str(seed),
         *(record.metrics.get(name) for name in run.metrics),
         record.seconds.get("fit", record.seconds.get("total")),
-        record.solver.get("n_iter"),
+        solver.get("n_iter"),
         None if flag is None else "yes" if flag else "no",
-        record.solver.get("gap"),
-        record.solver.get("objective"),
-        record.solver.get("message", show(record.solver.get("stop_crit"), "small")),
+        solver.get("gap"),
+        solver.get("objective"),
+        solver.get("message", show(solver.get("stop_crit"), "small")),
         facts(record.params) or None,
         chosen,
     ]

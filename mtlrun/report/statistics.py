@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.record import Records
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, as_list
 from mtlrun.report.grid import Column, Grid, Section, show
-from mtlrun.report.run import Row, Run, mean
+from mtlrun.report.run import Row, Run
 from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
 
 #: Level of the tests of the section `statistics`, unless it says another.
@@ -162,12 +163,8 @@ def _own_metrics(run: Run, metric: str) -> dict[str, str]:
     return found
 
 
-def statistics_sections(groups: Sequence[Ranking]) -> list[Section]:
-    """Return the ranks and the tests, a section per group."""
-    return [_group_section(group) for group in groups]
-
-
-def _group_section(group: Ranking) -> Section:
+def group_section(group: Ranking) -> Section:
+    """Return the ranks and the tests of a group."""
     section = Section(f"Ranks and tests: {group.label}")
     section.lines.append(f"Ranks by {group.metric} over {len(group.blocks)} data sets (1 is best).")
     if group.own:
@@ -186,11 +183,9 @@ def _group_section(group: Ranking) -> Section:
             f"the average ranks): {group.rejections} of {counted(len(group.tests), 'method')} "
             f"{'ranks' if len(group.tests) == 1 else 'rank'} significantly worse."
         )
-        columns = [Column("method"), Column("z", "seconds"), Column("p", "small"), Column("p (Holm)", "small")]
-        grid = Grid([*columns, Column("alpha (Holm)", "small"), Column("rejected")])
-        for method, t in group.tests:
-            grid.rows.append([method, t.z, t.pvalue, t.adjusted, t.alpha, "yes" if t.rejected else "no"])
-        section.grids.append(grid)
+        found = [[m, t.z, t.pvalue, t.adjusted, t.alpha, "yes" if t.rejected else "no"] for m, t in group.tests]
+        columns = ("method", "z:seconds", "p:small", "p (Holm):small", "alpha (Holm):small", "rejected")
+        section.grids.append(Grid.of(*columns, rows=found))
     return section
 
 
@@ -247,7 +242,7 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
         "The splits of a data set share rows, so tests over splits are optimistic."
     )
     section.lines += _friedman_lines(ranking)
-    section.grids.append(Grid([Column("method"), Column("average rank", "seconds")], [[m, r] for m, r in order]))
+    section.grids.append(Grid.of("method", "average rank:seconds", rows=order))
     control = run.baseline if run.baseline in ranking.methods else order[0][0]
     grid = _pairwise_grid(run, rows, ranking.metric, control)
     if grid.rows:
@@ -260,8 +255,7 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
 
 
 def _pairwise_grid(run: Run, rows: Sequence[Row], metric: str, control: str) -> Grid:
-    columns = [Column("dataset"), Column("method"), Column("unit"), Column("difference", "score"), Column("wins")]
-    grid = Grid([*columns, Column("pairs", "count"), Column("p", "small"), Column("p (Holm)", "small")])
+    grid = Grid.of("dataset", "method", "unit", "difference:score", "wins", "pairs:count", "p:small", "p (Holm):small")
     for dataset in run.datasets:
         group = [r for r in rows if r.dataset == dataset]
         base = next((r for r in group if r.method == control), None)
@@ -269,22 +263,16 @@ def _pairwise_grid(run: Run, rows: Sequence[Row], metric: str, control: str) -> 
             continue
         for unit in ("trial", "task"):
             others = [r for r in group if r is not base]
-            tests = [paired(r, base, metric, unit) for r in others]
-            for row, test, adjusted in zip(others, tests, holm_adjusted(tests), strict=True):
-                if test is not None and test.pvalue is not None:
-                    wins = f"{test.wins}-{test.losses}-{test.ties}"
-                    line = [dataset, row.method, unit, test.mean_difference, wins, test.n, test.pvalue, adjusted]
-                    grid.rows.append(line)
+            tests = [(row, test) for row in others if (test := paired(row, base, metric, unit))]
+            known = [(row, test, test.pvalue) for row, test in tests if test.pvalue is not None]
+            for (row, test, pvalue), adjusted in zip(known, holm([p for *_, p in known]), strict=True):
+                wins = f"{test.wins}-{test.losses}-{test.ties}"
+                line = [dataset, row.method, unit, test.mean_difference, wins, test.n, pvalue, float(adjusted)]
+                grid.rows.append(line)
     return grid
 
 
 # ---------------------------------------------------------------- paired tests
-
-
-def holm_adjusted(tests: Sequence[PairedTest | None]) -> list[float | None]:
-    """Return the p-values of tests adjusted by Holm's method, None where a test has none."""
-    raw = [math.nan if t is None or t.pvalue is None else t.pvalue for t in tests]
-    return [None if math.isnan(p) else float(p) for p in holm(raw)]
 
 
 def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilcoxon") -> PairedTest | None:
@@ -318,7 +306,7 @@ def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilc
     left, right = [x for x, _ in pairs], [y for _, y in pairs]
     if test == "corrected_t":
         train, held_out = (a.counts.get(name) or [1] for name in ("n_train", "n_test"))
-        return paired_test(left, right, "corrected_t", test_over_train=mean(held_out) / mean(train))
+        return paired_test(left, right, "corrected_t", test_over_train=fmean(held_out) / fmean(train))
     return paired_test(left, right, "t" if test == "t" else "wilcoxon")
 
 
@@ -358,4 +346,4 @@ def task_means(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
     if len({len(values) for values in lists}) != 1:
         return []
     columns = zip(*lists, strict=True)
-    return [mean(known) if (known := [v for v in c if v is not None and not math.isnan(v)]) else None for c in columns]
+    return [fmean(known) if (known := [v for v in c if v is not None and not math.isnan(v)]) else None for c in columns]

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mtlrun.errors import DataError, UnknownNameError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdicts_text
-from mtlrun.report.checks import NUMBERS, STYLES, VERDICTS, Verdict
+from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.grid import Column, Grid, Link, Marks, Section, duration, harmless, json_text, markdown_section
+from mtlrun.report.grid import Column, Grid, Section, Styled, duration, harmless, json_text, markdown_section
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import RUN_FILE, read_json
 from mtlrun.report.sections import computing_seconds
 from mtlrun.utils.io import write_atomic
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
 
 SCHEMA = 1
 #: Runs lie in <paper>/<artefact>/<profile> below the folder of the results.
@@ -69,22 +65,6 @@ class RunReport:
         return self.id.partition("/")[0]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What ``mtlrun compare`` left in a folder.
-
-    Attributes
-    ----------
-    place : str
-        Its folder, as for `RunReport`.
-    title, verdict : str
-    """
-
-    place: str
-    title: str
-    verdict: str
-
-
 @dataclass
 class Overview:
     """Runs, and what they say together.
@@ -101,15 +81,15 @@ class Overview:
         The only profile that was looked at.
     command : str or None
         One line that makes all of it.
-    comparisons : list of Comparison
-        Of methods on people's own data; with a profile there are none.
+    comparisons : list of dict
+        Of methods on people's own data, each with place, title and verdict; with a profile there are none.
     """
 
     entries: list[RunReport]
     left_out: dict[str, str] = field(default_factory=dict)
     profile: str | None = None
     command: str | None = None
-    comparisons: list[Comparison] = field(default_factory=list)
+    comparisons: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -126,21 +106,14 @@ class Overview:
 
     def claims(self, entries: Iterable[RunReport] | None = None) -> list[tuple[RunReport, ClaimVerdict]]:
         """Return every claim once, with the run that judges it."""
-        return _decisive(
-            self.entries if entries is None else entries,
-            lambda report: report.claims,
-            lambda claim: claim.id,
-            lambda claim: claim.tested,
-        )
+        entries = self.entries if entries is None else entries
+        return _decisive((entry, claim.id, claim.tested, claim) for entry in entries for claim in entry.report.claims)
 
     def references(self, entries: Iterable[RunReport] | None = None) -> list[tuple[RunReport, ReferenceVerdict]]:
         """Return every reference number once, with the run that has it."""
-        return _decisive(
-            self.entries if entries is None else entries,
-            lambda report: report.references,
-            lambda number: (number.dataset, number.method, number.quantity, number.source, number.value),
-            lambda number: number.n,
-        )
+        entries = self.entries if entries is None else entries
+        found = ((entry, number) for entry in entries for number in entry.report.references)
+        return _decisive((entry, (n.dataset, n.method, n.quantity, n.source, n.value), n.n, n) for entry, n in found)
 
     @property
     def summary(self) -> list[str]:
@@ -187,24 +160,19 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
                 found.entries.append(RunReport(place, build_report(folder)))
             except DataError as error:
                 found.left_out[place] = str(error.message)
-    if profile is None:
-        _add_comparisons(found, root)
+    for path in sorted(Path(root).glob(f"{COMPARE}/*/leaderboard.json")) if profile is None else ():
+        place = path.parent.relative_to(root).as_posix()
+        try:
+            content = read_json(path) or {}
+            told = {name: str(content.get(name, "")) for name in ("title", "verdict")}
+            found.comparisons.append({"place": place, **told})
+        except DataError as error:
+            found.left_out[place] = str(error.message)
     have = {entry.id for entry in found.entries}
     for name in known:
         if name not in have and name.partition("/")[0] in found.papers:
             found.left_out.setdefault(name, "no run here")
     return found
-
-
-def _add_comparisons(found: Overview, root: Path) -> None:
-    for path in sorted(Path(root).glob(f"{COMPARE}/*/leaderboard.json")):
-        place = path.parent.relative_to(root).as_posix()
-        try:
-            content = read_json(path) or {}
-        except DataError as error:
-            found.left_out[place] = str(error.message)
-            continue
-        found.comparisons.append(Comparison(place, str(content.get("title", place)), str(content.get("verdict", ""))))
 
 
 # ---------------------------------------------------------------- Markdown, JSON and HTML
@@ -220,9 +188,9 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         Gets the path of the page of a run without its ending, and returns the ending to link to.
     """
 
-    def link(place: str, page: str = "report", anchor: str = "", text: str = "") -> Link:
+    def link(place: str, page: str = "report", anchor: str = "", text: str = "") -> Styled:
         path = f"{place}/{page}"
-        return Link(text or place, f"{path}.{ending(path)}{anchor}")
+        return Styled(text or place, address=f"{path}.{ending(path)}{anchor}")
 
     groups = overview.papers
     cites = [f"* {paper}: {_cite(entries)}" for paper, entries in groups.items() if _cite(entries)]
@@ -231,26 +199,24 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         ([link(e.place), str(e.report.run.info.get("title", ""))], _counts(overview, [e])) for e in overview.entries
     ]
     claims = [
-        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, _readings(c), c.text, c.why]
+        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, c.under_readings, c.text, c.why]
         for e, c in overview.claims()
     ]
-    compared = [[link(c.place, "leaderboard"), c.title, c.verdict] for c in overview.comparisons]
+    compared = [[link(c["place"], "leaderboard"), c["title"], c["verdict"]] for c in overview.comparisons]
     left_out = [[name, why] for name, why in overview.left_out.items()]
     matrix = [
         [link(e.place, anchor="#claims"), *claim_marks(e)] for es in groups.values() for e in es if e.report.claims
     ]
     widest = max(map(len, matrix), default=0)
-    glance = _text_grid(
-        ("run", "claims", *["main reading"] * (widest > 2), *(f"reading {n}" for n in range(2, widest - 1))),
-        [[*row, *[None] * (widest - len(row))] for row in matrix],
-    )
+    heads = ("run", "claims", *["main reading"] * (widest > 2), *(f"reading {n}" for n in range(2, widest - 1)))
+    glance = Grid.of(*heads, rows=([*row, *[None] * (widest - len(row))] for row in matrix))
     tables = [
         Section("Claims at a glance", [f"{MATRIX} {LEGEND}"], [glance]),
-        Section("Papers", [*cites, *[COUNTS] * bool(groups)], [_count_grid(["paper", "artefacts"], papers)]),
+        Section("Papers", [*cites, *[COUNTS] * bool(groups)], [_count_grid(["paper", "artefacts:count"], papers)]),
         Section("Runs", [], [_count_grid(["run", "title"], titles)]),
-        Section("Claims", [], [_text_grid(("claim", "run", "verdict", "readings", "text", "why"), claims)]),
-        Section("Comparisons of methods", [], [_text_grid(("comparison", "title", "verdict"), compared)]),
-        Section("Left out", [], [_text_grid(("artefact", "why"), left_out)]),
+        Section("Claims", [], [Grid.of("claim", "run", "verdict", "readings", "text", "why", rows=claims)]),
+        Section("Comparisons of methods", [], [Grid.of("comparison", "title", "verdict", rows=compared)]),
+        Section("Left out", [], [Grid.of("artefact", "why", rows=left_out)]),
     ]
     return [section for section in tables if section.grids[0].rows]
 
@@ -278,7 +244,7 @@ def overview_json(overview: Overview) -> str:
             {"id": c.id, "run": e.place, "verdict": c.verdict, "readings": c.readings, "text": c.text, "why": c.why}
             for e, c in overview.claims()
         ],
-        "comparisons": [asdict(comparison) for comparison in overview.comparisons],
+        "comparisons": overview.comparisons,
         "left_out": overview.left_out,
     }
     return json_text(content)
@@ -333,20 +299,17 @@ def results_root(report: Report, folder: Path) -> Path | None:
     return place.parents[DEPTH - 1] if place.parts[-DEPTH:] == expected else None
 
 
-def claim_marks(entry: RunReport) -> list[Marks]:
+def claim_marks(entry: RunReport) -> list[Styled]:
     """Return the verdicts on the claims of a run as symbols: over all readings, then under each, the main one first."""
     claims = entry.report.claims
     names = list(dict.fromkeys(name for claim in claims for name in claim.readings))
     found = [[(claim.verdict, claim.text) for claim in claims]]
     found += [[(claim.readings.get(n, Verdict.NOT_TESTABLE), f"reading {n}") for claim in claims] for n in names]
-    return [
-        Marks(tuple((SYMBOLS[v], v, f"{c.id}, {v}: {text}") for c, (v, text) in zip(claims, group, strict=True)))
+    marks = [
+        tuple((SYMBOLS[v], v, f"{c.id}, {v}: {text}") for c, (v, text) in zip(claims, group, strict=True))
         for group in found
     ]
-
-
-def _text_grid(columns: Sequence[str], rows: list[list[Any]]) -> Grid:
-    return Grid([Column(name) for name in columns], rows)
+    return [Styled("".join(symbol for symbol, *_ in group), marks=group) for group in marks]
 
 
 def _count_grid(columns: Sequence[str], rows: Sequence[tuple[list[Any], dict[str, Any]]]) -> Grid:
@@ -356,68 +319,7 @@ def _count_grid(columns: Sequence[str], rows: Sequence[tuple[list[Any], dict[str
     plain += [name for name in (*TROUBLE, *VERDICTS, *NUMBERS) if not any(count[name] for _, count in rows)]
     shown = [name for name in counts if name not in plain]
     kinds = [Column(SHORT.get(name, name), "duration" if name == "seconds" else "count") for name in shown]
-    first = [Column(name, "count" if name == "artefacts" else "text") for name in columns]
-    return Grid([*first, *kinds], [[*head, *(count[name] for name in shown)] for head, count in rows])
-
-
-# ---------------------------------------------------------------- on a terminal
-
-
-def print_overview(console: Console, overview: Overview) -> None:
-    """Print failures and what is left out, then a table per paper with a symbol per claim; the counts come last."""
-    from rich.text import Text
-
-    from mtlrun.report.terminal import print_verdict
-
-    if not console.is_terminal:  # a file can be searched; on a screen the symbols do, and the index tells the rest
-        for entry, claim in overview.claims():
-            why = claim.why if claim.verdict == Verdict.NOT_TESTABLE else ""
-            print_verdict(console, claim.verdict, f"{entry.place}: {claim.id}: {claim.text.rstrip('.')}.", why)
-    for entry in overview.entries:
-        if failed := len(entry.report.run.failed):
-            text = f"{entry.place}: {counted(failed, 'cell')}, see its report.md"
-            print_verdict(console, "failed", text, style="red")
-    for comparison in overview.comparisons:
-        print_verdict(console, "comparison", f"{comparison.place}: {comparison.verdict}", style="bold")
-    for name, why in overview.left_out.items():
-        print_verdict(console, "left out", f"{name}: {why}", style="yellow")
-    for paper, entries in overview.papers.items():
-        console.print(Text(paper, style="bold"))
-        console.print(_table(overview, entries))
-    for line in [f"claims: {LEGEND}"] * bool(overview.entries) + overview.summary:
-        console.print(Text(line), soft_wrap=not console.is_terminal)
-
-
-def _table(overview: Overview, entries: Sequence[RunReport]) -> Table:
-    from rich.text import Text
-
-    from mtlrun.report.terminal import plain_table
-
-    table = plain_table()
-    # Below its paper a run is called without it, and without the profile where all have the same.
-    names = [e.id.partition("/")[2] or e.id for e in entries]
-    if not overview.profile:
-        names = [f"{name} ({e.report.run.profile})" for name, e in zip(names, entries, strict=True)]
-    table.add_column("artefact", no_wrap=True, min_width=max(map(len, names)))
-    for column in ("cells", "claims", "numbers", "computing"):
-        table.add_column(column, justify="left" if column == "claims" else "right", no_wrap=column != "claims")
-    for name, entry in zip(names, entries, strict=True):
-        cells = entry.report.cells
-        numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
-        table.add_row(
-            name,
-            Text(f"{cells['done']}/{cells['planned']}", style="" if cells["done"] == cells["planned"] else "red"),
-            Text.assemble(*_styled_marks(entry)),
-            f"{numbers.count(Verdict.WITHIN)}/{len(numbers)}" if numbers else "",
-            duration(entry.report.seconds),
-        )
-    return table
-
-
-def _styled_marks(entry: RunReport) -> Iterator[tuple[str, str]]:
-    for place, group in enumerate(claim_marks(entry)):
-        yield " " * (place > 0), ""
-        yield from ((symbol, STYLES[word.tone]) for symbol, word, _ in group.marks if isinstance(word, Verdict))
+    return Grid.of(*columns, *kinds, rows=([*head, *(count[name] for name in shown)] for head, count in rows))
 
 
 # ---------------------------------------------------------------- counts
@@ -447,26 +349,19 @@ def _seconds(entries: Sequence[RunReport]) -> float:
     return computing_seconds(*(entry.report.run for entry in entries))
 
 
-def _decisive(
-    entries: Iterable[RunReport],
-    items: Callable[[Report], Sequence[_T]],
-    name: Callable[[_T], Any],
-    tested: Callable[[_T], int],
-) -> list[tuple[RunReport, _T]]:
-    """Return every item of the artefacts once: that of the run that tests the most of it, then of the largest run."""
+def _decisive(found: Iterable[tuple[RunReport, Any, int, _T]]) -> list[tuple[RunReport, _T]]:
+    """Return every item of the artefacts once: that of the run that tests the most of it, then of the largest run.
+
+    Parameters
+    ----------
+    found : iterable of (run, name of the item, how much of it is tested, item)
+    """
     best: dict[Any, tuple[tuple[int, int], RunReport, _T]] = {}
-    for entry in entries:
-        for item in items(entry.report):
-            rank = (tested(item), entry.report.cells["done"])
-            key = (entry.id, name(item))
-            if key not in best or rank > best[key][0]:
-                best[key] = (rank, entry, item)
+    for entry, name, tested, item in found:
+        rank, key = (tested, entry.report.cells["done"]), (entry.id, name)
+        if key not in best or rank > best[key][0]:
+            best[key] = (rank, entry, item)
     return [(entry, item) for _, entry, item in best.values()]
-
-
-def _readings(claim: ClaimVerdict) -> str:
-    """Write the verdict under every reading."""
-    return "; ".join(f"{name}: {verdict}" for name, verdict in claim.readings.items())
 
 
 def _cite(entries: Sequence[RunReport]) -> str:

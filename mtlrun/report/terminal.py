@@ -11,14 +11,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from mtlrun.errors import counted
 from mtlrun.record import OK
 from mtlrun.report.build import Report
 from mtlrun.report.checks import STYLES, Verdict
-from mtlrun.report.grid import Column, Grid, Styled, show
+from mtlrun.report.grid import Grid, Styled, duration, show
+from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import PlannedCell, Row
+from mtlrun.report.run import PlannedCell
 from mtlrun.report.sections import edge_hits
-from mtlrun.report.tables import measured_grid
+from mtlrun.report.summary import LEGEND, Overview, RunReport, claim_marks
 
 MAX_FAILURES = 10
 MAX_EDGES = 5
@@ -52,64 +54,46 @@ def print_report(console: Console, report: Report) -> None:
 def print_references(console: Console, report: Report) -> None:
     """Print a line per reference number; those that were not run for one reason together."""
     waiting: dict[str, list[ReferenceVerdict]] = {}
-    for reference in report.references:
-        if reference.ours is None:
-            waiting.setdefault(str(reference.why), []).append(reference)
+    for r in report.references:
+        if r.ours is None:
+            waiting.setdefault(str(r.why), []).append(r)
             continue
-        found = f"ours {reference.ours:.5g}, {reference.source} {reference.value:.5g}"
-        print_verdict(console, reference.verdict, f"{_name(reference)}: {found}, tolerance {reference.tolerance:.3g}")
+        found = f"ours {r.ours:.5g}, {r.source} {r.value:.5g}, tolerance {r.tolerance:.3g}"
+        print_verdict(console, r.verdict, f"{r.dataset} / {r.method}: {r.quantity}: {found}")
     for why, group in waiting.items():
         names = list(dict.fromkeys(r.dataset for r in group))
         places = ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} data sets"
-        name = _name(group[0]) if len(group) == 1 else f"{len(group)} reference numbers of {places}"
-        print_verdict(console, Verdict.NOT_RUN, f"{name}: {why}")
-
-
-def _name(reference: ReferenceVerdict) -> str:
-    return f"{reference.dataset} / {reference.method}: {reference.quantity}"
+        print_verdict(console, Verdict.NOT_RUN, f"{counted(len(group), 'reference number')} of {places}: {why}")
 
 
 def print_tables(console: Console, report: Report) -> None:
     """Print the tables as the paper prints them, in parts where they are wider than the terminal."""
     run = report.run
-    if report.tables:
-        for place, section in enumerate(report.results):
-            if place:
-                console.print()
-            console.print(Text(section.title, style="bold"))  # a table breaks a title that is wider than itself
-            _print_in_parts(console, section.grids[0])
-            for line in section.lines:
-                console.print(Text(line), soft_wrap=not console.is_terminal)
+    if not report.tables:
+        for dataset in run.datasets:
+            if rows := [row for row in report.rows if row.dataset == dataset]:
+                grid = measured_grid(run, rows, with_dataset=False)
+                # Where the quantities are too many for the width, they are the lines.
+                whole = _fits(console, _table(grid))
+                _print_table(console, run.title_of(dataset) if run.has_data(dataset) else "", grid, whole)
         return
-    for dataset in run.datasets:
-        rows = [row for row in report.rows if row.dataset == dataset]
-        if rows:
-            title = run.title_of(dataset) if run.has_data(dataset) else ""
-            _print_measured(console, title, measured_grid(run, rows, with_dataset=False), rows)
+    for place, section in enumerate(report.results):
+        if place:
+            console.print()
+        _print_table(console, section.title, section.grids[0], True)
+        for line in section.lines:
+            console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
-def _print_measured(console: Console, title: str, grid: Grid, rows: list[Row]) -> None:
-    """Print measurements; where the quantities are too many for the width, they are the lines."""
-    table = _table("", grid, rows)
-    if title:
-        console.print(Text(title, style="bold"))
-    if _fits(console, table):
-        console.print(table)
-        return
-    names = [i for i, column in enumerate(grid.columns) if column.name in ("dataset", "method")]
-    quantities = [i for i in range(len(grid.columns)) if i not in names]
-    texts = grid.texts()
-    heads = [" / ".join(row[i] for i in names) for row in texts]
-    columns = [Column("quantity"), *(Column(head, "number") for head in heads)]
-    _print_in_parts(console, Grid(columns, [[grid.columns[i].name, *(row[i] for row in texts)] for i in quantities]))
-
-
-def _print_in_parts(console: Console, grid: Grid) -> None:
+def _print_table(console: Console, title: str, grid: Grid, upright: bool) -> None:
     """Print a table whose heads are not wrapped: as many columns as fit beside the first one, then the next ones."""
+    if title:
+        console.print(Text(title, style="bold"))  # a table breaks a title that is wider than itself
+    grid = grid if upright else grid.turned(1)
     start, end = 1, len(grid.columns)
     while start < end:
         for stop in range(end, start, -1):
-            table = _table("", grid.part([0, *range(start, stop)]), [])
+            table = _table(grid.part([0, *range(start, stop)]))
             if _fits(console, table):
                 break
         console.print(table)
@@ -136,32 +120,23 @@ def print_failures(console: Console, report: Report) -> None:
         console.print(Text(f"... and {len(groups) - MAX_FAILURES} more failures, see report.md"))
 
 
-def plain_table(title: str = "") -> Table:
+def plain_table() -> Table:
     """Return an empty table with a line below its head, and no other."""
-    return Table(
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
 
 
-def _table(title: str, grid: Grid, rows: list[Row]) -> Table:
-    table = plain_table(title)
+def _table(grid: Grid) -> Table:
+    table = plain_table()
     for column in grid.columns:
         # Numbers may fold at their ± on a narrow terminal; names must stay whole to be copied.
         whole = column.name in ("dataset", "method", "status") or column is grid.columns[0]
         right = column.kind != "text"
         table.add_column(column.name, justify="right" if right else "left", no_wrap=whole, overflow="fold")
     table.columns[0].min_width = max(len(cells[0]) for cells in grid.texts())
-    judged = grid.columns[-1].name == "status"
-    for place, row in enumerate(grid.rows):
+    for row in grid.rows:
         cells = [_styled(value, column.kind) for value, column in zip(row, grid.columns, strict=True)]
-        if judged:
-            cells[-1].stylize("green" if rows[place].status == OK else "red")
+        if grid.columns[-1].name == "status":
+            cells[-1].stylize("green" if row[-1] == OK else "red")
         table.add_row(*cells)
     return table
 
@@ -196,3 +171,53 @@ def _block(console: Console, head: Text, lines: Sequence[str]) -> None:
         console.print(Padding(part, (0, 0, 0, 2)))
     for text in lines:
         console.print(Padding(Text(text), (0, 0, 0, 2)))
+
+
+# ---------------------------------------------------------------- the summary of many runs
+
+
+def print_overview(console: Console, overview: Overview) -> None:
+    """Print failures and what is left out, then a table per paper with a symbol per claim; the counts come last."""
+    if not console.is_terminal:  # a file can be searched; on a screen the symbols do, and the index tells the rest
+        for entry, claim in overview.claims():
+            why = claim.why if claim.verdict == Verdict.NOT_TESTABLE else ""
+            print_verdict(console, claim.verdict, f"{entry.place}: {claim.id}: {claim.text.rstrip('.')}.", why)
+    for entry in overview.entries:
+        if failed := len(entry.report.run.failed):
+            text = f"{entry.place}: {counted(failed, 'cell')}, see its report.md"
+            print_verdict(console, "failed", text, style="red")
+    for comparison in overview.comparisons:
+        print_verdict(console, "comparison", f"{comparison['place']}: {comparison['verdict']}", style="bold")
+    for name, why in overview.left_out.items():
+        print_verdict(console, "left out", f"{name}: {why}", style="yellow")
+    for paper, entries in overview.papers.items():
+        console.print(Text(paper, style="bold"))
+        console.print(_runs_table(overview, entries))
+    for line in [f"claims: {LEGEND}"] * bool(overview.entries) + overview.summary:
+        console.print(Text(line), soft_wrap=not console.is_terminal)
+
+
+def _runs_table(overview: Overview, entries: Sequence[RunReport]) -> Table:
+    table = plain_table()
+    # Below its paper a run is called without it, and without the profile where all have the same.
+    names = [e.id.partition("/")[2] or e.id for e in entries]
+    if not overview.profile:
+        names = [f"{name} ({e.report.run.profile})" for name, e in zip(names, entries, strict=True)]
+    table.add_column("artefact", no_wrap=True, min_width=max(map(len, names)))
+    for column in ("cells", "claims", "numbers", "computing"):
+        table.add_column(column, justify="left" if column == "claims" else "right", no_wrap=column != "claims")
+    for name, entry in zip(names, entries, strict=True):
+        cells = entry.report.cells
+        numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
+        table.add_row(
+            name,
+            Text(f"{cells['done']}/{cells['planned']}", style="" if cells["done"] == cells["planned"] else "red"),
+            Text(" ").join(map(_marks, claim_marks(entry))),
+            f"{numbers.count(Verdict.WITHIN)}/{len(numbers)}" if numbers else "",
+            duration(entry.report.seconds),
+        )
+    return table
+
+
+def _marks(group: Styled) -> Text:
+    return Text.assemble(*((symbol, STYLES[word.tone]) for symbol, word, _ in group.marks if isinstance(word, Verdict)))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from mtlrun.report.gain import (
     squared_losses,
     task_scales,
 )
-from mtlrun.report.run import mean, std
+from mtlrun.report.run import std
 from mtlrun.report.statistics import task_means
 
 Array = np.ndarray
@@ -39,6 +40,8 @@ NATIVE, OWN = "native multi-output", "own"
 FAMILIES = (TRIVIAL, INDEPENDENT, POOLED, MULTITASK, NATIVE, OWN)
 #: Families that strategies are chosen from: with multi-task learning, and two without.
 STRATEGIES = (MULTITASK, INDEPENDENT, POOLED)
+#: The better of the last two.
+WITHOUT = "without"
 
 HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL, NO_VERDICT = (
     "helps",
@@ -99,7 +102,7 @@ class Entry:
     def score(self) -> float | None:
         """Mean over the splits, None without a number."""
         known = [value for value in self.scores.values() if not math.isnan(value)]
-        return mean(known) if known else None
+        return fmean(known) if known else None
 
     @property
     def deviation(self) -> float | None:
@@ -183,10 +186,12 @@ class Evaluation:
         if self.measure == AUC:
             found = self._concordances(split, scores)[0]
         elif self.measure == NMSE:
-            found = squared_losses(y, scores, self.scales, self._task_id(rows))
+            ids = self.layout.task_id
+            found = squared_losses(y, scores, self.scales, None if ids is None else ids[rows])
         else:
             found = (log_losses if self.measure == LOG_LOSS else error_losses)(y, scores)
-        return np.where(self._new(split, y), np.nan, found)
+        new = self.new[split]
+        return np.where(new if y.ndim == 1 else new[:, np.newaxis], np.nan, found)
 
     def gain(self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int) -> Gain | None:
         """Return how much better some losses are than others, both by split, over the splits that both have."""
@@ -227,15 +232,7 @@ class Evaluation:
 
     def _concordances(self, split: int, scores: Array) -> tuple[Array, Array]:
         rows = self.rows[split]
-        layout = Layout(self.layout.n_tasks, self.layout.task_id, None, self.layout.weights)
-        return concordances(self.y[rows], scores, layout, rows)
-
-    def _task_id(self, rows: Array) -> Array | None:
-        return None if self.layout.task_id is None else self.layout.task_id[rows]
-
-    def _new(self, split: int, y: Array) -> Array:
-        new = self.new[split]
-        return new if y.ndim == 1 else np.broadcast_to(new[:, np.newaxis], y.shape)
+        return concordances(self.y[rows], scores, self.layout, rows)
 
     @property
     def n_rows(self) -> int:
@@ -259,37 +256,25 @@ class Strategy:
     ----------
     picked : dict of int to str
         Label by split.
-    losses, inner : dict by split
+    losses : dict of int to ndarray
+        By split.
     """
 
     picked: dict[int, str]
     losses: dict[int, Array]
-    inner: dict[int, float]
 
     @classmethod
     def of(cls, entries: Sequence[Entry], splits: Sequence[int]) -> Strategy | None:
         """Choose in every split; None where no method can be chosen in one of them."""
         members = [entry for entry in entries if entry.over(splits)]
-        picked, losses, inner = {}, {}, {}
+        picked, losses = {}, {}
         for split in splits:
             able = [e for e in members if split in e.losses and not math.isnan(e.inner.get(split, math.nan))]
             if not able:
                 return None
             best = min(able, key=lambda entry: entry.inner[split])
-            picked[split], losses[split], inner[split] = best.label, best.losses[split], best.inner[split]
-        return cls(picked, losses, inner)
-
-    @classmethod
-    def either(cls, first: Strategy | None, second: Strategy | None) -> Strategy | None:
-        """Return the better of two in every split, by inner score."""
-        if first is None or second is None:
-            return first or second
-        sides = {s: second if second.inner[s] < first.inner[s] else first for s in first.picked}
-        return cls(
-            {s: side.picked[s] for s, side in sides.items()},
-            {s: side.losses[s] for s, side in sides.items()},
-            {s: side.inner[s] for s, side in sides.items()},
-        )
+            picked[split], losses[split] = best.label, best.losses[split]
+        return cls(picked, losses)
 
     @property
     def text(self) -> str:
@@ -344,10 +329,11 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     repeats = tested.repeats
     for repeats in range(tested.repeats, 0, -1):
         splits = range(tested.folds * repeats)
-        sides = {f: Strategy.of([e for e in entries if e.family == f], splits) for f in STRATEGIES}
-        if sides[MULTITASK] and (sides[INDEPENDENT] or sides[POOLED]):
+        families = {**{family: (family,) for family in STRATEGIES}, WITHOUT: (INDEPENDENT, POOLED)}
+        sides = {name: Strategy.of([e for e in entries if e.family in some], splits) for name, some in families.items()}
+        if sides[MULTITASK] and sides[WITHOUT]:
             break
-    joint, without = sides[MULTITASK], Strategy.either(sides[INDEPENDENT], sides[POOLED])
+    joint, without = sides[MULTITASK], sides[WITHOUT]
     if joint is None or without is None:
         return Answer(NO_VERDICT, _nothing(entries, joint, range(tested.folds)))
     found = tested.gain(joint.losses, without.losses, repeats)
@@ -369,8 +355,7 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     details = [said.support(support, found), said.statistics(found, repeats), said.posterior(found)]
     details += [f"Chosen by inner cross-validation: multi-task {joint.text}; without {without.text}."]
     details += _remarks(entries, tested, range(tested.folds * repeats), found)
-    picked = {"multi-task": joint, "without": without, INDEPENDENT: sides[INDEPENDENT], POOLED: sides[POOLED]}
-    counts = {name: dict(Counter(side.picked.values())) for name, side in picked.items() if side}
+    counts = {name: dict(Counter(side.picked.values())) for name, side in sides.items() if side}
     return Answer(kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional)
 
 
@@ -428,19 +413,17 @@ def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: 
         if (n := sum(s in e.failures for s in splits))
     ]
     waiting = [e.label for e in inside if not e.over(splits)]
-    found = [f"{'; '.join(failed)}: it could not be chosen there."] if failed else []
-    if waiting:
-        found.append(f"Not part of the verdict, as they are unfinished: {', '.join(waiting)}.")
-    if dropped := tested.n_new:
-        found.append(f"{counted(dropped, 'task')} without training rows left out.")
     undefined = len(gain.tasks) - gain.better[1]
-    if undefined:
-        found.append(f"{counted(undefined, 'task')} cannot be compared and left out.")
-    if len(gain.tasks) >= MANY_TASKS and len(tested.y) < SMALL_TASK * len(gain.tasks) and tested.y.ndim == 1:
-        found.append("With so many tasks of so few rows the interval is somewhat too narrow.")
-    if tested.separate:
-        found.append("The interval is for these fitted models, not for others trained on other rows.")
-    return found
+    many = len(gain.tasks) >= MANY_TASKS and len(tested.y) < SMALL_TASK * len(gain.tasks) and tested.y.ndim == 1
+    remarks = {
+        f"{'; '.join(failed)}: it could not be chosen there.": failed,
+        f"Not part of the verdict, as they are unfinished: {', '.join(waiting)}.": waiting,
+        f"{counted(tested.n_new, 'task')} without training rows left out.": tested.n_new,
+        f"{counted(undefined, 'task')} cannot be compared and left out.": undefined,
+        "With so many tasks of so few rows the interval is somewhat too narrow.": many,
+        "The interval is for these fitted models, not for others trained on other rows.": tested.separate,
+    }
+    return [text for text, applies in remarks.items() if applies]
 
 
 @dataclass(frozen=True)
@@ -486,13 +469,10 @@ class _Words:
             return f"Not worth it: {real} below {least} ({self.span(low, high)})."
         if kind == HELPS:
             verb = "raises the AUC" if self.auc else f"reduces the {self.error}"
-            rmse = ""
+            span = self.span(low, high)
             if self.tested.metric == "rmse":
-                rmse = f"; of the RMSE: {self.size(1 - math.sqrt(1 - min(gain.value, 1)))}"
-            return (
-                f"Multi-task learning {verb} by {self.size(gain.value)} ({self.span(low, high)}{rmse}) against the "
-                "best without it."
-            )
+                span += f"; of the RMSE: {self.size(1 - math.sqrt(1 - min(gain.value, 1)))}"
+            return f"Multi-task learning {verb} by {self.size(gain.value)} ({span}) against the best without it."
         return (
             f"Cannot tell: anything between {self.end(low)} and {self.end(high)} fits these {self.data}; half this "
             "interval takes four times the rows."

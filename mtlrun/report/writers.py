@@ -10,7 +10,6 @@ from typing import Any
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import (
     Column,
@@ -25,8 +24,8 @@ from mtlrun.report.grid import (
     markdown_section,
     tex_table,
 )
+from mtlrun.report.printed import result_grid
 from mtlrun.report.references import reference_grid, reference_section
-from mtlrun.report.tables import result_grid
 from mtlrun.utils.io import write_atomic
 
 SCHEMA = 1
@@ -192,12 +191,6 @@ def _claim_lines(report: Report) -> list[str]:
         where = f" ({claim.where})" if claim.where else ""
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
-        lines.append(f"{head} Found: {claim.why.rstrip('.')}.{_under_readings(claim)}")
+        readings = f" It {claim.holding} ({claim.under_readings})." * bool(claim.holding)
+        lines.append(f"{head} Found: {claim.why.rstrip('.')}.{readings}")
     return lines + [f"* **{Verdict.NOT_TESTABLE}**: {line}" for line in report.untestable]
-
-
-def _under_readings(claim: ClaimVerdict) -> str:
-    if not claim.holding:
-        return ""
-    verdicts = "; ".join(f"{name}: {verdict}" for name, verdict in claim.readings.items())
-    return f" It {claim.holding} ({verdicts})."

@@ -31,7 +31,6 @@ from mtlrun.report.leaderboard import (
     markdown,
     sections,
     task_grid,
-    verdict,
 )
 from mtlrun.report.run import COMPARED
 from mtlrun.runs.curve import curve_grid, curve_text
@@ -87,7 +86,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Whether multi-task learning pays on these tasks, in a sentence or two; `board.answer` has the numbers."""
-        return verdict(self.board)
+        return self.board.answer.sentence
 
     @property
     def leaderboard(self) -> pd.DataFrame:

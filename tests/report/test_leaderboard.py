@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtlrun.report.gain import Layout
-from mtlrun.report.leaderboard import Board, leaderboard_grid, leaderboard_json, markdown, verdict
+from mtlrun.report.leaderboard import Board, leaderboard_grid, leaderboard_json, markdown
 from mtlrun.report.verdict import (
     AUC,
     CANNOT_TELL,
@@ -254,14 +254,14 @@ def test_points_of_the_auc():
 def test_the_report_has_numbers_and_sentences():
     made = board(WHERE, *three(0.9), entry("Mean", TRIVIAL, 3.0, WHERE, seed=3))
     content = json.loads(leaderboard_json(made))
-    assert content["verdict"] == verdict(made)
+    assert content["verdict"] == made.answer.sentence
     assert content["answer"]["kind"] == HELPS
     assert content["answer"]["gain"]["low"] == pytest.approx(made.answer.gain.low, rel=1e-6)
     assert {m["method"]: m["gain"] is None for m in content["methods"]}["Alone"]
     text = markdown(made)
     assert "p is exploratory and unadjusted: of 3" in text
     assert "5-fold x2" in text
-    assert verdict(made) in text
+    assert made.answer.sentence in text
     assert made.hurt(made.best(MULTITASK)) == []
     assert {name for name, _, every in made.hurt(made.best(TRIVIAL)) if every} == set(made.tasks)
 
@@ -271,7 +271,7 @@ def test_methods_that_failed_come_last_without_a_rank():
     made = board(WHERE, entry("Mean", TRIVIAL, 3.0, WHERE), failed)
     assert [row[:2] for row in leaderboard_grid(made).rows] == [[1, "Mean"], [None, "Broken"]]
     assert leaderboard_grid(made).rows[1][9] == "failed"
-    assert "every multi-task method failed" in verdict(made)
+    assert "every multi-task method failed" in made.answer.sentence
     assert made.reference is None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtlrun.errors import DataError
+from mtlrun.report.printed import mean_std, range_text, result_grid, task_note
 from mtlrun.report.run import Row, build_rows, read_run, std
-from mtlrun.report.tables import mean_std, range_text, result_grid, task_note
 
 DC = "LADM-DC-RMTL-10%"
 

@@ -30,8 +30,8 @@ def filled(name: str) -> Run:
         datasets[place.name] = {"id": place.dataset.id if place.dataset else "published", "axis": place.axis}
         for method in place.methods:
             for trial in range(2):
-                key = f"{place.name}-{method.label}-{trial}"
-                planned.append(PlannedCell(key, place.name, method.label, trial))
+                key = str(len(planned))
+                planned.append(PlannedCell(key=key, dataset=place.name, method=method.label, trial=trial))
                 record = Record(key, family, {})
                 record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
                 record.seconds = {"fit": 12345.6, "predict": 0.1, "total": 1.0} if spec.timing else {"total": 1.0}
