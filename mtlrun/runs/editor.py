@@ -9,7 +9,7 @@ from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS
 from mtlrun.runs.methods import quantities_of
-from mtlrun.runs.spec import MEASURE_KINDS, ONE_OF, TRAIN, Spec
+from mtlrun.runs.spec import ONE_OF, TRAIN, Spec
 
 _PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
 
@@ -32,7 +32,7 @@ def config_schema() -> dict[str, Any]:
     for name in ("default_for", "tolerance", "reference"):
         experiment[name] = {"anyOf": [experiment[name]["items"], experiment[name]], "default": []}
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
-    own = {"required": ["schema", "id", "title"], "allOf": _by_kind(schema["required"])}
+    own = {"required": ["schema", "id", "title"]}  # the rest may stand in the file that it extends
     quantities = sorted({*METRIC_FACTS, *(quantities_of(MEASURES) or ())})
     named = {
         "EstimatorName": {
@@ -76,27 +76,3 @@ def _training(schema: dict[str, Any], method: dict[str, Any]) -> dict[str, Any]:
         "properties": {name: sections[name] for name in TRAIN_KEYS},
         "required": [*required, "dataset", "split"],
     }
-
-
-def _by_kind(required: list[str]) -> list[dict[str, Any]]:
-    """Return what an experiment has by its kind, and what it must have unless it extends another."""
-    measured = {"properties": {"kind": {"enum": list(MEASURE_KINDS)}}, "required": ["kind"]}
-    fitted = {
-        "metrics": {"items": _name("Metric")},
-        "methods": {"items": {"not": {"required": ["measure"]}}},
-    }
-    whole = {"properties": {"methods": {"items": {"anyOf": [{"required": [n]} for n in ("estimator", "measure")]}}}}
-    return [
-        {
-            "if": measured,
-            "then": {"properties": {"methods": {"items": {"not": {"required": ["estimator"]}}}}},
-            "else": {"properties": fitted},
-        },
-        {
-            "if": {"required": ["extends"]},
-            "else": {
-                "required": required,
-                "allOf": [whole, {"if": measured, "else": {"required": ["datasets"]}}],
-            },
-        },
-    ]

@@ -73,12 +73,12 @@ TRACE = {
         ({}, True),
         ({"kind": "audit", "datasets": []}, True),
         ({"repeats": 3, "published": "a/b.yaml"}, True),
-        ({"kind": "evaluate"}, False),
-        ({"methods": [{"label": "a", "estimator": "IndependentRidge"}]}, False),
-        ({"methods": [{"label": "a"}]}, False),
+        ({"title": None}, False),
+        ({"methods": [{"label": "a", "measure": "data-set-statistic"}]}, False),
+        ({"methods": []}, False),
     ],
 )
-def test_measurements_have_measures_and_no_split(change, good):
+def test_measurements_pass_and_their_mistakes_are_marked(change, good):
     assert VALIDATOR.is_valid({**TRACE, **change}) is good
 
 

@@ -18,7 +18,7 @@ from mtlrun.cli.compare import compare as command
 from mtlrun.data.roles import Roles
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.predictions import answers_table
-from mtlrun.runs.settings import ALIASES, Settings
+from mtlrun.runs.settings import Settings
 
 RNG = np.random.default_rng(0)
 FAST = {"splits": 2, "repeats": 1, "folds": 2}
@@ -178,22 +178,15 @@ def test_the_package_lists_what_it_offers_and_stays_light():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_other_names_of_options_and_a_number_of_last_columns(frame):
-    plain = mtlrun.compare(
-        frame[["a", "b", "school", "grade"]], target="grade", task="school", methods="GraphMTL", **FAST
-    )
-    other = mtlrun.compare(
-        frame[["a", "b", "school", "grade"]], targets_last=1, task_column="school", methods="GraphMTL", **FAST
-    )
+def test_targets_may_be_a_number_of_last_columns(frame):
+    table = frame[["a", "b", "school", "grade"]]
+    plain = mtlrun.compare(table, target="grade", task="school", methods="GraphMTL", **FAST)
+    other = mtlrun.compare(table, targets_last=1, task="school", methods="GraphMTL", **FAST)
     assert plain.leaderboard["rmse"].tolist() == other.leaderboard["rmse"].tolist()
-    with pytest.raises(UserError, match="split_group and group"):
-        mtlrun.compare(frame, target="grade", task="school", group="colour", split_group="colour")
 
 
 def test_options_have_the_same_names_in_shell_and_python():
-    shell = (
-        set(inspect.signature(command).parameters) - {"output_dir", "quiet", "debug"} - set(ALIASES) - {"task_column"}
-    )
+    shell = set(inspect.signature(command).parameters) - {"output_dir", "quiet", "debug"}
     python = set(inspect.signature(mtlrun.compare).parameters) - {"say", "finished", "output", "options"}
     python |= set(Settings.__dataclass_fields__) | set(Roles.__dataclass_fields__)
     assert shell == python

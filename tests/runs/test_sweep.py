@@ -96,7 +96,7 @@ def test_an_unknown_option_is_named_with_its_place(lab):
         lab.plan(swept(lab, "{name: a, option: dd, values: [4]}"))
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize("name", ["fig2", "sensitivity-lambda", "simulated-features"])  # split, parameter, option
 def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
     made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)
     summary = run(made)
@@ -110,9 +110,8 @@ def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [*SWEEPS, "partitioning"])
-@pytest.mark.parametrize("profile", ["demo", "quick", "full"])
-def test_every_profile_is_valid(name, profile):
-    assert load_experiment(f"dcrmtl/{name}", profile=profile).spec.split.n_trials >= 2
+def test_the_demo_is_valid_and_has_several_splits(name):
+    assert load_experiment(f"dcrmtl/{name}", profile="demo").spec.split.n_trials >= 2
 
 
 def test_lambda_is_swept_through_all_three_regimes():
@@ -126,8 +125,7 @@ def test_lambda_is_swept_through_all_three_regimes():
 
 def test_partitioning_differs_in_the_strategy_alone(tmp_path):
     made = plan(load_experiment("dcrmtl/partitioning", profile="smoke"), output=tmp_path)
-    summary = run(made)
-    assert (summary.n_ok, summary.failures) == (16, [])
+    assert len({row.cell.key for row in made.rows}) == 16
     strategies = {row.cell.method.params.get("partition") for row in made.rows}
     assert strategies == {None, "random", "contiguous", "clustered"}
 

@@ -9,7 +9,7 @@ from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run, todo
 
 
-@pytest.mark.parametrize("profile", ["smoke", "quick", "full"])
+@pytest.mark.parametrize("profile", ["smoke", "full"])
 def test_the_protocol_is_that_of_table_2(profile):
     ours, theirs = (load_experiment(f"dcrmtl/{name}", profile=profile).spec for name in ("table3", "table2"))
     assert [m.label for m in ours.methods] == [m.label for m in theirs.methods]

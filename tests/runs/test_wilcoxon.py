@@ -9,7 +9,7 @@ from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 
 
-@pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "real", "full"])
+@pytest.mark.parametrize("profile", ["demo", "real"])
 def test_every_profile_is_valid(profile):
     spec = load_experiment("dcrmtl/wilcoxon", profile=profile).spec
     assert [claim.id for claim in spec.claims] == ["dcrmtl-10", "dcrmtl-10-solvers"]
