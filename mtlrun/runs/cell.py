@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from mtlrun.record import FIT, FOLD, MEASURE
+from mtlrun.record import FIT, FOLD, MEASURE, Record
 from mtlrun.utils.io import sha256_json
 
 #: Of the content of a cell. Raise it when its meaning changes.
@@ -154,6 +154,10 @@ class Cell:
     def key(self) -> str:
         """sha256 of content and code."""
         return sha256_json([self.content(), sha256_json(self.code)])
+
+    def record(self, **results: Any) -> Record:
+        """Return the record of the cell with these results."""
+        return Record(self.key, self.family, self.content(), dict(self.code), **results)
 
     @cached_property
     def folds(self) -> tuple[Cell, ...]:

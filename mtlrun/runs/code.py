@@ -77,8 +77,6 @@ class Facts:
     is_class : bool
     fits : bool
         Whether it is a class with a method `fit`.
-    task_id : bool
-        Whether `fit` takes `task_id`.
     rules : dict
         Parameter -> its rule as plain data (`mtlrun.estimators.params.Rule.plain`), for a class that has such.
     """
@@ -88,7 +86,6 @@ class Facts:
     keyword_only: tuple[str, ...] = ()
     is_class: bool = False
     fits: bool = False
-    task_id: bool = False
     rules: dict[str, Any] = field(default_factory=dict)
 
 
@@ -194,8 +191,7 @@ class _Walk:
         top = name.partition(".")[0]
         module = self._finder.find(name) if name else None
         if module is None:
-            missing = name if top and self._finder.find(top) else top
-            raise ConfigError(f"no module {missing!r} for {start!r}", _REMEDY)
+            raise ConfigError(f"no module {name!r} for {start!r}", _REMEDY)
         if module.installed:
             self._prints[top] = f"version {self._version(top)}"
         waiting = [module]
@@ -345,7 +341,6 @@ _IMPORTED: dict[str, int] = {}
 def _inspected(path: str) -> Facts:
     found = _load(path)
     is_class = isinstance(found, type)
-    fit = getattr(found, "fit", None) if is_class else None
     parameters, unknown = _parameters(found)
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     return Facts(
@@ -353,8 +348,7 @@ def _inspected(path: str) -> Facts:
         unknown or any(p.kind is p.VAR_KEYWORD for p in parameters),
         tuple(p.name for p in named if p.kind is p.KEYWORD_ONLY),
         is_class,
-        callable(fit),
-        callable(fit) and "task_id" in (p.name for p in _parameters(fit)[0]),
+        callable(getattr(found, "fit", None)) and is_class,
         _rules(found) if is_class else {},
     )
 

@@ -45,11 +45,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
         found = measure(data, seed=cell.split.seed, **cell.method.params)
     _check(found, cell.method.measure, getattr(measure, "declaration", None))
     converged = found.solver.get("converged", not any(text.startswith(NOT_CONVERGED_MARK) for text in texts))
-    return Record(
-        cell.key,
-        cell.family,
-        cell.content(),
-        dict(cell.code),
+    return cell.record(
         status=OK if converged else NOT_CONVERGED,
         log="\n".join(dict.fromkeys(text.removeprefix(NOT_CONVERGED_MARK) for text in texts)) or None,
         params=dict(cell.method.params),

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
@@ -147,13 +146,9 @@ def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list
         if mine is None or mine.key == cell.key or record is None or not record.done:
             continue
         known = run.cells.get(mine.key)
-        why = "" if known is None else explain(_described(record), _described(known))
+        why = "" if known is None else explain(record, known)
         told.append(f"{cell.name}: not copied, computed differently there: {why or 'other settings or version'}")
     return told
-
-
-def _described(record: Record) -> dict[str, Any]:
-    return {**record.inputs, "code": record.code}
 
 
 def _name(run: Run, key: str) -> str:

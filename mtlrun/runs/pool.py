@@ -22,6 +22,8 @@ from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]
 BACKENDS = ("loky", "threading", "dask")
+#: Pieces of work at a time, at the most.
+MOST = 1000
 #: Seconds to wait for the scheduler, and for a first worker.
 PATIENCE = 30
 #: What is said of a piece of work that Dask has given up.
@@ -67,35 +69,40 @@ def attempt_alone(processes: int, function: Callable[..., Any], *arguments: Any)
         return attempt(function, *arguments)
 
 
-def in_flight(
-    units: Iterator[Unit],
+def spread(
+    units: Iterable[Unit],
+    call: Callable[[tuple[Any, ...]], Outcome],
     width: Callable[[], int],
-    submit: Callable[[Unit], Any],
-    wait: Callable[[Iterable[Any]], Iterable[tuple[Any, Any]]],
-    cancel: Callable[[list[Any]], object],
-) -> Generator[tuple[Unit, Any, Any], None, None]:
-    """Yield (unit, future, result) as they are finished, with at most `width()` of them in flight.
+    cancel: Callable[[], object],
+) -> Generator[tuple[Unit, Outcome], None, None]:
+    """Yield (unit, outcome) as they are finished, with at most `width()` of them at work, each waited for by a thread.
 
     With a width of one the next unit is taken when the caller comes back for it; otherwise before, so that nobody waits
-    while the caller is busy with a result. What is in flight at the end, as after an interrupt, is cancelled.
+    while the caller is busy with an outcome. What is at work when the generator is closed, as after an interrupt, is
+    cancelled, so that no thread waits for it.
     """
-    flying: dict[Any, Unit] = {}
+    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+    waiting = iter(units)
+    flying: dict[Future[Outcome], Unit] = {}
 
     def fill() -> None:
-        while len(flying) < max(1, width()) and (unit := next(units, None)) is not None:
-            flying[submit(unit)] = unit
+        while len(flying) < max(1, width()) and (unit := next(waiting, None)) is not None:
+            flying[threads.submit(call, unit[1])] = unit
 
-    try:
-        fill()
-        while flying:
-            for future, result in wait(flying):
-                unit = flying.pop(future)
-                if width() > 1:
-                    fill()
-                yield unit, future, result
+    with ThreadPoolExecutor(MOST) as threads:
+        try:
             fill()
-    finally:
-        cancel(list(flying))
+            while flying:
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    unit = flying.pop(future)
+                    if width() > 1:
+                        fill()
+                    yield unit, future.result()
+                fill()
+        finally:
+            if flying:
+                cancel()
 
 
 def _without_folders(text: str) -> str:
@@ -196,9 +203,7 @@ class Pool:
             yield from self._parallel(function, units)
 
     def _parallel(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
-        """Run in processes, each of which a thread waits for, or in these threads."""
-        from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-
+        """Run in processes, or in threads."""
         workers = self.workers or self._new_workers()
         free = list(workers)
         work = (attempt,) if len(workers) == 1 else (attempt_alone, len(workers))
@@ -207,23 +212,22 @@ class Pool:
             if self.backend == "threading":
                 # Threads are one process: what is set for one of them would hold for all.
                 return attempt_alone(1, function, *arguments)
-            worker = free.pop()  # there are as many threads as workers
+            worker = free.pop()  # there are as many units at work as workers
             try:
                 return worker.call(self.left, *work, function, *arguments)
             finally:
                 free.append(worker)
 
-        def first(flying: Iterable[Future[Outcome]]) -> Iterable[tuple[Future[Outcome], Outcome]]:
-            return [(future, future.result()) for future in wait(flying, return_when=FIRST_COMPLETED).done]
-
-        def end(flying: list[Future[Outcome]]) -> None:
-            for worker in workers if flying or not self.workers else ():
+        def end() -> None:
+            for worker in workers:
                 worker.end()
 
-        with ThreadPoolExecutor(len(workers)) as threads:
-            submit = lambda unit: threads.submit(call, unit[1])  # noqa: E731
-            for unit, _, outcome in in_flight(iter(units), lambda: len(workers), submit, first, end):
+        try:
+            for unit, outcome in spread(units, call, lambda: len(workers), end):
                 yield unit[0], outcome
+        finally:
+            if not self.workers:
+                end()
 
 
 class _Worker:
@@ -323,52 +327,39 @@ def run_on_dask(
         If distributed is not installed, no scheduler answers or it is lost on the way, it has no worker, a worker runs
         several threads or has other sources of mtlrun: one that is there at the start, or that joins later.
     """
-    limit = float("inf") if jobs in (None, -1) else jobs
+    ours = sources()
+    limit = MOST if jobs in (None, -1) else jobs
+    flying: set[Any] = set()
 
-    def width() -> int:
-        return int(min(_workers(client), limit))
+    def call(arguments: tuple[Any, ...]) -> Outcome:
+        future = client.submit(_on_worker, ours, function, arguments, pure=False)
+        flying.add(future)
+        try:
+            result = future.result()
+        except Exception as error:
+            return _outcome(error)
+        finally:
+            flying.discard(future)
+        if isinstance(result, str):
+            raise _other_sources(result)
+        return result
+
+    def cancel() -> None:
+        client.cancel([*flying])
 
     with _client(scheduler, jobs) as client:
         suspects: list[Unit] = []
         try:
-            for unit, outcome in _spread(client, function, iter(units), width):
+            for unit, outcome in spread(units, call, lambda: min(_workers(client), limit or 1), cancel):
                 if outcome.error == DIED:
                     suspects.append(unit)
                 else:
                     yield unit[0], outcome
-            for unit, outcome in _spread(client, function, iter(suspects), lambda: 1):
+            for unit, outcome in spread(suspects, call, lambda: 1, cancel):
                 yield unit[0], outcome
         except OSError:
             remedy = "Finished cells are kept. Restart the scheduler and its workers, then run the command again."
             raise ConfigError(f"the connection to the Dask scheduler {scheduler or ''} was lost", remedy) from None
-
-
-def _spread(
-    client: Any, function: Callable[..., Any], units: Iterator[Unit], width: Callable[[], int]
-) -> Generator[tuple[Unit, Outcome], None, None]:
-    """Yield (unit, Outcome), with at most `width()` of them in flight; OSError when the scheduler is gone."""
-    from distributed import as_completed
-
-    finished = as_completed([], raise_errors=False, with_results=True)
-    ours = sources()
-
-    def submit(unit: Unit) -> Any:
-        future = client.submit(_on_worker, ours, function, unit[1], pure=False)
-        finished.add(future)
-        return future
-
-    def wait(flying: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-        return [next(finished)]
-
-    for unit, future, result in in_flight(units, width, submit, wait, client.cancel):
-        if future.status == "error":
-            yield unit, Outcome(FAILED, error=_why(future.exception()))
-        elif future.status != "finished":
-            raise OSError(future.status)
-        elif isinstance(result, str):
-            raise _other_sources(result)
-        else:
-            yield unit, result
 
 
 def _on_worker(ours: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome | str:
@@ -383,17 +374,22 @@ def _other_sources(worker: str) -> ConfigError:
     return ConfigError(f"the Dask worker {worker} has a different version of the mtlrun sources", remedy)
 
 
-def _why(error: Exception) -> str:
-    """Return what is said of a piece of work that Dask could not do; that of `attempt` are outcomes.
+def _outcome(error: Exception) -> Outcome:
+    """Return the outcome of a piece of work that Dask could not do; what `attempt` meets are outcomes already.
 
     Raises
     ------
     ConfigError
         If a worker does not know our functions: its mtlrun is another one.
+    OSError
+        If the scheduler is gone.
     """
+    kind = type(error).__name__
     if isinstance(error, ImportError | AttributeError):
-        raise _other_sources(f"({type(error).__name__}: {error})")
-    return DIED if type(error).__name__ == "KilledWorker" else f"Dask: {type(error).__name__}: {error}"[:200]
+        raise _other_sources(f"({kind}: {error})")
+    if "Cancelled" in kind or isinstance(error, OSError | TimeoutError):
+        raise OSError(str(error))
+    return Outcome(FAILED, error=DIED if kind == "KilledWorker" else f"Dask: {kind}: {error}"[:200])
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from mtlrun.runs.pool import Outcome, Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.selection import choice_of
 from mtlrun.runs.store import Stamp, Store, settled
-from mtlrun.runs.survey import described, rerun_reasons, survey
+from mtlrun.runs.survey import rerun_reasons, survey
 
 #: What to do when the run folder cannot be written.
 NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
@@ -366,7 +366,7 @@ class Runner:
     def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
         if outcome.status != OK:
-            record = _new_record(cell, outcome.status, outcome.error, outcome.log)
+            record = cell.record(status=outcome.status, error=outcome.error, log=outcome.log)
             if outcome.status == TIMEOUT and self.plan.limit is not None:
                 record.seconds = {"limit": self.plan.limit}
         else:
@@ -422,16 +422,15 @@ class Runner:
         found = [record for record in records if record is not None]
         bad = next((record for record in found if not record.done), None)
         if bad is not None:
-            return _new_record(cell, FAILED, f"selection: {bad.error}", bad.log)
+            return cell.record(status=FAILED, error=f"selection: {bad.error}", log=bad.log)
         if len(found) < len(records):
-            return _new_record(cell, FAILED, "selection: its record cannot be read")
+            return cell.record(status=FAILED, error="selection: its record cannot be read")
         choice = choice_of(cell, found)
         if choice["chosen"] is None:
             texts = [text for errors in choice["errors"].values() for text in errors]
             why = texts[0] if texts else "the metric is undefined in every fold"
-            record = _new_record(cell, FAILED, f"selection: no candidate has a score: {why}", "\n".join(texts) or None)
-            record.selection = choice
-            return record
+            error = f"selection: no candidate has a score: {why}"
+            return cell.record(status=FAILED, error=error, log="\n".join(texts) or None, selection=choice)
         self.choices[cell.key] = choice
         return None
 
@@ -477,13 +476,6 @@ class Runner:
             **source_facts(),
             **host_facts(),
         }
-
-
-def _new_record(cell: Cell, status: str, error: str | None, log: str | None = None) -> Record:
-    """Return the record of a cell that has no number."""
-    content = described(cell)
-    code = content.pop("code")
-    return Record(cell.key, cell.family, content, code, status=status, error=error, log=log)
 
 
 def _note(record: Record) -> str:

@@ -9,13 +9,15 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from mtlrun.errors import counted
-from mtlrun.record import FAILED, PROTOCOL
-from mtlrun.runs.cell import Cell
+from mtlrun.record import FAILED, PROTOCOL, Record
 from mtlrun.runs.plan import Plan, Row
 from mtlrun.runs.store import Store, settled
 
 #: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
 NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+#: Files and differences that are named before the rest is counted.
+NAMED = 3
 
 StateName = Literal["done", "missing", "stale", "failed", "damaged"]
 
@@ -61,7 +63,7 @@ def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str])
         return State("missing")
     if before.protocol != PROTOCOL:
         return State("stale", "made by an earlier version of mtlrun")
-    return State("stale", explain({**before.inputs, "code": before.code}, described(row.cell)) or "inputs changed")
+    return State("stale", explain(before, row.cell.record()) or "inputs changed")
 
 
 def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
@@ -92,43 +94,24 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in NUMERICAL_PACKAGES}
 
 
-def described(cell: Cell) -> dict[str, Any]:
-    """Return the content of a cell and its code, as `explain` expects them."""
-    return {**cell.content(), "code": dict(cell.code)}
-
-
-def explain(old: Mapping[str, Any], new: Mapping[str, Any], limit: int = 3) -> str:
-    """Say in a few words why two cells at the same place of a table have different keys.
-
-    Parameters
-    ----------
-    old, new : mapping
-        Their contents, with their code under ``code``.
-    limit : int
-        Differences named before the rest is counted.
-    """
-    reasons = []
-    old_code, new_code = old.get("code") or {}, new.get("code") or {}
-    changed = sorted(name for name in {*old_code, *new_code} if old_code.get(name) != new_code.get(name))
-    if changed:
-        reasons.append(f"code changed ({', '.join(changed[:limit])}{', ...' if len(changed) > limit else ''})")
-    if _fingerprint(old) != _fingerprint(new):
-        reasons.append("data changed")
-    differences = _differences("", old, new)
-    reasons += differences[:limit]
-    if len(differences) > limit:
-        reasons.append(f"{len(differences) - limit} more")
+def explain(old: Record, new: Record) -> str:
+    """Say in a few words why two cells at the same place of a table have different keys."""
+    changed = sorted(name for name in {*old.code, *new.code} if old.code.get(name) != new.code.get(name))
+    more = ", ..." if len(changed) > NAMED else ""
+    reasons = [f"code changed ({', '.join(changed[:NAMED])}{more})"] if changed else []
+    differences = _differences("", old.inputs, new.inputs)
+    reasons += differences[:NAMED]
+    if len(differences) > NAMED:
+        reasons.append(f"{len(differences) - NAMED} more")
     return "; ".join(reasons)
 
 
-def _fingerprint(content: Mapping[str, Any]) -> Any:
-    return (content.get("dataset") or {}).get("fingerprint")
-
-
 def _differences(path: str, old: Any, new: Any) -> list[str]:
-    """Describe the values that differ; hashes of code, data and folds are left out."""
-    if old == new or path in ("code", "schema", "dataset.fingerprint", "search.keys"):
+    """Describe the values that differ; the keys of folds are left out."""
+    if old == new or path in ("schema", "search.keys"):
         return []
+    if path == "dataset.fingerprint":
+        return ["data changed"]
     if not all(value is None or isinstance(value, Mapping) for value in (old, new)):
         return [f"{path} {_short(old)} -> {_short(new)}"]
     before, after = old or {}, new or {}

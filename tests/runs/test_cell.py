@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlrun.record import Record
 from mtlrun.runs.survey import explain
 from mtlrun.utils.io import sha256_json
 from mtlrun.utils.seeds import derive_seed
@@ -31,22 +32,23 @@ def test_keys_tell_values_apart_and_ignore_order():
     assert len(sha256_json({})) == 64
 
 
-OLD = {
-    "code": {"m/a.py": "1", "m/b.py": "1"},
+CODE = {"m/a.py": "1", "m/b.py": "1"}
+INPUTS = {
     "dataset": {"id": "x", "fingerprint": "1", "options": {}},
     "method": {"estimator": "m:A", "params": {"tol": 0.1}},
     "search": {"keys": ["s1"]},
 }
 
 
+def why(code=CODE, **changed):
+    """Return why a cell of other code or content is another one."""
+    return explain(Record("old", "fit", INPUTS, CODE), Record("new", "fit", {**INPUTS, **changed}, code))
+
+
 def test_reasons_name_the_file_the_data_and_the_value():
-    assert explain(OLD, OLD) == ""
-    assert explain(OLD, {**OLD, "code": {"m/a.py": "2", "m/b.py": "1"}}) == "code changed (m/a.py)"
-    assert explain(OLD, {**OLD, "dataset": {**OLD["dataset"], "fingerprint": "2"}}) == "data changed"
-    changed = {
-        **OLD,
-        "method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}},
-        "search": {"keys": ["s2"]},
-    }
-    assert explain(OLD, changed) == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"
-    assert explain(OLD, {**changed, "fold": 2, "features": {"kind": "table"}}, limit=2).endswith("; 2 more")
+    assert why() == ""
+    assert why({**CODE, "m/a.py": "2"}) == "code changed (m/a.py)"
+    assert why(dataset={**INPUTS["dataset"], "fingerprint": "2"}) == "data changed"
+    changed = {"method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}, "search": {"keys": ["s2"]}}
+    assert why(**changed) == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"
+    assert why(**changed, fold=2, features={"kind": "table"}).endswith("; 1 more")

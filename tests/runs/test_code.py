@@ -267,7 +267,7 @@ def test_facts_of_classes_and_functions(own):
     ridge = Facts(("alpha", "slow"), keyword_only=("slow",), is_class=True, fits=True)
     for path in ("own.models:Ridge", "own.kinds:Ridge", "own.kinds:Child"):
         assert facts(path) == ridge
-    assert facts("own.kinds:Open") == Facts(("a", "b"), True, ("b",), True, True, True)
+    assert facts("own.kinds:Open") == Facts(("a", "b"), True, ("b",), True, True)
     assert facts("own.kinds:Bare") == Facts((), is_class=True, fits=True)
     assert facts("own.kinds:NoFit") == Facts(("a",), is_class=True)
     assert facts("own.kinds:measure") == Facts(("data", "seed", "steps"), keyword_only=("seed", "steps"))
@@ -302,11 +302,11 @@ def test_facts_of_a_module_that_was_imported_before_an_edit_are_not_remembered(o
         ("own.models:Rigde", "'Rigde'\nDid you mean 'Ridge'?"),
         ("own.models:", "defines no class or function ''"),
         ("own.model:Ridge", "no module 'own.model' for 'own.model:Ridge'\n"),
-        ("owns.models:Ridge", "no module 'owns' for 'owns.models:Ridge'\n"),
+        ("owns.models:Ridge", "no module 'owns.models' for 'owns.models:Ridge'\n"),
         ("owns:Ridge", "no module 'owns' for"),
         ("own.models.deeper:Ridge", "no module 'own.models.deeper'"),
         (":Ridge", "no module ''"),
-        ("..:Ridge", "no module ''"),
+        ("..:Ridge", "no module '..'"),
         ("sklearn.linear_modl:Ridge", "cannot import 'sklearn.linear_modl'"),
         ("sklearn.linear_model:Rigde", "Did you mean 'Ridge'?"),
     ],
