@@ -300,7 +300,7 @@ class TaskFeature(_Wrapper, _Tasks):
     ----------
     estimator : scikit-learn regressor or classifier
     encoding : {"one-hot", "number"}, default "one-hot"
-        ``number`` adds one column with the position of the task instead, for trees on many tasks.
+        ``number`` puts one column with the position of the task before the features instead, for trees on many tasks.
     unseen : {"error", "mean"}, default "error"
 
     Attributes
@@ -362,7 +362,7 @@ class TaskFeature(_Wrapper, _Tasks):
         X = self._within_memory(X, len(codes))
         X = X if rows is None else X[rows]
         if self.encoding == "number":
-            return _beside(X, codes[:, np.newaxis].astype(np.float64))
+            return _beside(codes[:, np.newaxis].astype(np.float64), X)
         known = np.flatnonzero(codes >= 0)
         ones = sp.csr_matrix(
             (np.ones(len(known)), (known, codes[known])), shape=(len(codes), len(self.tasks_)), dtype=np.float64
@@ -382,10 +382,10 @@ class TaskFeature(_Wrapper, _Tasks):
         return X
 
 
-def _beside(X: Any, columns: Any) -> Any:
-    if sp.issparse(X):
-        return sp.hstack([X, sp.csr_matrix(columns)], format="csr")
-    return np.hstack([X, columns])
+def _beside(first: Any, second: Any) -> Any:
+    if sp.issparse(first) or sp.issparse(second):
+        return sp.hstack([first, second], format="csr")
+    return np.hstack([first, second])
 
 
 class ScaledTargets(_Wrapper, _Tasks):

@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
@@ -82,7 +83,8 @@ class TunedLogistic(ClassifierMixin, BaseEstimator):
         Regularization strengths, scikit-learn's ``1 / C``.
     folds : int, default 3
     tol : float, default 1e-3
-        Of L-BFGS in the last fit; the fits before it have ten times as much.
+        Largest entry of the gradient of the mean loss, as scikit-learn has it, in the last fit; the fits before it
+        have ten times as much.
 
     Attributes
     ----------
@@ -99,34 +101,26 @@ class TunedLogistic(ClassifierMixin, BaseEstimator):
         """Choose the strength and fit; labels are of two classes."""
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
+        sign = np.where(y == self.classes_[1], 1.0, -1.0)
+        shares = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         alphas = sorted(self.alphas, reverse=True)
         folds = min(self.folds, counts.min())
         losses = np.zeros(len(alphas))
         if folds > 1 and len(alphas) > 1:
             for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y):
-                losses += self._path(X, y, sample_weight, train, test, alphas)
+                losses += self._path(X, sign, shares, train, test, alphas)
         self.alpha_ = float(alphas[int(np.argmin(losses))] if losses.any() else alphas[len(alphas) // 2])
-        model = self._model(self.alpha_, self.tol).fit(X, y, sample_weight=sample_weight)
-        self.coef_, self.intercept_, self.n_features_in_ = model.coef_, model.intercept_, X.shape[1]
+        w = _minimizer(X, sign, shares, self.alpha_, self.tol)
+        self.coef_, self.intercept_, self.n_features_in_ = w[np.newaxis, :-1], w[-1:], X.shape[1]
         return self
 
-    def _model(self, alpha: float, tol: float) -> LogisticRegression:
-        return LogisticRegression(C=1 / alpha, tol=tol, max_iter=500, warm_start=True)
-
-    def _path(self, X: Any, y: Array, weights: Any, train: Array, test: Array, alphas: list[float]) -> Array:
+    def _path(self, X: Any, sign: Array, shares: Array, train: Array, test: Array, alphas: list[float]) -> Array:
         """Return the log loss of a fold by strength, every fit starting from the stronger one before."""
-        model, losses, sign = (
-            self._model(alphas[0], 10 * self.tol),
-            [],
-            np.where(y[test] == self.classes_[1], 1.0, -1.0),
-        )
-        shares = np.ones(len(test)) if weights is None else weights[test]
+        inner, outer = _safe_indexing(X, train), _safe_indexing(X, test)
+        w, losses = np.zeros(X.shape[1] + 1), []
         for alpha in alphas:
-            model.set_params(C=1 / alpha).fit(
-                _safe_indexing(X, train), y[train], sample_weight=None if weights is None else weights[train]
-            )
-            scores = model.decision_function(_safe_indexing(X, test))
-            losses.append(float(shares @ np.logaddexp(0.0, -sign * scores)))
+            w = _minimizer(inner, sign[train], shares[train], alpha, 10 * self.tol, w)
+            losses.append(float(shares[test] @ np.logaddexp(0.0, -sign[test] * (outer @ w[:-1] + w[-1]))))
         return np.array(losses)
 
     def decision_function(self, X: Any) -> Array:
@@ -137,3 +131,21 @@ class TunedLogistic(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Return labels."""
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+
+def _minimizer(X: Any, sign: Array, weights: Array, alpha: float, tol: float, start: Array | None = None) -> Array:
+    """Return coefficients and intercept of a logistic regression, by L-BFGS.
+
+    For models as small as these scikit-learn's LogisticRegression spends two thirds of its time on checks.
+    """
+    total = weights.sum()
+
+    def loss(w: Array) -> tuple[float, Array]:
+        margins = sign * (X @ w[:-1] + w[-1])
+        slopes = -weights * sign * expit(-margins)
+        value = weights @ np.logaddexp(0.0, -margins) + 0.5 * alpha * (w[:-1] @ w[:-1])
+        return value / total, np.append(X.T @ slopes + alpha * w[:-1], slopes.sum()) / total
+
+    first = np.zeros(X.shape[1] + 1) if start is None else start
+    options = {"gtol": tol, "ftol": 1e-14, "maxiter": 500}
+    return np.asarray(minimize(loss, first, jac=True, method="L-BFGS-B", options=options).x)

@@ -162,8 +162,8 @@ class LogisticLoss(Loss):
         return -self.scale * y * expit(-y * z)
 
     def second_derivative(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        m = y * z
-        return self.scale * expit(m) * expit(-m)
+        p = expit(-np.abs(y * z))
+        return self.scale * p * (1.0 - p)
 
     def conjugate_values(self, theta: np.ndarray, y: np.ndarray, w: np.ndarray | float) -> np.ndarray:
         bound = self.scale * w

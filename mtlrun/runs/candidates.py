@@ -20,6 +20,11 @@ SCALED = f"{TABULAR}:ScaledTargets"
 INNER = "estimator__"
 #: Parameters are chosen with this tolerance, the last fit has the other one: rankings need no exact solution.
 SEARCH_TOL, FIT_TOL = 1e-3, 1e-4
+#: Logistic losses take many more iterations: relative gap of searches and of the last fit. LIBLINEAR's own tolerance.
+SEARCH_LABELS, FIT_LABELS, SVC_TOL = 3e-3, 1e-3, 0.1
+#: Of boosted trees, whose number of leaves is searched; 20 rows in a leaf, scikit-learn's default, would leave tasks of
+#: less than 40 rows without a split.
+BOOSTING = {"max_iter": 40, "learning_rate": 0.15, "min_samples_leaf": 5}
 #: Histogram trees take so many tasks as categories; beyond, the position of the task is a number.
 MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
@@ -202,7 +207,7 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
             grid = {"C": scale.inverse(_WIDE)[::-1]}
         found.append(_feature(f"Pooled{ridge}+Task", inner, grid, "one-hot"))
     name = f"Independent{sparse}"
-    found.append(Candidate(name, INDEPENDENT, name, {}, _grid(name, scale), {"tol": 10 * SEARCH_TOL} if binary else {}))
+    found.append(Candidate(name, INDEPENDENT, name, {}, _grid(name, scale), {"tol": SVC_TOL} if binary else {}))
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
@@ -216,14 +221,14 @@ def _per_task(dataset: Dataset, path: str, params: dict[str, Any]) -> tuple[str,
 def _trees(dataset: Dataset) -> list[Candidate]:
     """Return boosted trees with the task as a category and per task, and, of tasks on the same rows, forests of all."""
     kind = "Classifier" if dataset.task_type == "binary" else "Regressor"
-    params = {"max_iter": 60, "max_leaf_nodes": 8, "max_bins": 63, "early_stopping": False, "random_state": 0}
-    boosted = {"estimator": f"sklearn.ensemble:HistGradientBoosting{kind}", "params": params}
-    last = {} if dataset.n_tasks > MAX_CATEGORIES else {"categorical_features": [-1], "max_bins": 255}
-    task = {**boosted, "params": {**params, **last}}
-    alone = {"estimator": boosted["estimator"], "params": params}
+    params = {**BOOSTING, "max_bins": 63, "early_stopping": False, "random_state": 0}
+    alone = {"estimator": f"sklearn.ensemble:HistGradientBoosting{kind}", "params": params}
+    last = {} if dataset.n_tasks > MAX_CATEGORIES else {"categorical_features": [0], "max_bins": 255}
+    task = {**alone, "params": {**params, **last}}
+    leaves = f"{INNER}max_leaf_nodes"
     found = [
-        _feature(TREES[0], task, {}, "number"),
-        Candidate(TREES[1], INDEPENDENT, f"{TABULAR}:PerTask", {"estimator": alone}),
+        _feature(TREES[0], task, {"max_leaf_nodes": [4, 16]}, "number"),
+        Candidate(TREES[1], INDEPENDENT, f"{TABULAR}:PerTask", {"estimator": alone}, {leaves: [3, 8]}),
     ]
     if dataset.task_id is None and not (dataset.y != dataset.y).any():
         share: dict[str, Any] = {"n_estimators": 100, "min_samples_leaf": 3, "random_state": 0}
@@ -248,9 +253,9 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
     family = MULTITASK if info.multitask else POOLED if name.startswith("Pooled") else INDEPENDENT
     known = parameter_names(name) or ()
     tolerances = "tol" in known and info.multitask
-    fit = FIT_TOL if dataset.task_type == "regression" else SEARCH_TOL  # logistic losses take many more iterations
+    search, fit = (SEARCH_TOL, FIT_TOL) if dataset.task_type == "regression" else (SEARCH_LABELS, FIT_LABELS)
     params = {**info.default_params, **({"tol": fit} if tolerances else {})}
-    select_with = {**info.fast, **({"tol": SEARCH_TOL} if tolerances else {})}
+    select_with = {**info.fast, **({"tol": search} if tolerances else {})}
     grid = _grid(name, _scale(dataset, train))
     return _wrapped(Candidate(name, family, name, params, grid, select_with if grid else {}), dataset)
 

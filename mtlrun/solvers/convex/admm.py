@@ -424,6 +424,7 @@ class _SplitRun:
         self.M, self.V = np.zeros_like(data.targets), np.zeros_like(data.targets)
         self._weights = data.effective_weights()
         self._operator = TaskOperator(data)
+        self._b = np.zeros(data.n_tasks)
 
     def resume(self, state: SplitState, needed: list[int]) -> None:
         """Go on from the end of another run."""
@@ -517,6 +518,6 @@ class _SplitRun:
         return self.rotation.scores(Z) if self.space.rotated else self.rotation.operator.forward(Z)
 
     def _best_intercept(self, z: np.ndarray) -> np.ndarray:
-        if not self.rotation.fit_intercept:
-            return np.zeros(self.data.n_tasks)
-        return optimal_intercept(self.data, self.loss, z)
+        if self.rotation.fit_intercept:
+            self._b = optimal_intercept(self.data, self.loss, z, start=self._b)
+        return self._b
