@@ -133,13 +133,6 @@ class Board:
         """The verdict."""
         return answer(self.entries, self.tested)
 
-    def gains(self, entry: Entry, other: Entry) -> list[float | None]:
-        """Return how much better a method scores than another, task by task; None where one of them is undefined."""
-        splits = sorted(set(entry.tasks) & set(other.tasks))
-        sign = 1.0 if self.greater else -1.0
-        pairs = zip(entry.task_means(splits), other.task_means(splits), strict=True)
-        return [None if a is None or b is None else 0.0 if equal_scores(a, b) else sign * (a - b) for a, b in pairs]
-
     def hurt(self, entry: Entry) -> list[tuple[str, float, bool]]:
         """Return the tasks that a method makes worse than the reference does, the worst first.
 
@@ -151,11 +144,13 @@ class Board:
         sign = 1.0 if self.greater else -1.0
         splits = sorted(set(entry.tasks) & set(base.tasks))
         found = []
-        for t, gain in enumerate(self.gains(entry, base)):
-            if gain is not None and gain < 0:
-                pairs = [(entry.tasks[s][t], base.tasks[s][t]) for s in splits]
-                always = [sign * (a - b) < 0 for a, b in pairs if a is not None and b is not None]
-                found.append((self.tasks[t], -gain, len(always) > 1 and all(always)))
+        means = zip(self.tasks, entry.task_means(splits), base.task_means(splits), strict=True)
+        for t, (name, ours, theirs) in enumerate(means):
+            if ours is None or theirs is None or equal_scores(ours, theirs) or sign * ours > sign * theirs:
+                continue
+            pairs = [(entry.tasks[s][t], base.tasks[s][t]) for s in splits]
+            worse = [sign * a < sign * b for a, b in pairs if a is not None and b is not None]
+            found.append((name, abs(ours - theirs), len(worse) > 1 and all(worse)))
         return sorted(found, key=lambda item: -item[1])
 
 

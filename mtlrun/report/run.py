@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -127,7 +128,7 @@ class Run:
     others: list[Run] = field(default_factory=list)
     altered: bool = False
 
-    @property
+    @cached_property
     def config(self) -> dict[str, Any]:
         """The resolved experiment."""
         return dict(self.info.get("config") or {})
@@ -137,7 +138,7 @@ class Run:
         """Profile of the run."""
         return str(self.info.get("profile", ""))
 
-    @property
+    @cached_property
     def metrics(self) -> list[str]:
         """Names of the metrics, the first one is the main one."""
         return [m if isinstance(m, str) else str(m["name"]) for m in as_list(self.config.get("metrics"))]
@@ -147,12 +148,12 @@ class Run:
         """Label of the method that speed-ups refer to."""
         return (self.config.get("timing") or {}).get("baseline")
 
-    @property
+    @cached_property
     def sweep(self) -> dict[str, Any]:
         """Section `sweep` of the experiment, {} without one."""
         return dict(self.config.get("sweep") or {})
 
-    @property
+    @cached_property
     def datasets(self) -> dict[str, dict[str, Any]]:
         """Facts about the data sets by label, in the order of the experiment."""
         facts = self.info.get("datasets") or {}
@@ -181,7 +182,7 @@ class Run:
         """Label of a data set; simulated ones are marked."""
         return mark_simulated(label, self.datasets.get(label, {}))
 
-    @property
+    @cached_property
     def methods(self) -> list[str]:
         """Labels of the methods in the order of the experiment."""
         return list(dict.fromkeys([*as_list(self.info.get("methods")), *(c.method for c in self.planned)]))
@@ -220,7 +221,7 @@ class Run:
         """Planned cells whose record tells of a failure."""
         return [cell for cell in self.planned if self.fate(cell) == FAILED]
 
-    @property
+    @cached_property
     def measures(self) -> bool:
         """Whether the cells are measurements: calls of a measure instead of fits that are scored."""
         return any(cell.get("family") == MEASURE for cell in as_list(self.info.get("cells")))
@@ -237,7 +238,14 @@ class Run:
 
     def cells_of(self, dataset: str, method: str) -> list[PlannedCell]:
         """Return the planned cells of a method on a data set, in the order of the trials."""
-        return [c for c in self.planned if (c.dataset, c.method) == (dataset, method)]
+        return self._by_row.get((dataset, method), [])
+
+    @cached_property
+    def _by_row(self) -> dict[tuple[str, str], list[PlannedCell]]:
+        found: dict[tuple[str, str], list[PlannedCell]] = {}
+        for cell in self.planned:
+            found.setdefault((cell.dataset, cell.method), []).append(cell)
+        return found
 
     def results_of(self, dataset: str, method: str) -> list[Record]:
         """Return the finished records of a method on a data set, in the order of the trials."""

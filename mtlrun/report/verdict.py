@@ -360,15 +360,16 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
 
 
 def _nothing(entries: Sequence[Entry], joint: Strategy | None, splits: range) -> str:
+    """Say why there is nothing to compare."""
     families = (MULTITASK,) if joint is None else (INDEPENDENT, POOLED)
     side = [e for e in entries if e.family in families]
     what = "multi-task method" if joint is None else "independent or pooled method"
     if not side:
         return f"No verdict: no {what} was compared."
+    done = [e for e in side if e.over(splits)]
     if all(e.failures and not e.losses for e in side):
         return f"No verdict: every {what} failed."
-    failed = [s + 1 for s in splits if all(s in e.failures for e in side if e.over(splits))]
-    if any(e.over(splits) for e in side) and failed:
+    if failed := [s + 1 for s in splits if done and all(s in e.failures for e in done)]:
         return f"No verdict: every {what} failed in training part {failed[0]}."
     return f"No verdict yet: no {what} is finished on all {len(splits)} training parts."
 
@@ -392,16 +393,15 @@ def _too_few(gain: Gain | None, tested: Evaluation) -> str:
 
 def _native(entries: Sequence[Entry], joint: Strategy, without: Strategy, tested: Evaluation, repeats: int) -> str:
     """Name the best forest of several outputs, if it does better than both strategies."""
-    best: tuple[float, str] | None = None
+    found = []
     for entry in entries:
         if entry.family == NATIVE and entry.over(range(tested.folds * repeats)):
             gains = [tested.gain(entry.losses, side.losses, repeats) for side in (joint, without)]
-            least = min((gain.value for gain in gains if gain is not None), default=0.0)
-            if least > 0 and (best is None or least > best[0]):
-                best = least, entry.label
-    if best is None:
+            found.append((min((gain.value for gain in gains if gain is not None), default=0.0), entry.label))
+    least, label = max(found, default=(0.0, ""))
+    if least <= 0:
         return ""
-    return f" {best[1]} does better than both by {_Words(tested).size(best[0])}: a forest, not multi-task learning."
+    return f" {label} does better than both by {_Words(tested).size(least)}: a forest, not multi-task learning."
 
 
 def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: Gain) -> list[str]:

@@ -25,7 +25,6 @@ HOSTILE = {
     "math": r"$\frac{$ and $x$",
     "link": "[a](javascript:alert(1)) ![b](https://example.org/x.png)",
     "template": "{{ 7919*7907 }} {% raw %}",
-    "long": "x" * 3000,
 }
 
 
@@ -52,9 +51,9 @@ def _spoil(maker, text):
     return maker
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_names_inject_nothing(folder_maker, tmp_path, name):
-    folder = _spoil(folder_maker(tmp_path), HOSTILE[name]).write()
+@pytest.mark.parametrize("text", [" ".join(HOSTILE.values()), HOSTILE["formula"], "x" * 3000])
+def test_names_inject_nothing(folder_maker, tmp_path, text):
+    folder = _spoil(folder_maker(tmp_path), text).write()
     before = sorted(tmp_path.rglob("*"))
     report = build_report(folder)
     files = {form: render(report, form) for form in FORMATS}
