@@ -24,8 +24,7 @@ from threadpoolctl import threadpool_limits
 from mtlrun.data.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
-from mtlrun.solvers.mkl.mkl import PairwiseWeights
-from mtlrun.solvers.pairwise import Flows
+from mtlrun.solvers.mkl.mkl import Coupling
 
 Tasks = tuple[np.ndarray, np.ndarray, np.ndarray]
 PATH = 2.0 ** np.arange(10, -11, -2)
@@ -80,10 +79,9 @@ def theta_step(tasks: Tasks, repeats: int) -> None:
     theta, curvature = np.full((T, M), 1.0 / M), np.full((T, 1), 10.0)
     slopes = -10.0 * rng.uniform(size=(1, M)) - rng.uniform(0, 20, size=(T, M))
     for lam in (0.01, 0.1, 1.0):
-        spent = [seconds(lambda lam=lam: PairwiseWeights(lam, Flows(T, M)).step(theta, slopes, curvature, 1e-2))[0]]
+        spent = [seconds(lambda lam=lam: Coupling(lam, T, M).step(theta, slopes, curvature, 1e-2))[0]]
         spent = [
-            seconds(lambda lam=lam: PairwiseWeights(lam, Flows(T, M)).step(theta, slopes, curvature, 1e-2))[0]
-            for _ in range(repeats)
+            seconds(lambda lam=lam: Coupling(lam, T, M).step(theta, slopes, curvature, 1e-2))[0] for _ in range(repeats)
         ]
         print(f"theta-step, {T} tasks, {M} kernels, lam={lam:g}: {1e3 * float(np.median(spent)):.1f} ms")
 

@@ -119,9 +119,6 @@ def compare(
     args = (data, loss, penalties)
     seconds, result = ours(solver, args, options.repeats)
     print(f"{title}: {seconds:.3f} s, {result.n_iter} iterations, objective {result.objective[-1]:.5f}", flush=True)
-    if len(result.info["needed"]) < len(penalties):
-        full, one = ours(solver, args, options.repeats, prune=False)
-        print(f"  without leaving out the part that is not needed: {full:.3f} s, {one.n_iter} iterations", flush=True)
     best = solver(*args, tol=1e-7, max_iter=50000, start=result).objective[-1]
     print(f"  optimum {best:.5f}, ours is {(result.objective[-1] - best) / abs(best):.1e} above it")
     for name, (opponent, how) in opponents.items():

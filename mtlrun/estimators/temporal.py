@@ -9,11 +9,11 @@ import numpy as np
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
 from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
-from mtlrun.estimators.graph import task_laplacian
 from mtlrun.estimators.params import NonNegative
 from mtlrun.penalties.coupled import CoupledL21, TaskQuadratic
 from mtlrun.penalties.fused import FusedGroup, total_variation_prox
 from mtlrun.penalties.norms import L1, L21
+from mtlrun.penalties.taskforms import ChainForm
 from mtlrun.problem.penalty import Penalty
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -50,7 +50,7 @@ class _Temporal(PenalizedMTL):
     ridge: NonNegative = 0.0
 
     def _penalties(self) -> list[Penalty]:
-        M = task_laplacian("chain", self.tasks_).scaled(self.smoothness, self.ridge)
+        M = ChainForm(len(self.tasks_)).scaled(self.smoothness, self.ridge)
         if self.ridge == 0 and (self.smoothness == 0 or len(self.tasks_) == 1):
             return [L21(self.alpha)]
         if self.alpha > 0:

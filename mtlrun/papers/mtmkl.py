@@ -23,8 +23,7 @@ from mtlrun.evaluation import Part
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure
 from mtlrun.solvers.mkl.kernels import Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmPoint, SvmTasks
-from mtlrun.solvers.mkl.mkl import Coupling, IndependentWeights, PairwiseWeights, solve_alternating, solve_group_mkl
-from mtlrun.solvers.pairwise import Flows
+from mtlrun.solvers.mkl.mkl import Coupling, solve_alternating, solve_group_mkl
 
 _SCALERS = {"standardize": StandardScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
 _SPLITS = {"balanced": paper_partition, "random": task_partition}
@@ -320,7 +319,7 @@ def _authors(
     machines = {c: _machines(grams, labels, c, _ANY_ACCURACY) for c in (*task_C, 1.0)}
     validation, test = _Rows(checked, kernels), _Rows(final, kernels)
     theta = np.full((len(labels), len(kernels)), 1.0 / len(kernels))
-    coupling: Coupling = PairwiseWeights(lam, Flows(*theta.shape)) if lam > 0 else IndependentWeights()
+    coupling = Coupling(lam, *theta.shape)
     scores, reported = [], []
     for _ in range(OUTER):
         slopes, accuracies = np.empty_like(theta), np.empty(len(labels))

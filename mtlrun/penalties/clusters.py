@@ -76,10 +76,8 @@ class ClusterNorm(Penalty):
 
     def conjugate(self, Z: np.ndarray) -> float:
         average, D = _split(Z)
-        if self.alpha == 0:
-            return float("inf") if np.any(Z) else 0.0
-        square = Z.shape[1] * float(np.vdot(average, average))
-        return square / (4.0 * self.alpha * self.mean) + self._spread.conjugate(D)
+        square = np.asarray(Z.shape[1] * np.vdot(average, average) / (4.0 * self.mean))
+        return float(self._per_alpha(square)) + self._spread.conjugate(D)
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,7 @@ class GroupTrace(Penalty):
         return out
 
     def conjugate(self, Z: np.ndarray) -> float:
-        if self.alpha == 0:
-            return float("inf") if np.any(Z) else 0.0
-        return sum(spectral_norm(Z[:, list(g)]) ** 2 for g in self.groups) / (4.0 * self.alpha)
+        return float(self._per_alpha(np.asarray(0.25 * sum(spectral_norm(Z[:, list(g)]) ** 2 for g in self.groups))))
 
 
 @dataclass(frozen=True)

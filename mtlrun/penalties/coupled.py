@@ -1,19 +1,18 @@
 """Quadratic coupling of tasks, alone or together with a norm on the same coefficients.
 
 All have a symmetric positive semidefinite (T, T) matrix M and the term 1/2 tr(W M W') = 1/2 sum_st M_st <w_s, w_t>;
-with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2. M is given as an array or a `TaskForm`.
+with M = strength * Laplacian this is strength/2 sum_{s<t} A_st ||w_s - w_t||^2. M is given as a `TaskForm`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from mtlrun.penalties.norms import L1, L21
-from mtlrun.penalties.taskforms import DenseForm, SpectralForm, TaskForm
+from mtlrun.penalties.taskforms import SpectralForm, TaskForm
 from mtlrun.problem.penalty import Penalty
 from mtlrun.utils.jit import compiled
 
@@ -24,71 +23,34 @@ _ACCURACY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class _Coupled(Penalty):
-    """M and its quadratic form."""
-
-    matrix: np.ndarray | TaskForm
-
-    is_norm: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.matrix, TaskForm):
-            return
-        M = self.matrix
-        if M.ndim != 2 or M.shape[0] != M.shape[1] or not np.allclose(M, M.T):
-            raise ValueError(f"matrix must be symmetric with one row per task, got shape {M.shape}")
-        lowest = float(np.linalg.eigvalsh(M)[0])
-        if lowest < -1e-8 * (1.0 + float(np.abs(M).max())):
-            raise ValueError(f"matrix must be positive semidefinite, got the eigenvalue {lowest:g}")
-
-    @cached_property
-    def form(self) -> TaskForm:
-        """M as a form."""
-        return self.matrix if isinstance(self.matrix, TaskForm) else DenseForm(self.matrix)
-
-    @property
-    def is_definite(self) -> bool:
-        """Whether M has no null space."""
-        return self.form.is_definite
-
-    def _quadratic(self, W: np.ndarray) -> float:
-        return 0.5 * float(np.vdot(self.form.times(W), W))
-
-
-@dataclass(frozen=True, eq=False)
-class TaskQuadratic(_Coupled):
+class TaskQuadratic(Penalty):
     """alpha/2 tr(W M W'); prox W (I + step alpha M)^{-1}; conjugate 1/(2 alpha) tr(Z M^{-1} Z').
 
     Parameters
     ----------
     alpha : float
         Non-negative strength.
-    matrix : ndarray of shape (T, T) or TaskForm
+    form : TaskForm
         M, positive definite (else the conjugate is inf off its range).
-
-    Raises
-    ------
-    ValueError
-        If `alpha` is out of range or M is no such matrix.
     """
 
+    form: TaskForm
+
     rotation_invariant: ClassVar[bool] = True
+    is_norm: ClassVar[bool] = False
 
     def value(self, W: np.ndarray) -> float:
-        return self.alpha * self._quadratic(W)
+        return self.alpha * self.form.value(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         return self.form.resolve(W, step * self.alpha)
 
     def conjugate(self, Z: np.ndarray) -> float:
-        if self.alpha == 0:
-            return float("inf") if np.any(Z) else 0.0
-        return 0.5 * self.form.inverse_energy(Z) / self.alpha
+        return float(self._per_alpha(np.asarray(0.5 * self.form.inverse_energy(Z))))
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledL21(_Coupled):
+class CoupledL21(Penalty):
     """alpha sum_j ||w^j||_2 + 1/2 tr(W M W'), w^j the rows (features).
 
     In the eigenbasis of M, values mu, both prox and conjugate of a row are z_i x / (d_i x + 1) with d = 1 + step mu and
@@ -99,55 +61,41 @@ class CoupledL21(_Coupled):
     ----------
     alpha : float
         Positive strength of the norm.
-    matrix : ndarray of shape (T, T) or SpectralForm
+    form : SpectralForm
         M; it may be singular.
-
-    Raises
-    ------
-    ValueError
-        If `alpha` is out of range or M is no such matrix.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.alpha == 0:
-            raise ValueError("alpha must be positive; without the norm use TaskQuadratic")
-        if not isinstance(self.form, SpectralForm):
-            raise ValueError("matrix must have known eigenvectors; give an array")
+    form: SpectralForm
 
-    @property
-    def _spectral(self) -> SpectralForm:
-        assert isinstance(self.form, SpectralForm)
-        return self.form
+    is_norm: ClassVar[bool] = False
 
     @property
     def constrains_dual(self) -> bool:
-        return not self.is_definite
+        return not self.form.is_definite
 
     def value(self, W: np.ndarray) -> float:
-        return L21(self.alpha).value(W) + self._quadratic(W)
+        return L21(self.alpha).value(W) + self.form.value(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         if step == 0:
             return W.copy()
-        form = self._spectral
-        return form.back(_shortened(form.rotate(W), 1.0 + step * form.values, step * self.alpha))
+        short = _shortened(self.form.rotate(W), 1.0 + step * self.form.values, step * self.alpha)
+        return self.form.back(short)
 
     def polar(self, Z: np.ndarray) -> float:
         """Return the largest length of the rows of Z in the null space of M, / alpha."""
-        free = self._spectral.rotate(Z)[:, self._spectral.values == 0]
+        free = self.form.rotate(Z)[:, self.form.values == 0]
         return float(np.sqrt(np.square(free).sum(axis=1)).max(initial=0.0)) / self.alpha
 
     def conjugate(self, Z: np.ndarray) -> float:
         if self.polar(Z) > 1.0 + 1e-12:
             return float("inf")
-        values = self._spectral.values
-        w = _shortened(self._spectral.rotate(Z), values, self.alpha)
-        return 0.5 * float(np.sum(values * np.square(w)))
+        w = _shortened(self.form.rotate(Z), self.form.values, self.alpha)
+        return 0.5 * float(np.sum(self.form.values * np.square(w)))
 
 
 @dataclass(frozen=True, eq=False)
-class CoupledL1(_Coupled):
+class CoupledL1(Penalty):
     """alpha sum |w| + 1/2 tr(W M W').
 
     The prox of a row is a Lasso with one coefficient per task, solved by coordinate descent; so is the conjugate, for
@@ -158,24 +106,27 @@ class CoupledL1(_Coupled):
     ----------
     alpha : float
         Non-negative strength of the norm.
-    matrix : ndarray of shape (T, T) or TaskForm
+    form : TaskForm
         M, positive definite.
 
     Raises
     ------
     ValueError
-        If `alpha` is out of range or M is no such matrix.
+        If M is not.
     """
 
+    form: TaskForm
     _last: dict[str, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+
+    is_norm: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.is_definite:
-            raise ValueError("matrix must be positive definite: coefficients in its null space would be free")
+        if not self.form.is_definite:
+            raise ValueError("M must be positive definite: coefficients in its null space would be free")
 
     def value(self, W: np.ndarray) -> float:
-        return L1(self.alpha).value(W) + self._quadratic(W)
+        return L1(self.alpha).value(W) + self.form.value(W)
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         M = self.form.matrix

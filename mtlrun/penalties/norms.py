@@ -253,6 +253,13 @@ def needed_parts(penalties: Sequence[Penalty], shape: tuple[int, int]) -> list[i
     return kept
 
 
+def kept_parts(parts: np.ndarray, needed: Sequence[int]) -> np.ndarray:
+    """Return the needed ones of some parts (n_parts, d, T); the first one takes in those that are left out."""
+    kept = parts[list(needed)]
+    kept[0] += parts.sum(axis=0) - kept.sum(axis=0)
+    return kept
+
+
 def mixture_range(first: type[Penalty], second: type[Penalty], shape: tuple[int, int]) -> tuple[float, float]:
     """Return the interval of lam outside of which ``first(P) + lam second(W - P)`` needs one of its parts only.
 

@@ -7,8 +7,9 @@ them makes a (T, T) matrix, so that tens of thousands of tasks are possible. `De
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import scipy.fft
@@ -39,6 +40,10 @@ class TaskForm(ABC):
     @abstractmethod
     def times(self, W: np.ndarray) -> np.ndarray:
         """Return W M."""
+
+    def value(self, W: np.ndarray) -> float:
+        """Return 1/2 tr(W M W')."""
+        return 0.5 * float(np.vdot(self.times(W), W))
 
     @abstractmethod
     def resolve(self, W: np.ndarray, step: float) -> np.ndarray:
@@ -140,13 +145,22 @@ class DenseForm(SpectralForm):
         return DenseForm(strength * self.matrix + ridge * np.eye(self.n_tasks))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Scaled(TaskForm):
+    """strength L + ridge I for a matrix L that the class knows."""
+
+    strength: float = 1.0
+    ridge: float = 0.0
+
+    def scaled(self, strength: float, ridge: float) -> Self:
+        return replace(self, strength=strength * self.strength, ridge=strength * self.ridge + ridge)
+
+
 @dataclass(frozen=True, eq=False)
-class MeanForm(SpectralForm):
+class MeanForm(_Scaled, SpectralForm):
     """strength (I - 11'/T) + ridge I: distances from the mean of all tasks. A reflection holds the eigenvectors."""
 
     tasks: int
-    strength: float = 1.0
-    ridge: float = 0.0
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -166,25 +180,12 @@ class MeanForm(SpectralForm):
     def back(self, Q: np.ndarray) -> np.ndarray:
         return self.rotate(Q)
 
-    def times(self, W: np.ndarray) -> np.ndarray:
-        return (self.strength + self.ridge) * W - self.strength * W.mean(axis=1, keepdims=True)
-
-    def resolve(self, W: np.ndarray, step: float) -> np.ndarray:
-        centre = W.mean(axis=1, keepdims=True)
-        apart = (W - centre) / (1.0 + step * (self.strength + self.ridge))
-        return apart + centre / (1.0 + step * self.ridge)
-
-    def scaled(self, strength: float, ridge: float) -> MeanForm:
-        return MeanForm(self.tasks, strength * self.strength, strength * self.ridge + ridge)
-
 
 @dataclass(frozen=True, eq=False)
-class ChainForm(SpectralForm):
+class ChainForm(_Scaled, SpectralForm):
     """strength R R' + ridge I, R the differences of neighbours. The eigenvectors are those of the cosine transform."""
 
     tasks: int
-    strength: float = 1.0
-    ridge: float = 0.0
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -211,12 +212,9 @@ class ChainForm(SpectralForm):
         out[:, 1:] += self.strength * steps
         return out
 
-    def scaled(self, strength: float, ridge: float) -> ChainForm:
-        return ChainForm(self.tasks, strength * self.strength, strength * self.ridge + ridge)
-
 
 @dataclass(frozen=True, eq=False)
-class SparseForm(TaskForm):
+class SparseForm(_Scaled):
     """strength L + ridge I for a sparse positive semidefinite L, solved by conjugate gradients.
 
     Parameters
@@ -227,8 +225,6 @@ class SparseForm(TaskForm):
     """
 
     base: sp.csr_array
-    strength: float = 1.0
-    ridge: float = 0.0
 
     @property
     def n_tasks(self) -> int:
@@ -250,9 +246,6 @@ class SparseForm(TaskForm):
         X, R = self._solve(Z, 0.0, 1.0)
         # Z M^{-1} Z' = X (Z + R)' + R M^{-1} R', whose last term is at most ||R||^2 / ridge: never too low.
         return float(np.vdot(X, Z + R)) + float(np.vdot(R, R)) / self.ridge
-
-    def scaled(self, strength: float, ridge: float) -> SparseForm:
-        return SparseForm(self.base, strength * self.strength, strength * self.ridge + ridge)
 
     def _solve(self, W: np.ndarray, identity: float, step: float) -> tuple[np.ndarray, np.ndarray]:
         """Solve X (identity I + step M) = W; return X and the residual."""

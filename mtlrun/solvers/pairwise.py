@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mtlrun.penalties.norms import project_rows_l1
 from mtlrun.utils.jit import compiled
 
 
@@ -193,22 +194,8 @@ def linear_minimum(G: np.ndarray) -> float:
 
 
 def project_simplex_ball(V: np.ndarray) -> np.ndarray:
-    """Project every row on {w >= 0, sum(w) <= 1}: exactly, by sorting.
-
-    Parameters
-    ----------
-    V : ndarray of shape (T, M)
-    """
-    W = np.maximum(V, 0.0)
-    outside = W.sum(axis=1) > 1.0
-    if not outside.any():
-        return W
-    U = V[outside]
-    ordered = -np.sort(-U, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, U.shape[1] + 1)
-    last = np.count_nonzero(ordered > excess, axis=1) - 1
-    W[outside] = np.maximum(U - excess[np.arange(len(U)), last][:, None], 0.0)
-    return W
+    """Project every row on {w >= 0, sum(w) <= 1}: the part of an l1 ball that is nearest to what is positive."""
+    return project_rows_l1(np.maximum(V, 0.0), 1.0)
 
 
 @compiled

@@ -150,21 +150,19 @@ def test_a_shared_design_equals_its_ragged_copy():
 # ---------------------------------------------------------------------- degenerate models
 
 
-@pytest.mark.parametrize("prune", [True, False])
-def test_lam_of_one_or_more_is_the_trace_norm(small, prune):
+def test_lam_of_one_or_more_is_the_trace_norm(small):
     data, loss = small.make("shared"), SquaredLoss(2.0)
     trace = solve_admm(data, loss, [TraceNorm(1.0)], tol=1e-9)
     for lam in (1.0, 1.7):
-        robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9, prune=prune, max_iter=20000)
+        robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9)
         assert robust.objective[-1] == pytest.approx(trace.objective[-1], rel=1e-8)
         assert_allclose(robust.W, trace.W, atol=1e-4)
 
 
-@pytest.mark.parametrize("prune", [True, False])
-def test_small_lam_leaves_nothing_of_low_rank(small, prune):
+def test_small_lam_leaves_nothing_of_low_rank(small):
     data, loss = small.make("shared"), SquaredLoss(2.0)
     lam = 0.99 / np.sqrt(3)
-    robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9, prune=prune)
+    robust = solve_admm(data, loss, [TraceNorm(1.0), L12(lam)], tol=1e-9)
     columns = solve_admm(data, loss, [L12(lam)], tol=1e-9)
     assert robust.objective[-1] == pytest.approx(columns.objective[-1], rel=1e-8)
     assert_allclose(robust.parts[0], 0.0, atol=1e-4)
@@ -270,14 +268,6 @@ def test_units_of_the_targets_do_not_matter(small, factor):
     assert_allclose(other.W / factor, plain.W, atol=1e-3)
 
 
-@pytest.mark.parametrize("rho", [1e-3, 1.0, 1e3])
-def test_any_first_rho_will_do(small, rho):
-    data, penalties = small.make("ragged"), MODELS["robust"]
-    result = solve_admm(data, SquaredLoss(1.0), penalties, rho=rho, tol=1e-7)
-    assert result.objective[-1] == pytest.approx(solve_admm(data, SquaredLoss(1.0), penalties, tol=1e-7).objective[-1])
-    assert result.n_iter < 500
-
-
 def test_callback_sees_the_gaps_and_can_stop(small):
     data, seen = small.make("shared"), []
     result = solve_admm(data, SquaredLoss(1.0), MODELS["robust"], tol=1e-9, callback=lambda *a: seen.append(a))
@@ -306,8 +296,6 @@ def test_what_does_not_fit_is_refused(small):
         solve_admm(data, SquaredLoss(), penalties, rotation=prepare(data), fit_intercept=True)
     with pytest.raises(ValueError, match="start has shape"):
         solve_admm(data, SquaredLoss(), penalties, start=np.zeros((2, 5, 3)))
-    with pytest.raises(ValueError, match="rho must be positive"):
-        solve_admm(data, SquaredLoss(), penalties, rho=0.0)
     with pytest.raises(ValueError, match="tol"):
         solve_admm(data, SquaredLoss(), penalties, tol=-1.0)
     with pytest.raises(ValueError, match="max_iter"):

@@ -113,7 +113,7 @@ def test_kernels_are_made_from_names():
         ("gausian(2)", "did you mean 'gaussian'"),
         ("linear(2)", "a kernel must be"),
         ("gaussian(-1)", "spread must be positive"),
-        ("gaussian(--)", "no number"),
+        ("gaussian(--)", "a kernel must be"),
         ("polynomial(1.5)", "degree must be an int"),
         ("polynomial(0)", "degree must be an int of at least 1"),
         (3, "a kernel must be"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from mtlrun.solvers.mkl.mkl import IndependentWeights, PairwiseWeights, SharedWeights
+from mtlrun.solvers.mkl.mkl import Coupling
 from mtlrun.solvers.pairwise import (
     Flows,
     SimplexQuadratic,
@@ -79,11 +79,11 @@ def test_flows_are_shortened_for_a_smaller_lam():
 def test_the_limits_of_lam_are_the_other_couplings():
     slopes, start = problem(seed=3)
     c = np.full((5, 1), 3.0)
-    weak, _ = PairwiseWeights(1e-7, Flows(5, 4)).step(start, slopes, c, 1e-8)
-    assert_allclose(weak, IndependentWeights().step(start, slopes, c, 1e-8)[0], atol=1e-5)
+    weak, _ = Coupling(1e-7, 5, 4).step(start, slopes, c, 1e-8)
+    assert_allclose(weak, Coupling(0.0, 5, 4).step(start, slopes, c, 1e-8)[0], atol=1e-5)
     threshold = max(np.linalg.norm(p - q) for p in slopes for q in slopes) / 5
-    strong, _ = PairwiseWeights(threshold, Flows(5, 4)).step(start, slopes, c, 1e-10)
-    common, pull = SharedWeights().step(start, slopes, c, 0.0)
+    strong, _ = Coupling(threshold, 5, 4).step(start, slopes, c, 1e-10)
+    common, pull = Coupling(np.inf, 5, 4).step(start, slopes, c, 0.0)
     assert_allclose(strong, common, atol=1e-3)
     assert_allclose(pull.sum(axis=0), 0.0, atol=1e-12)
     assert np.ptp(common, axis=0).max() == 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from mtlrun.problem.losses import Loss
 from mtlrun.problem.quadratic import Rotation, in_row_space, prepare
@@ -160,13 +160,17 @@ class _Equations:
             inverse = np.where(c * rotation.squares + own > 0, 1.0 / (c * rotation.squares + own), 0.0)
             outside = np.where(own > 0, 1.0 / own, 0.0)
 
-        def apply(V: np.ndarray) -> np.ndarray:
-            return c * rotation.lift(rotation.squares * rotation.rotate(V)) + 2.0 * (V @ A)
+        def apply(v: np.ndarray) -> np.ndarray:
+            V = v.reshape(W.shape)
+            return np.ravel(c * rotation.lift(rotation.squares * rotation.rotate(V)) + 2.0 * (V @ A))
 
-        def precondition(V: np.ndarray) -> np.ndarray:
-            return outside * V + rotation.lift((inverse - outside) * rotation.rotate(V))
+        def precondition(v: np.ndarray) -> np.ndarray:
+            V = v.reshape(W.shape)
+            return np.ravel(outside * V + rotation.lift((inverse - outside) * rotation.rotate(V)))
 
-        return W + _conjugate_gradients(apply, precondition, residual), b
+        hessian, about = (LinearOperator((W.size, W.size), f, dtype=np.float64) for f in (apply, precondition))
+        move, _ = cg(hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=about)
+        return W + move.reshape(W.shape), b
 
     def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the intercepts for the designs as given."""
@@ -174,26 +178,3 @@ class _Equations:
 
     def _scores(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.rotation.operator.forward(W, b)
-
-
-def _conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray], precondition: Callable[[np.ndarray], np.ndarray], residual: np.ndarray
-) -> np.ndarray:
-    """Return the move that solves apply(move) = residual nearly; every step lowers the quadratic."""
-    move, direction = np.zeros_like(residual), np.zeros_like(residual)
-    goal = _INNER * float(np.linalg.norm(residual))
-    last = 1.0
-    for _ in range(_INNER_STEPS):
-        if float(np.linalg.norm(residual)) <= goal:
-            break
-        solved = precondition(residual)
-        size = float(np.vdot(residual, solved))
-        direction = solved + (size / last) * direction
-        image = apply(direction)
-        curve = float(np.vdot(direction, image))
-        if not curve > 0:
-            break
-        move += (size / curve) * direction
-        residual = residual - (size / curve) * image
-        last = size
-    return move

@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from mtlrun.penalties.norms import needed_parts
+from mtlrun.penalties.norms import kept_parts, needed_parts
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
@@ -132,8 +132,6 @@ def solve_admm(
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 5000,
-    rho: float | None = None,
-    prune: bool = True,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise squared loss + penalties over parts W_1..W_K (and intercepts) by ADMM in eigenbases of the designs.
@@ -143,10 +141,10 @@ def solve_admm(
         scale/2 sum_t ||y_t - X_t sum_k w_kt - b_t||^2 + sum_k penalty_k(W_k)      (rows weighted, if data have weights)
 
     The data step is elementwise in the eigenbasis (one for a shared design, else one per task). If the design is shared
-    and all penalties are invariant under rotations, everything happens in min(n, d) x T coordinates. The penalty
-    parameter rho is balanced during the first 300 iterations and frozen then. The certificate takes the primal value at
-    the prox copies and the dual value at the data-step variable, scaled per task where a penalty allows; the best of
-    both are kept.
+    and all penalties are invariant under rotations, everything happens in min(n, d) x T coordinates. Parts that cannot
+    be needed are left out (`needed_parts`). The penalty parameter rho is guessed from a ridge solution, balanced during
+    the first 300 iterations and frozen then. The certificate takes the primal value at the prox copies and the dual
+    value at the data-step variable, scaled per task where a penalty allows; the best of both are kept.
 
     Parameters
     ----------
@@ -163,10 +161,6 @@ def solve_admm(
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 5000
-    rho : float, optional
-        First penalty parameter; by default guessed from a ridge solution.
-    prune : bool, default True
-        Leave out parts that cannot be needed (`needed_parts`).
     callback : callable, optional
         Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
 
@@ -184,9 +178,9 @@ def solve_admm(
         raise ValueError(f"solve_admm needs SquaredLoss, got {type(loss).__name__}; use solve_split or solve_fista")
     rotation = prepare(data, fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
-    needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
+    needed = needed_parts(penalties, shape)
     space = _Space(rotation, [penalties[k] for k in needed])
-    Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start, rho)
+    Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start)
     tracker = Tracker(tol, max_iter, callback)
     Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
     parts = space.all_parts(needed, tracker.best, len(penalties))
@@ -227,10 +221,7 @@ class _Space:
 
     def start(self, parts: np.ndarray, needed: list[int]) -> list[np.ndarray]:
         """Return the matrices of the needed parts; the first one takes in the parts that are left out."""
-        Z = [self.working(parts[k]) for k in needed]
-        for k in set(range(len(parts))) - set(needed):
-            Z[0] = Z[0] + self.working(parts[k])
-        return Z
+        return [self.working(part) for part in kept_parts(parts, needed)]
 
     def all_parts(self, needed: list[int], Z: Sequence[np.ndarray], n_parts: int) -> np.ndarray:
         """Return the coefficients (n_parts, d, T) of all parts; those not needed are zero."""
@@ -286,25 +277,21 @@ def _first_iterate(
     needed: list[int],
     n_parts: int,
     start: SolverResult | np.ndarray | None,
-    rho: float | None,
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return prox copies, scaled multipliers and rho of a cold or warm start."""
     rotation = space.rotation
     state = start.info.get("state") if isinstance(start, SolverResult) else None
     if isinstance(state, AdmmState) and state.fits(space, needed):
-        rho_ = state.rho if rho is None else rho
-        return [state.Z[k] for k in needed], [state.U[k] * (state.rho / rho_) for k in needed], rho_
-    rho_ = guess_rho(space.penalties, rotation, space.shape, scale) if rho is None else rho
-    if not (np.isfinite(rho_) and rho_ > 0):
-        raise ValueError(f"rho must be positive and finite, got {rho_}")
+        return [state.Z[k] for k in needed], [state.U[k].copy() for k in needed], state.rho
+    rho = guess_rho(space.penalties, rotation, space.shape, scale)
     parts = start_parts(start, n_parts, (rotation.data.n_features, rotation.data.n_tasks))
     if parts is None or not np.any(parts):
-        return [np.zeros(space.shape) for _ in needed], [np.zeros(space.shape) for _ in needed], rho_
+        return [np.zeros(space.shape) for _ in needed], [np.zeros(space.shape) for _ in needed], rho
     Z = space.start(parts, needed)
     # At an optimum every rho U_k is minus the gradient of the loss.
     q = space.coordinates(total(Z))
-    U = space.lift(scale * (rotation.cross - rotation.image(q))) / rho_
-    return Z, [U.copy() for _ in Z], rho_
+    U = space.lift(scale * (rotation.cross - rotation.image(q))) / rho
+    return Z, [U.copy() for _ in Z], rho
 
 
 # Where the residuals of the predictions should balance; with 1 the number of iterations triples on hard problems.
@@ -343,7 +330,6 @@ def solve_split(
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 10000,
-    prune: bool = True,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise loss + penalties over parts W_1..W_K (and intercepts) by ADMM on parts and predictions.
@@ -373,15 +359,13 @@ def solve_split(
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 10000
-    prune : bool, default True
-        Leave out parts that cannot be needed (`needed_parts`).
     callback : callable, optional
         Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
 
     Returns
     -------
     SolverResult
-        `info` has ``state`` (`SplitState`), ``rho``, ``rho_field`` and ``needed``.
+        `info` has ``state`` (`SplitState`) and ``needed``.
 
     Raises
     ------
@@ -390,7 +374,7 @@ def solve_split(
     """
     rotation = prepare(replace(data, weights=None, observed=None), fit_intercept, rotation)
     shape = (data.n_features, data.n_tasks)
-    needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
+    needed = needed_parts(penalties, shape)
     run = _SplitRun(data, loss, _Space(rotation, [penalties[k] for k in needed]))
     first = start_parts(start, len(penalties), shape)
     state = start.info.get("state") if isinstance(start, SolverResult) else None
@@ -407,8 +391,6 @@ def solve_split(
         rotation.uncentred(parts.sum(axis=0), b),
         needed=needed,
         state=SplitState(Z, U, run.M, run.V, run.rho, run.rho_field),
-        rho=run.rho,
-        rho_field=run.rho_field,
     )
 
 

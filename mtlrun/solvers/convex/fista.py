@@ -7,14 +7,13 @@ loss, `QuadraticLoss` is the squared loss through Gram matrices or an eigenbasis
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from mtlrun.penalties.norms import needed_parts
+from mtlrun.penalties.norms import kept_parts, needed_parts
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import centre, dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
@@ -30,8 +29,7 @@ _GROW = 1.6
 _FIRST = 0.25
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
+class Point(NamedTuple):
     """Coefficients W (d, T), their image and intercepts b (T,); combined linearly."""
 
     W: np.ndarray
@@ -42,15 +40,10 @@ class Point:
         """Return self + momentum * (self - previous)."""
         if momentum == 0.0:
             return self
-        return Point(*(a + momentum * (a - c) for a, c in zip(self._fields, previous._fields, strict=True)))
-
-    @property
-    def _fields(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.W, self.image, self.b
+        return Point(*(a + momentum * (a - c) for a, c in zip(self, previous, strict=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class Gradient:
+class Gradient(NamedTuple):
     """Gradient in W, in b, and in the predictions (None for a `QuadraticLoss`)."""
 
     W: np.ndarray
@@ -58,8 +51,8 @@ class Gradient:
     field: np.ndarray | None = None
 
 
-class SmoothLoss(ABC):
-    """sum_i w_i l((X W + b)_i, y_i) as a function of W and b.
+class _Smooth:
+    """sum_i w_i l((X W + b)_i, y_i) as a function of W and b; `curvature` is the Lipschitz constant of the gradient.
 
     Attributes
     ----------
@@ -70,48 +63,11 @@ class SmoothLoss(ABC):
     """
 
     data: TaskData
-    with_b: bool = False
-
-    @property
-    @abstractmethod
-    def curvature(self) -> float:
-        """Lipschitz constant of the gradient in W."""
-
-    @property
-    def curvature_b(self) -> float:
-        """Lipschitz constant of the gradient in b; 0 where b is no variable."""
-        return 0.0
-
-    def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
-        """Return W, b (default zeros) with the image of W."""
-        return Point(W, self.image(W), np.zeros(self.data.n_tasks) if b is None else b)
-
-    @abstractmethod
-    def image(self, W: np.ndarray) -> np.ndarray:
-        """Return the linear function of W on which values and gradients rest."""
-
-    @abstractmethod
-    def value(self, at: Point) -> float:
-        """Return the loss."""
-
-    @abstractmethod
-    def gradient(self, at: Point) -> Gradient:
-        """Return the gradient."""
-
-    @abstractmethod
-    def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
-        """Return value(new) - value(at) - <gradient(at), new - at> without cancellation where possible."""
-
-    @abstractmethod
-    def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
-        """Return the dual value at the feasible point made from the gradient at W (and the best b for it)."""
-
-    @abstractmethod
-    def intercept(self, at: Point) -> np.ndarray:
-        """Return the intercepts (T,) for the data as given."""
+    with_b = False
+    curvature_b = 0.0
 
 
-class FieldLoss(SmoothLoss):
+class FieldLoss(_Smooth):
     """Through predictions: any smooth loss, any data. Intercepts are variables except for the squared loss."""
 
     def __init__(self, data: TaskData, loss: Loss, fit_intercept: bool = False) -> None:
@@ -124,20 +80,17 @@ class FieldLoss(SmoothLoss):
         self.loss = loss
         self.with_b = fit_intercept and not squared
         self._weights = self.data.effective_weights()
+        if self.with_b:
+            w = np.ones_like(self.data.targets) if self._weights is None else self._weights
+            self.curvature_b = loss.curvature * float(self.data.sum_by_task(w).max())
 
     @cached_property
     def curvature(self) -> float:
         return self.loss.curvature * self.operator.norm(self.data.weights) ** 2
 
-    @cached_property
-    def curvature_b(self) -> float:
-        if not self.with_b:
-            return 0.0
-        w = np.ones_like(self.data.targets) if self._weights is None else self._weights
-        return self.loss.curvature * float(self.data.sum_by_task(w).max())
-
-    def image(self, W: np.ndarray) -> np.ndarray:
-        return self.operator.forward(W)
+    def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
+        """Return W, b (default zeros) with the image of W."""
+        return Point(W, self.operator.forward(W), np.zeros(self.data.n_tasks) if b is None else b)
 
     def value(self, at: Point) -> float:
         return self.loss.value(self._scores(at), self.data.targets, self._weights)
@@ -148,6 +101,7 @@ class FieldLoss(SmoothLoss):
         return Gradient(self.operator.adjoint(field), b, field)
 
     def excess(self, at: Point, gradient: Gradient, new: Point) -> float:
+        """Return value(new) - value(at) - <gradient(at), new - at> without cancellation where possible."""
         move = new.image - at.image
         if self.with_b:
             move = move + self.data.spread(new.b - at.b)
@@ -158,6 +112,7 @@ class FieldLoss(SmoothLoss):
         return self.value(new) - self.value(at) - float(np.vdot(gradient.field, move))
 
     def dual(self, at: Point, penalties: Sequence[Penalty]) -> float:
+        """Return the dual value at the feasible point made from the gradient at W (and the best b for it)."""
         scores = self._scores(at)
         if self.with_b:
             b = optimal_intercept(self.data, self.loss, at.image, start=at.b)
@@ -166,13 +121,14 @@ class FieldLoss(SmoothLoss):
         return dual_value(theta, self.data, self.loss, penalties, intercept=self.with_b, operator=self.operator)
 
     def intercept(self, at: Point) -> np.ndarray:
+        """Return the intercepts (T,) for the data as given."""
         return at.b if self._centred is None else self._centred.intercept(at.W)
 
     def _scores(self, at: Point) -> np.ndarray:
         return at.image + self.data.spread(at.b) if self.with_b else at.image
 
 
-class QuadraticLoss(SmoothLoss):
+class QuadraticLoss(_Smooth):
     """`scale` times a `Quadratic`, as a function of its coordinates (r, T); intercepts are fitted by centring."""
 
     def __init__(self, form: Quadratic, scale: float) -> None:
@@ -184,8 +140,8 @@ class QuadraticLoss(SmoothLoss):
     def curvature(self) -> float:
         return self.scale * self.form.largest
 
-    def image(self, W: np.ndarray) -> np.ndarray:
-        return self.form.image(W)
+    def point(self, W: np.ndarray, b: np.ndarray | None = None) -> Point:
+        return Point(W, self.form.image(W), np.zeros(self.data.n_tasks) if b is None else b)
 
     def value(self, at: Point) -> float:
         return self.scale * self.form.value(at.W, at.image)
@@ -201,6 +157,9 @@ class QuadraticLoss(SmoothLoss):
 
     def intercept(self, at: Point) -> np.ndarray:
         return self.form.intercept(self.form.lift(at.W))
+
+
+SmoothLoss = FieldLoss | QuadraticLoss
 
 
 def smooth_loss(data: TaskData, loss: Loss, fit_intercept: bool = False, *, sharp: bool = True) -> SmoothLoss:
@@ -225,7 +184,6 @@ def solve_fista(
     fit_intercept: bool = False,
     tol: float = 1e-4,
     max_iter: int = 20000,
-    prune: bool = True,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise loss + penalties over parts W_1..W_K (and intercepts) by FISTA on all parts jointly.
@@ -235,7 +193,8 @@ def solve_fista(
         sum_i w_i l((X sum_k W_k + b)_i, y_i) + sum_k penalty_k(W_k)
 
     Beck & Teboulle (2009) with backtracking on a local Lipschitz constant that may shrink again, and the gradient
-    restart of O'Donoghue & Candes (2015). The squared loss goes through Gram matrices where that is cheaper.
+    restart of O'Donoghue & Candes (2015). The squared loss goes through Gram matrices where that is cheaper. Parts that
+    cannot be needed are left out (`needed_parts`).
 
     Parameters
     ----------
@@ -251,15 +210,13 @@ def solve_fista(
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 20000
-    prune : bool, default True
-        Leave out parts that cannot be needed (`needed_parts`).
     callback : callable, optional
         Called with (iteration, best primal, best dual) at every check of the gap; stops the run by returning True.
 
     Returns
     -------
     SolverResult
-        `info` has ``needed``, ``restarts`` and ``curvature`` (the last one).
+        `info` has ``needed`` (positions of parts).
 
     Raises
     ------
@@ -282,11 +239,9 @@ def solve_fista(
     """
     smooth = smooth_loss(data, loss, fit_intercept)
     shape = (data.n_features, data.n_tasks)
-    needed = needed_parts(penalties, shape) if prune else list(range(len(penalties)))
+    needed = needed_parts(penalties, shape)
     first = start_parts(start, len(penalties), shape)
-    parts = np.zeros((len(needed), *shape)) if first is None else first[needed]
-    if first is not None and len(needed) < len(penalties):
-        parts[0] += first.sum(axis=0) - parts.sum(axis=0)
+    parts = np.zeros((len(needed), *shape)) if first is None else kept_parts(first, needed)
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     tracker = Tracker(tol, max_iter, callback)
     run = ProximalRun(smooth, [penalties[k] for k in needed], parts, b)
@@ -294,7 +249,7 @@ def solve_fista(
     best_parts, at = tracker.best
     full = np.zeros((len(penalties), *shape))
     full[needed] = best_parts
-    return tracker.result(full, smooth.intercept(at), needed=needed, restarts=run.restarts, curvature=run.curvature)
+    return tracker.result(full, smooth.intercept(at), needed=needed)
 
 
 class ProximalRun:
@@ -335,7 +290,6 @@ class ProximalRun:
         self.curvature = _FIRST * self.bound if adaptive else self.bound
         self.adaptive = adaptive
         self.restart = restart
-        self.restarts = 0
         self._t = 1.0
 
     def until(self, tracker: Tracker) -> None:
@@ -393,4 +347,3 @@ class ProximalRun:
             slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))
         if slope > 0:
             self._t = 1.0
-            self.restarts += 1

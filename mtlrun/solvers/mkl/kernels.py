@@ -239,11 +239,13 @@ class PrecomputedKernel(Kernel):
         return positions
 
 
-_FAMILIES: dict[str, Callable[[float | None], Kernel]] = {
-    "linear": lambda value: LinearKernel(),
-    "polynomial": lambda value: PolynomialKernel(degree=2 if value is None else _whole(value)),
-    "gaussian": lambda value: GaussianKernel(spread=1.0 if value is None else value),
+#: Kernels by name, with the parameter that may stand in brackets.
+_FAMILIES: dict[str, tuple[Callable[..., Kernel], str | None]] = {
+    "linear": (LinearKernel, None),
+    "polynomial": (PolynomialKernel, "degree"),
+    "gaussian": (GaussianKernel, "spread"),
 }
+_SPEC = re.compile(r"\s*(\w+)\s*(?:\(\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\))?\s*")
 
 
 def make_kernel(spec: str | Kernel) -> Kernel:
@@ -256,19 +258,19 @@ def make_kernel(spec: str | Kernel) -> Kernel:
     """
     if isinstance(spec, Kernel):
         return spec
-    match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", spec) if isinstance(spec, str) else None
+    match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
     name = match[1] if match else spec
-    if not match or name not in _FAMILIES or (name == "linear" and match[2]):
+    family, parameter = _FAMILIES.get(name, (None, None)) if match else (None, None)
+    if family is None or (match and match[2] and not parameter):
         near = suggest(name, _FAMILIES, n=1) if isinstance(name, str) else []
         hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
         raise ValueError(
             f"a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)' or a Kernel, got {spec!r}{hint}"
         )
-    try:
-        value = float(match[2]) if match[2] else None
-    except ValueError:
-        raise ValueError(f"the parameter of the kernel {spec!r} is no number") from None
-    return _FAMILIES[name](value)
+    if not (match and match[2] and parameter):
+        return family()
+    value = float(match[2])
+    return family(**{parameter: int(value) if parameter == "degree" and value.is_integer() else value})
 
 
 def make_kernels(specs: Iterable[str | Kernel] | None) -> list[Kernel]:
@@ -297,9 +299,3 @@ def default_kernels() -> list[Kernel]:
 def _inverse_roots(diagonal: np.ndarray) -> np.ndarray:
     positive = diagonal > 0
     return np.where(positive, 1.0 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)
-
-
-def _whole(value: float) -> int:
-    if value != int(value):
-        raise ValueError(f"degree must be an int of at least 1, got {value}")
-    return int(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +22,31 @@ from mtlrun.solvers.pairwise import (
 _SPREAD = 0.2
 
 
-class Coupling(ABC):
-    """lam * sum_{s<t} ||theta_s - theta_t|| on the simplex balls theta_t >= 0, sum(theta_t) <= 1."""
+class Coupling:
+    """lam * sum_{s<t} ||theta_s - theta_t|| on the simplex balls theta_t >= 0, sum(theta_t) <= 1.
 
-    lam: float
+    Parameters
+    ----------
+    lam : float
+        0: every task has its own weights; infinity: one vector of weights for all tasks.
+    n_tasks, n_kernels : int
+    flows : Flows, optional
+        Multipliers to begin with; kept up to date by every step. None where lam is 0 or infinite.
 
-    @abstractmethod
+    Raises
+    ------
+    ValueError
+        If lam is negative.
+    """
+
+    def __init__(self, lam: float, n_tasks: int, n_kernels: int, flows: Flows | None = None) -> None:
+        if not lam >= 0:
+            raise ValueError(f"lam must not be negative, got {lam}")
+        self.lam = lam if n_tasks > 1 else 0.0
+        self.flows = None
+        if 0 < self.lam < np.inf:
+            self.flows = Flows(n_tasks, n_kernels) if flows is None else flows
+
     def step(
         self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -48,77 +66,21 @@ class Coupling(ABC):
         pull : ndarray of shape (T, M)
             With <pull, theta> <= coupling(theta) for all theta: what makes the lower bound.
         """
-
-    @abstractmethod
-    def value(self, theta: np.ndarray) -> float:
-        """Return lam * sum of the distances."""
-
-    def start(self, theta: np.ndarray) -> np.ndarray:
-        """Return the admissible weights to begin with."""
-        return theta
-
-
-class IndependentWeights(Coupling):
-    """lam = 0: every task has its own weights."""
-
-    lam = 0.0
-
-    def step(
-        self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return minimise_on_simplex_ball(slopes - curvature * theta, curvature), np.zeros_like(theta)
-
-    def value(self, theta: np.ndarray) -> float:
-        return 0.0
-
-
-class SharedWeights(Coupling):
-    """lam = infinity: one vector of weights for all tasks."""
-
-    lam = np.inf
-
-    def step(
-        self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        mean = slopes.mean(axis=0)
-        c = curvature.mean(axis=0, keepdims=True)
-        new = minimise_on_simplex_ball(mean[None] - c * theta[:1], c)
-        return np.repeat(new, len(theta), axis=0), mean - slopes
-
-    def value(self, theta: np.ndarray) -> float:
-        return 0.0
-
-    def start(self, theta: np.ndarray) -> np.ndarray:
-        return np.repeat(theta.mean(axis=0, keepdims=True), len(theta), axis=0)
-
-
-class PairwiseWeights(Coupling):
-    """0 < lam < infinity.
-
-    Parameters
-    ----------
-    lam : float
-    flows : Flows
-        Multipliers to begin with; kept up to date by every step.
-    """
-
-    def __init__(self, lam: float, flows: Flows) -> None:
-        self.lam = lam
-        self.flows = flows
-        self.n_iter = 0
-
-    def step(
-        self, theta: np.ndarray, slopes: np.ndarray, curvature: np.ndarray, tol: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+        if self.lam == 0:
+            return minimise_on_simplex_ball(slopes - curvature * theta, curvature), np.zeros_like(theta)
+        if self.flows is None:
+            mean, c = slopes.mean(axis=0), curvature.mean(axis=0, keepdims=True)
+            new = minimise_on_simplex_ball(mean[None] - c * theta[:1], c)
+            return np.repeat(new, len(theta), axis=0), mean - slopes
         spread = np.sqrt(np.mean(np.sum((slopes - slopes.mean(axis=0)) ** 2, axis=1)))
         sigma = max(_SPREAD * float(spread), float(curvature.mean()), np.finfo(np.float64).eps) / len(theta)
         term = SimplexQuadratic(slopes - curvature * theta, curvature)
         fused = fuse(theta, term, self.lam, self.flows, sigma=sigma, tol=tol)
-        self.n_iter += fused.n_iter
         return fused.W, self.flows.divergence()
 
     def value(self, theta: np.ndarray) -> float:
-        return self.lam * pair_distances(theta)
+        """Return lam * sum of the distances."""
+        return 0.0 if self.flows is None else self.lam * pair_distances(theta)
 
 
 # A step that does not descend is repeated with this many times the curvature.
@@ -210,8 +172,7 @@ def solve_group_mkl(
     Yousefi, Georgiopoulos and Anagnostopoulos, Multi-task learning with group-specific feature space sharing,
     ECML PKDD 2015: the objective. Their alternating algorithm is `solve_alternating`.
     """
-    coupling = _coupling(tasks, lam, start)
-    theta = coupling.start(_first_theta(tasks, start))
+    coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback)
     points = [tasks.solve(t, theta[t]) for t in range(tasks.n_tasks)]
     slopes = _slopes(points)
@@ -298,8 +259,7 @@ def solve_alternating(
 
     Parameters and return value are those of `solve_group_mkl`; `theta` is the last iterate, whatever its objective.
     """
-    coupling = _coupling(tasks, lam, start)
-    theta = coupling.start(_first_theta(tasks, start))
+    coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, callback)
     visited: list[np.ndarray] = []
     cycle: list[float] = []
@@ -333,24 +293,17 @@ def _period(visited: list[np.ndarray], new: np.ndarray) -> int:
     return 0
 
 
-def _coupling(tasks: SvmTasks, lam: float, start: MklResult | None) -> Coupling:
-    if not lam >= 0:
-        raise ValueError(f"lam must not be negative, got {lam}")
-    if lam == 0 or tasks.n_tasks == 1:
-        return IndependentWeights()
-    if np.isinf(lam):
-        return SharedWeights()
-    flows = None if start is None else start.info["flows"]
-    return PairwiseWeights(float(lam), Flows(tasks.n_tasks, tasks.n_kernels) if flows is None else flows)
-
-
-def _first_theta(tasks: SvmTasks, start: MklResult | None) -> np.ndarray:
+def _begin(tasks: SvmTasks, lam: float, start: MklResult | None) -> tuple[Coupling, np.ndarray]:
+    """Return the coupling, and admissible weights to begin with."""
     shape = (tasks.n_tasks, tasks.n_kernels)
     if start is None:
-        return np.full(shape, 1.0 / tasks.n_kernels)
+        return Coupling(lam, *shape), np.full(shape, 1.0 / tasks.n_kernels)
     if start.theta.shape != shape:
         raise ValueError(f"start has weights of shape {start.theta.shape}, need {shape}")
-    return start.theta
+    theta = start.theta
+    if np.isinf(lam):
+        theta = np.repeat(theta.mean(axis=0, keepdims=True), len(theta), axis=0)
+    return Coupling(lam, *shape, start.info["flows"]), theta
 
 
 def _slopes(points: list[SvmPoint]) -> np.ndarray:
@@ -368,7 +321,7 @@ def _bound(points: list[SvmPoint], slopes: np.ndarray, pull: np.ndarray) -> floa
 
 def _finish(tasks: SvmTasks, coupling: Coupling, tracker: Tracker, info: dict[str, Any]) -> MklResult:
     theta, points = tracker.best
-    info |= {"n_fits": tasks.n_fits, "flows": getattr(coupling, "flows", None)}
+    info |= {"n_fits": tasks.n_fits, "flows": coupling.flows}
     return MklResult(
         theta,
         points,

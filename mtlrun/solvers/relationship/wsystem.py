@@ -14,8 +14,10 @@ import scipy.linalg
 from scipy.linalg import LinAlgError, eigh
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dormqr, dpotrf, dsygst, dsytrd, dsytrd_lwork
+from scipy.sparse.linalg import LinearOperator, cg
 
 from mtlrun.problem.memory import require
+from mtlrun.problem.quadratic import times_gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,7 @@ class CoupledSystem:
 
     def apply(self, W: np.ndarray) -> np.ndarray:
         """Return the left-hand side at W (d, T)."""
-        out = self.gram @ W if self.shared else np.matmul(W.T[:, None, :], self.gram)[:, 0].T
-        return out + self.eta * W + self.rho * (self.feature_precision @ W @ self.task_precision)
+        return times_gram(self.gram, W) + self.eta * W + self.rho * (self.feature_precision @ W @ self.task_precision)
 
     def residual(self, W: np.ndarray) -> np.ndarray:
         """Return cross - apply(W), half of the negative gradient."""
@@ -171,9 +172,11 @@ def solve_cg(
     start: np.ndarray | None = None,
     tol: float = 1e-10,
     max_iter: int = 10_000,
-    precondition: bool = True,
 ) -> Solution:
     """Solve by conjugate gradients. Any layout.
+
+    With one Gram matrix per task they are preconditioned by the exact solver of the system with their mean. With one
+    for all tasks that would be the solution, so the plain iteration is used.
 
     Parameters
     ----------
@@ -183,28 +186,25 @@ def solve_cg(
     tol : float, default 1e-10
         Relative residual to stop at.
     max_iter : int, default 10000
-    precondition : bool, default True
-        With one Gram matrix per task: by the exact solver of the system with their mean. With one for all tasks that
-        would be the solution, so the plain iteration is used.
     """
-    inverse = _mean_inverse(system) if precondition and not system.shared else None
-    W = np.zeros_like(system.cross) if start is None else start.copy()
-    R = system.residual(W)
-    P = np.zeros_like(R)
-    before = 1.0
-    for it in range(max_iter + 1):
-        if system.relative(R) <= tol or it == max_iter:
-            break
-        Z = R if inverse is None else inverse(R)
-        product = float(np.vdot(R, Z))
-        P = Z + (product / before) * P
-        before = product
-        image = system.apply(P)
-        step = product / float(np.vdot(P, image))
-        W += step * P
-        # The recursion drifts from the true residual by rounding.
-        R = system.residual(W) if it % 50 == 49 else R - step * image
-    return Solution(system, W, it)
+    shape = system.cross.shape
+
+    def on_vectors(function: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
+        size = system.cross.size
+        return LinearOperator((size, size), matvec=lambda v: function(v.reshape(shape)).ravel(), dtype=np.float64)
+
+    inverse = None if system.shared else on_vectors(_inverse(system, system.gram.mean(axis=0)))
+    steps: list[None] = []
+    W, _ = cg(
+        on_vectors(system.apply),
+        system.cross.ravel(),
+        None if start is None else start.ravel(),
+        rtol=tol,
+        maxiter=max_iter,
+        M=inverse,
+        callback=lambda _: steps.append(None),
+    )
+    return Solution(system, W.reshape(shape), len(steps))
 
 
 def solve_sylvester(system: CoupledSystem) -> Solution:
@@ -289,10 +289,6 @@ def _require_shared(system: CoupledSystem, method: str) -> None:
             f"w_solver={method!r} needs one design for all tasks, without missing targets and with at most one weight "
             "per row: with a Gram matrix per task there is no Sylvester equation; use 'auto', 'cg' or 'gradient'"
         )
-
-
-def _mean_inverse(system: CoupledSystem) -> Callable[[np.ndarray], np.ndarray]:
-    return _inverse(system, system.gram.mean(axis=0))
 
 
 def _inverse(system: CoupledSystem, gram: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
