@@ -10,7 +10,7 @@ import typer
 
 from mtlrun.cli import complete
 from mtlrun.cli.console import confirm, say, say_columns, say_json
-from mtlrun.cli.options import DataDir, Json, Yes, data_dir_option
+from mtlrun.cli.options import DataDir, Json, Yes, data_dir_option, option
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Id = Annotated[
     typer.Argument(metavar="ID", help="Name of a data set, see `mtlrun data list`.", autocompletion=complete.datasets),
 ]
 VariantName = Annotated[
-    str | None, typer.Option("--variant", metavar="NAME", help="Variant of the data set, see `mtlrun data info`.")
+    str | None, option(None, "NAME", "Variant of the data set, see `mtlrun data info`.", "--variant")
 ]
 
 
@@ -122,13 +122,9 @@ def fetch(
     ],
     data_dir: DataDir = None,
     variant: VariantName = None,
-    url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="Download from this address instead of the known ones.")
-    ] = None,
+    url: Annotated[str | None, option(None, "URL", "Download from this address instead of the known ones.")] = None,
     yes: Yes = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for a server.")
-    ] = 30.0,
+    timeout: Annotated[float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
     from mtlrun.cli.fetching import download_progress, size_of

@@ -25,18 +25,16 @@ def plot(
     ],
     kind: Annotated[
         str,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a "
-            "model: tasks (their similarity), coefficients or path.",
+        options.option(
+            None,
+            "KIND",
+            "trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a model: "
+            "tasks (their similarity), coefficients or path.",
             autocompletion=complete.words("trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients"),
         ),
     ],
-    dataset: Annotated[str | None, typer.Option("--dataset", metavar="NAME", help="Draw only this data set.")] = None,
-    parameter: Annotated[
-        str | None, typer.Option("--parameter", metavar="NAME", help="For --kind path: draw only this parameter.")
-    ] = None,
+    dataset: Annotated[str | None, options.option(None, "NAME", "Draw only this data set.")] = None,
+    parameter: Annotated[str | None, options.option(None, "NAME", "For --kind path: draw only this parameter.")] = None,
     trust: options.Trust = None,
     profile: options.Profile = None,
     out: options.Out = None,

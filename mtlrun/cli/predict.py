@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,9 @@ from mtlrun.errors import DataError, UnknownNameError, UserError, counted, liste
 
 if TYPE_CHECKING:
     from mtlrun.fitted import Model
+
+
+option = partial(options.option, None)
 
 
 def predict(
@@ -32,35 +36,24 @@ def predict(
     ],
     task_column: Annotated[
         str | None,
-        typer.Option(
-            "--task-column",
-            metavar="NAME",
-            help="Column that names the task of each row. Default: the one used in training, otherwise 'task'.",
-        ),
+        option("NAME", "Column that names the task of each row. Default: the one used in training, otherwise 'task'."),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="NAME", help="Task of all rows, if the file has no task column."),
-    ] = None,
-    labels: Annotated[
-        bool,
-        typer.Option("--labels", help="Write only the predicted labels, without scores."),
-    ] = False,
+    task: Annotated[str | None, option("NAME", "Task of all rows, if the file has no task column.")] = None,
+    labels: Annotated[bool, option(None, "Write only the predicted labels, without scores.", "--labels")] = False,
     probabilities: Annotated[
-        bool,
-        typer.Option("--proba", help="Also write the probability of the positive class."),
+        bool, option(None, "Also write the probability of the positive class.", "--proba")
     ] = False,
     trust: options.Trust = None,
     data_dir: options.DataDir = None,
     output: Annotated[
         Path | None,
-        typer.Option(
+        options.option(
+            options.OUT,
+            "FILE",
+            "CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in the current folder.",
             "--out",
             "--output",
             "-o",
-            metavar="FILE",
-            help="CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in the current folder.",
-            rich_help_panel=options.OUT,
         ),
     ] = None,
     quiet: options.Quiet = False,
@@ -83,7 +76,7 @@ def predict(
     except ValueError as error:
         remedy = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", remedy) from error
-    _write(to_csv(table), output or Path(f"{_stem(data)}-predictions.csv"), len(table), quiet)
+    _write(to_csv(table), output or Path(f"{Path(data).name.partition('.')[0]}-predictions.csv"), len(table), quiet)
 
 
 def _rows(
@@ -133,10 +126,6 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
         )
     names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
     return dataset.X, names
-
-
-def _stem(data: str) -> str:
-    return Path(data).name.partition(".")[0]
 
 
 def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:

@@ -15,7 +15,7 @@ from mtlrun.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
     from mtlrun.report.build import Report
-    from mtlrun.report.summary import Overview, RunReport
+    from mtlrun.report.summary import Overview
 
 #: In place of an experiment: all of them.
 ALL = "all"
@@ -60,8 +60,6 @@ def report(
     written again. With --format html, report.html and an index of all runs are written.
     """
     from mtlrun.report.build import build_report
-    from mtlrun.report.summary import write_page
-    from mtlrun.report.writers import write_report
 
     if out is not None and form is None:
         raise UserError("--out needs --format", f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.")
@@ -79,9 +77,7 @@ def report(
     made = build_report(folder)
     # A format asked for goes to stdout or its file and nowhere else: the folder may be read-only, or of someone else.
     if form is None or merge:
-        with writing(folder):
-            write_report(made, folder)
-            write_page(made, folder)
+        write_run(made, folder)
     print_report(made, form, folder, out)
     if show:
         open_page(folder / REPORT)
@@ -112,14 +108,10 @@ def print_report(made: Report, form: str | None, folder: Path, out: Path | None 
     if form is None:
         print_table(output(), made)
         say(f"report: {folder / REPORT} ({ALSO})")
-    elif form == PARQUET:
-        _write_parquet(folder, out)
-    elif out is not None:
-        _write_to(out, "report", lambda: render(made, form))
-    elif form == HTML:
-        _write_page(made, folder)
+    elif form == HTML and out is None:
+        _write_pages(made, folder)
     else:
-        typer.echo(render(made, form), nl=False)
+        _write_or_print(form, out, folder, "report", lambda: render(made, form))
 
 
 def say_problems(problems: Sequence[str]) -> bool:
@@ -139,15 +131,14 @@ def check_summary_format(form: str | None) -> None:
         raise UnknownNameError("format of a summary", form, [*FORMATS, PARQUET])
 
 
-def write_run(entry: RunReport, root: Path) -> Path:
+def write_run(made: Report, folder: Path) -> Path:
     """Write all files of a run, including its page, and return the page."""
     from mtlrun.report.summary import write_page
     from mtlrun.report.writers import write_report
 
-    folder = root / entry.place
     with writing(folder):
-        write_report(entry.report, folder)
-        return write_page(entry.report, folder)
+        write_report(made, folder)
+        return write_page(made, folder)
 
 
 def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
@@ -159,15 +150,11 @@ def print_summary(overview: Overview, root: Path, form: str | None, out: Path | 
         print_overview(output(), overview)
         with writing(root):
             say(f"summary: {', '.join(map(str, write_overview(overview, root)))}")
-    elif form == PARQUET:
-        _write_parquet(root, out)
-    elif out is not None:
-        _write_to(out, "summary", lambda: render_overview(overview, form, root))
-    elif form == HTML:
+    elif form == HTML and out is None:
         with writing(root):
             say(f"index: {write_overview(overview, root, (HTML,))[0]}")
     else:
-        typer.echo(render_overview(overview, form, root), nl=False)
+        _write_or_print(form, out, root, "summary", lambda: render_overview(overview, form, root))
 
 
 def all_problems(overview: Overview) -> list[str]:
@@ -202,7 +189,7 @@ def _report_many(
         raise UserError(f"{root}: no {which} here", "Create them with: mtlrun reproduce all --profile quick")
     if out is None and form in (None, HTML):
         for entry in overview.entries:
-            page = write_run(entry, root)
+            page = write_run(entry.report, root / entry.place)
             if form == HTML:
                 say(f"report: {page}")
     print_summary(overview, root, form, out)
@@ -210,12 +197,18 @@ def _report_many(
     return 0 if good and not any(entry.report.run.failed for entry in overview.entries) else 1
 
 
-def _write_to(file: Path, what: str, render: Callable[[], str]) -> None:
+def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]) -> None:
+    """Write a report or a summary to a file, or print it exactly as it is in the file; parquet is always written."""
     from mtlrun.utils.io import write_atomic
 
-    with writing(file):
-        write_atomic(file, render())
-    say(f"{what}: {file}")
+    if form == PARQUET:
+        _write_parquet(folder, out)
+    elif out is None:
+        typer.echo(render(), nl=False)
+    else:
+        with writing(out):
+            write_atomic(out, render())
+        say(f"{what}: {out}")
 
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
@@ -227,16 +220,14 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
         say(f"results: {frames.write_parquet(frames.load_results(folder), path)}")
 
 
-def _write_page(made: Report, folder: Path) -> None:
+def _write_pages(made: Report, folder: Path) -> None:
     """Write the page of a run, and the index of the runs beside it."""
-    from mtlrun.report.summary import read_overview, results_root, write_overview, write_page
-    from mtlrun.report.writers import write_report
+    from mtlrun.report.summary import read_overview, results_root, write_overview
 
-    with writing(folder):
-        write_report(made, folder)
-        say(f"report: {write_page(made, folder)}")
-        root = results_root(made, folder)
-        if root is not None:
+    say(f"report: {write_run(made, folder)}")
+    root = results_root(made, folder)
+    if root is not None:
+        with writing(root):
             say(f"index: {write_overview(read_overview(root), root, (HTML,))[0]}")
 
 

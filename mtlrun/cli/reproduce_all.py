@@ -127,15 +127,14 @@ def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
     """Run one plan, write its report and its page, and print what it found in a few lines."""
     from mtlrun.cli.report import write_run
     from mtlrun.report.build import build_report
-    from mtlrun.report.summary import RunReport
 
     summary = request.compute(made)
     tally.interrupted = summary.interrupted
     tally.failed = tally.failed or bool(summary.n_failed)
-    entry = RunReport(made.folder.relative_to(request.output_dir).as_posix(), build_report(made.folder))
-    write_run(entry, request.output_dir)
+    report = build_report(made.folder)
+    write_run(report, made.folder)
     if not request.quiet:
-        for line in entry.report.summary:
+        for line in report.summary:
             say(line, error=True)
 
 

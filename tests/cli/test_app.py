@@ -80,9 +80,9 @@ def test_usage_errors_end_with_2(mtlrun, args):
     assert run.stdout == ""
 
 
-def test_a_command_with_a_typo_is_suggested(shell):
-    run = shell("reproduec", "table2")
-    assert run.returncode == 2
+def test_a_command_with_a_typo_is_suggested(mtlrun):
+    run = mtlrun("reproduec", "table2")
+    assert run.exit_code == 2
     assert "reproduce" in run.stderr
 
 

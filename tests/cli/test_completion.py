@@ -1,10 +1,13 @@
-"""Completion of values, asked for as the shells do, in a process of its own."""
+"""Completion of values, asked for as the shells do."""
 
 import os
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
 
 SHELLS = {
     "bash": lambda words: {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)},
@@ -13,12 +16,18 @@ SHELLS = {
 }
 
 
-def _complete(words, folder, shell="bash", python=()):
-    environment = {**os.environ, "_MTLRUN_COMPLETE": f"complete_{shell}", **SHELLS[shell](words)}
-    command = [sys.executable, *python, "-m", "mtlrun"]
-    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
-    assert "Traceback" not in run.stderr
-    return run
+@pytest.fixture
+def complete(tmp_path, monkeypatch):
+    """Ask for the completion of a line as a shell does, in an empty folder; returns what it is offered."""
+    monkeypatch.chdir(tmp_path)
+
+    def ask(words, shell="bash"):
+        environment = {"_MTLRUN_COMPLETE": f"complete_{shell}", **SHELLS[shell](words)}
+        result = CliRunner().invoke(app, [], env=environment, prog_name="mtlrun")
+        assert "Traceback" not in result.output
+        return result.stdout
+
+    return ask
 
 
 @pytest.mark.parametrize(
@@ -39,26 +48,29 @@ def _complete(words, folder, shell="bash", python=()):
         ("mtlrun plot table2 --kind tr", "trace", "path"),
     ],
 )
-def test_values_are_offered(words, offered, withheld, tmp_path):
-    found = _complete(words, tmp_path).stdout.split()
+def test_values_are_offered(words, offered, withheld, complete):
+    found = complete(words).split()
     assert offered in found
     assert withheld not in found
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_gets_the_targets(shell, tmp_path):
-    assert "mtsvm/fig1" in _complete("mtlrun reproduce mtsvm/f", tmp_path, shell).stdout
+def test_every_shell_gets_the_targets(shell, complete):
+    assert "mtsvm/fig1" in complete("mtlrun reproduce mtsvm/f", shell)
 
 
-def test_own_files_are_offered_and_damaged_ones_offer_nothing(tmp_path):
+def test_own_files_are_offered_and_damaged_ones_offer_nothing(complete, tmp_path):
     (tmp_path / "mine.yaml").write_text("profiles: [")
-    assert "mine.yaml" in _complete("mtlrun reproduce mi", tmp_path).stdout.split()
-    assert _complete("mtlrun reproduce mine.yaml --profile d", tmp_path).stdout.split() == []
+    assert "mine.yaml" in complete("mtlrun reproduce mi").split()
+    assert complete("mtlrun reproduce mine.yaml --profile d").split() == []
 
 
 @pytest.mark.parametrize("words", ["mtlrun reproduce t", "mtlrun init school --method T", "mtlrun data info s"])
 def test_nothing_heavy_is_imported(words, tmp_path):
-    told = _complete(words, tmp_path, python=("-X", "importtime")).stderr
-    loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    environment = {**os.environ, "_MTLRUN_COMPLETE": "complete_bash", **SHELLS["bash"](words)}
+    command = [sys.executable, "-X", "importtime", "-m", "mtlrun"]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert run.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert "mtlrun.cli.complete" in loaded
     assert loaded.isdisjoint({"numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba"})

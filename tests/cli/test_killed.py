@@ -68,7 +68,7 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, t
         folder = tmp_path / str(n)
         shutil.copytree(tmp_path / "first", folder)
         dead = killed(lambda: second.save(folder), n)  # noqa: B023
-        done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task", "school", "-o", "-")
+        done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
         assert done.exit_code == 0, (n, done.output)
         seen.append(json.loads((folder / "model/model.json").read_text())["dataset"]["fingerprint"])
         result = results[seen[-1]]
@@ -119,7 +119,7 @@ def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, 
         if (folder / ".publish").is_dir():
             break
     (folder / "leaderboard.md").mkdir(exist_ok=True)
-    done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task", "school", "-o", "-")
+    done = mtlrun("predict", str(folder / "model"), "grades.csv", "--task-column", "school", "-o", "-")
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {folder}: ")
 

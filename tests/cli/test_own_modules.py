@@ -68,7 +68,7 @@ def marks(folder):
 
 
 def test_files_called_like_optional_packages_are_not_run(run, folder, write_experiment):
-    run(MODULE, *COMPARE, "--methods", "JointFeatureMTL")
+    run(MODULE, *COMPARE, "--methods", "PooledRidge")
     assert marks(folder) == []
     write_experiment()
     run(MODULE, "reproduce", "table.yaml", "-q", "--format", "html")

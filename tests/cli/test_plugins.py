@@ -45,39 +45,58 @@ plugged = plugged_package.cards
 """
 
 
+#: Runs several commands in one process, which imports only once.
+RUN = """\
+import json, sys
+from typer.testing import CliRunner
+from mtlrun.cli.app import app
+
+printed = []
+for words, environment in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words, env=environment, prog_name="mtlrun")
+    assert result.exit_code == 0, result.output
+    printed.append(result.stdout)
+json.dump(printed, sys.stdout)
+"""
+
+
 @pytest.fixture
 def other(tmp_path):
-    """Install a package into a folder of its own; returns a function that runs mtlrun with it on the path."""
+    """Install a package into a folder of its own; returns a function that runs commands with it on the path."""
     package, info = tmp_path / "site" / "plugged_package", tmp_path / "site" / "plugged_package-1.5.dist-info"
     (package / "cards").mkdir(parents=True)
     info.mkdir()
-    (package / "__init__.py").write_text("raise SystemExit('imported without need')" * 0)
+    (package / "__init__.py").write_text("")
     (package / "methods.py").write_text(METHOD)
     (package / "cards" / "__init__.py").write_text("")
     (package / "cards" / "plugged.yaml").write_text(CARD)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged-package\nVersion: 1.5\n")
     (info / "entry_points.txt").write_text(POINTS)
 
-    def run(*args, **more):
-        environment = {**os.environ, "PYTHONPATH": str(package.parent), **more}
-        command = [sys.executable, "-m", "mtlrun", *args]
-        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    def run(*commands, **variables):
+        environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+        asked = json.dumps([(command.split(), variables) for command in commands])
+        command = [sys.executable, "-c", RUN, asked]
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
         assert result.returncode == 0, result.stderr
-        return result.stdout
+        return json.loads(result.stdout)
 
     return run
 
 
 def test_they_are_listed_and_completed(other):
-    methods = {record["name"]: record for record in json.loads(other("list", "methods", "--json"))}
+    listed, described, datasets, environment = other(
+        "list methods --json", "list methods GrandMean", "list datasets --json", "env --json"
+    )
+    methods = {record["name"]: record for record in json.loads(listed)}
     assert methods["GrandMean"]["class_path"] == "plugged_package.methods:GrandMean"
     assert "plugged-package 1.5" in methods["GrandMean"]["summary"]
-    assert "plugged-package 1.5" in other("list", "methods", "GrandMean")
-    assert "plugged" in [entry["name"] for entry in json.loads(other("list", "datasets", "--json"))]
+    assert "plugged-package 1.5" in described
+    assert "plugged" in [entry["name"] for entry in json.loads(datasets)]
+    assert "plugged-package 1.5" in json.loads(environment)["plug-ins"]
     words = "mtlrun compare x.csv --methods Gra"
-    asked = {"_MTLRUN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "4"}
-    assert "GrandMean" in other(**asked).split()
-    assert "plugged-package 1.5" in json.loads(other("env", "--json"))["plug-ins"]
+    (completed,) = other("", _MTLRUN_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="4")
+    assert "GrandMean" in completed.split()
 
 
 def test_they_are_compared_and_trained(other, tmp_path):
@@ -85,20 +104,10 @@ def test_they_are_compared_and_trained(other, tmp_path):
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
     table.to_csv(tmp_path / "rows.csv", index=False)
-    shown = other(
-        "compare",
-        "rows.csv",
-        "--target",
-        "y",
-        "--task",
-        "task",
-        "--methods",
-        "GrandMean",
-        "--splits",
-        "2",
-        "--repeats",
-        "1",
+    compared, _, trained = other(
+        "compare rows.csv --target y --task task --methods GrandMean --splits 2 --repeats 1",
+        "init plugged --method GrandMean -o mine.yaml",
+        "train mine.yaml",
     )
-    assert "GrandMean" in shown
-    other("init", "plugged", "--method", "GrandMean", "-o", "mine.yaml")
-    assert "model:" in other("train", "mine.yaml")
+    assert "GrandMean" in compared
+    assert "model:" in trained

@@ -143,11 +143,11 @@ def test_columns_that_are_no_features_are_named(trained, mtlrun, tmp_path):
         "split: {kind: random, train: 0.5}\nmetrics: [mse]\n"
     )
     assert mtlrun("train", "mine.yaml", "-q", "--data-dir", str(folder)).exit_code == 0
-    shuffled = table[["y", "b", "task", "a"]]
+    shuffled = table.assign(note=1)[["note", "b", "task", "a"]]
     shuffled.to_csv("new.csv", index=False)
     result = mtlrun("predict", "results/runs/train/mine", "new.csv")
     assert result.exit_code == 0, result.output
-    assert "new.csv: ignored y" in result.stderr
+    assert "new.csv: ignored note" in result.stderr
     model = load_model(tmp_path / "results/runs/train/mine")
     expected = model.scores(table[["a", "b"]].to_numpy(), np.repeat([0, 1], 20))
     np.testing.assert_allclose(pd.read_csv("new-predictions.csv")["prediction"], expected, rtol=1e-6)
