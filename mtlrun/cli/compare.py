@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import shlex
 import sys
@@ -138,11 +139,11 @@ def compare(
     asked = locals()  # the options of this command are those of the function
     for name in ("data", "output_dir", "quiet", "debug"):
         del asked[name]
-    from mtlrun.data.chunks import chunk_files
     from mtlrun.data.files import data_file
 
-    for path in filter(None, (*(() if chunk_files(data) else data), test, labels)):
-        data_file(path)  # one that is not there is named at once, before seconds of imports
+    for path in filter(None, (*data, test, labels)):
+        if not (path.is_dir() or glob.has_magic(str(path))):
+            data_file(path)  # one that is not there is named at once, before seconds of imports
     from mtlrun.runs.compare import compare as run
     from mtlrun.runs.compare import short_name
     from mtlrun.runs.store import check_folder
