@@ -1,4 +1,4 @@
-"""Card readers of text tables: with targets and tasks, with a column of classes, with DNA strings."""
+"""Card readers of text tables: with targets and tasks, or with a column of classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pandas as pd
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import DataFile
-from mtlrun.data.formats.sequences import LETTERS, clean_sequence, unequal
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import text_table
 from mtlrun.data.tasks import make_tasks
@@ -122,68 +121,3 @@ def read_uci(
         splits={split: [(np.arange(start), np.arange(start, len(X)))]} if split else {},
     )
     return make_tasks(data, tasks)
-
-
-def read_strings(
-    files: Mapping[str, DataFile],
-    card: Card,
-    *,
-    sequence: str = "sequence",
-    label: str = "label",
-    task: str | None = None,
-    positive: str | None = None,
-    delimiter: str = ",",
-) -> Dataset:
-    r"""Read tables of DNA strings of one length; several files with the same columns follow each other.
-
-    Parameters
-    ----------
-    sequence, label : str
-        Columns of the strings and of the labels: 1, +1 or -1, 0.
-    task : str, optional
-        Column that names the task of every row; without it there is one task.
-    positive : str, optional
-        The label that means +1; any other means -1.
-    delimiter : str, default=","
-        One character, ``"\t"`` for tabs.
-
-    Returns
-    -------
-    Dataset
-        Ragged and binary; tasks in the order in which they appear.
-
-    Raises
-    ------
-    DataError
-        With file, line and column, for letters outside IUPAC, strings of another length than the first, and labels of
-        another kind.
-    """
-    columns = [name for name in (sequence, label, task) if name is not None]
-    signs = {"1": 1.0, "+1": 1.0, "-1": -1.0, "0": -1.0}
-    tables = [text_table(file, delimiter=delimiter, header=True, text=columns) for file in files.values()]
-    strings: list[bytes] = []
-    for table in tables:
-        for row, text in enumerate(table.frame[sequence]):
-            raw = text.encode()
-            if raw.translate(None, LETTERS):
-                clean_sequence(raw, table.name, int(table.where(row).rpartition(":")[2]))
-            if not raw or (strings and len(raw) != len(strings[0])):
-                raise unequal(table.where(row), len(raw), len(strings[0]) if strings else 1)
-            strings.append(clean_sequence(raw, table.name, 0))
-        unknown = ~table.frame[label].isin(list(signs))
-        if positive is None and unknown.any():
-            row = int(np.argmax(unknown))
-            raise DataError(
-                f"{table.where(row)}: the label {table.frame[label][row]!r} is none of {', '.join(signs)}",
-                "The option 'positive' names the label that means +1.",
-            )
-    rows = pd.concat([table.frame for table in tables], ignore_index=True)
-    y = rows[label].map(signs) if positive is None else rows[label].eq(positive).map({True: 1.0, False: -1.0})
-    task_id, tasks = pd.factorize(rows[task]) if task else (np.zeros(len(rows)), ["all"])
-    return Dataset(
-        X=np.array(strings),
-        y=y.to_numpy(dtype=float),
-        task_type="binary",
-        task_id=task_id.astype(np.int64),
-        tasks=list(tasks),
-    )

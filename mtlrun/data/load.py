@@ -30,7 +30,6 @@ READERS = {
     "mulan": "formats.mulan:read",
     "sarcos": "formats.sarcos:read",
     "school": "formats.mat:read_school",
-    "sequences": "labelled:read_strings",
     "table": "roles:read",
     "uci": "labelled:read_uci",
     "uci:splice": "formats.sequences:read_splice",
@@ -97,7 +96,9 @@ def load_dataset(
 
     from mtlrun.data.ranges import check_read
 
-    card, chosen, files, fingerprint = _prepare(id, data_dir, variant, sample, sample_seed, coding, options)
+    card, chosen, files, fingerprint = _prepare(
+        id, data_dir, variant=variant, sample=sample, sample_seed=sample_seed, coding=coding, **options
+    )
     function = source_function(card)
     options = _with_defaults(card, chosen.options, function)
     # One thread: how matrix products round, and with it simulated targets, depends on how many there are.
@@ -123,23 +124,14 @@ def load_dataset(
     return dataset
 
 
-def dataset_fingerprint(
-    id: str,
-    *,
-    data_dir: str | Path | None = None,
-    variant: str | None = None,
-    sample: int | None = None,
-    sample_seed: int = 0,
-    coding: str = CODINGS[0],
-    **options: Any,
-) -> str:
+def dataset_fingerprint(id: str, *, data_dir: str | Path | None = None, **options: Any) -> str:
     """Return the sha256 of everything that decides the loaded data; parses nothing.
 
     It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
     given and the sampling; not the code, which is part of the key of a cell, and no defaults: nothing is imported.
     Parameters and errors are those of `load_dataset`, but names of options are not checked.
     """
-    return _prepare(id, data_dir, variant, sample, sample_seed, coding, options)[-1]
+    return _prepare(id, data_dir, **options)[-1]
 
 
 def source_path(card: Card) -> str:
@@ -176,11 +168,12 @@ def source_function(card: Card) -> Callable[..., Dataset]:
 def _prepare(
     id: str,
     data_dir: str | Path | None,
-    variant: str | None,
-    sample: int | None,
-    sample_seed: int,
-    coding: str,
-    options: dict[str, Any],
+    *,
+    variant: str | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    coding: str = CODINGS[0],
+    **options: Any,
 ) -> tuple[Card, Variant, dict[str, DataFile], str]:
     """Return the card, the variant with all options given, its verified files, and the fingerprint."""
     if coding not in CODINGS:

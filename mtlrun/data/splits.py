@@ -317,18 +317,20 @@ def split_rows(
     return fit, held, test
 
 
+def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
+    """Return the rows of every task in a random order; all rows are those of one task if the design is shared."""
+    tasks = np.zeros(dataset.n_samples, dtype=int) if dataset.task_id is None else dataset.task_id
+    order = np.random.default_rng(seed).permutation(rows)
+    return {int(task): order[tasks[order] == task] for task in np.unique(tasks[rows])}
+
+
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     """Return a random part of rows, of every task for ragged data; a larger part holds the smaller ones.
 
     A task keeps at least `MIN_PART` rows.
     """
-    tasks = np.zeros(dataset.n_samples, dtype=int) if dataset.task_id is None else dataset.task_id
-    order = np.random.default_rng(seed).permutation(rows)
-    kept = []
-    for task in np.unique(tasks[rows]):
-        mine = order[tasks[order] == task]
-        kept.append(mine[: max(MIN_PART, round(part * len(mine)))])
-    return np.sort(np.concatenate(kept))
+    shuffled = _rows_by_task(dataset, rows, seed).values()
+    return np.sort(np.concatenate([mine[: max(MIN_PART, round(part * len(mine)))] for mine in shuffled]))
 
 
 def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
@@ -359,13 +361,9 @@ def _published(dataset: Dataset, name: str, trial: int) -> tuple[Rows, Rows]:
 
 def _take(dataset: Dataset, rows: Rows, part: float, of: Rows, seed: int) -> tuple[Rows, Rows]:
     """Return rows without those taken at random, and those: as many as `part` of the rows `of`, task by task."""
-    tasks = np.zeros(dataset.n_samples, dtype=int) if dataset.task_id is None else dataset.task_id
-    order = np.random.default_rng(seed).permutation(rows)
-    taken = []
-    for task in np.unique(tasks[of]):
-        mine = order[tasks[order] == task]
-        count = int(part * np.sum(tasks[of] == task))
-        taken.append(mine[: max(0, min(count, len(mine) - 1))])  # a task with rows keeps one
+    mine, whole = _rows_by_task(dataset, rows, seed), _rows_by_task(dataset, of, seed)
+    # A task with rows keeps one.
+    taken = [own[: min(int(part * len(whole[task])), len(own) - 1)] for task, own in mine.items() if task in whole]
     validation = np.sort(np.concatenate(taken))
     rest = rows[~np.isin(rows, validation)]
     if not len(validation) or not len(rest):

@@ -268,8 +268,8 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
 
 def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
-    found = read_text(file, **options)
-    return Table(found.name, found.frame, named=found.header, locate=found.where)
+    frame, named, locate = read_text(file, **options)
+    return Table(file.where(), frame, named=named, locate=locate)
 
 
 def _require(package: str, extra: str, file: DataFile) -> None:
@@ -392,47 +392,36 @@ def _indicators(labels: Sequence[tuple[float, ...]]) -> pd.DataFrame:
 
 
 def _npz(file: DataFile) -> Table:
-    remedy = "numpy.savez(FILE, X=..., task_id=...) makes one."
+    """Return `X` and `task_id` of an archive, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
+    name, remedy = file.where(), "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
         content = file.read_bytes()
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            refuse_bomb(archive.zip.infolist(), len(content), file.where())
-            arrays = {name: archive[name] for name in archive.files}
-        X, task_id = _npz_rows(arrays, file), arrays.get("task_id")
-    except DataError:
-        raise
+            refuse_bomb(archive.zip.infolist(), len(content), name)
+            arrays = {key: archive[key] for key in archive.files}
+        if {"data", "indices", "indptr", "shape"} <= set(arrays):
+            X: Any = sparse.csr_matrix(
+                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
+            )
+            X.check_format(full_check=True)
+            table = Table(name, pd.DataFrame(index=range(X.shape[0])), X.astype(float), _made_up(X.shape[1], name))
+        elif "X" not in arrays:
+            raise DataError(f"{name}: no array 'X'", f"Arrays: {listed(list(arrays))}.")
+        elif arrays["X"].dtype.kind == "S":
+            table = Table(name, pd.DataFrame({SEQUENCE: arrays["X"].astype(str)}))
+        else:
+            table = Table(name, _numbered(_matrix(arrays["X"], name)))
+        table.named = SEQUENCE in table.frame
+        if "task_id" in arrays:
+            if arrays["task_id"].shape != (len(table.frame),):
+                text = f"{name}: task_id has shape {arrays['task_id'].shape}, X has {counted(len(table.frame), 'row')}"
+                raise DataError(text, "One task per row.")
+            table.frame[TASK], table.default_task = arrays["task_id"], TASK
     except MemoryError:
-        raise DataError(f"{file.where()}: its arrays do not fit into memory", remedy) from None
+        raise DataError(f"{name}: its arrays do not fit into memory", remedy) from None
     except _DAMAGE as error:
-        raise DataError(f"{file.where()}: not an .npz archive of plain arrays ({error})", remedy) from None
-    if sparse.issparse(X):
-        names = _made_up(X.shape[1], file.where())
-        table = Table(file.where(), pd.DataFrame(index=range(X.shape[0])), X, names, named=False)
-    else:
-        table = Table(file.where(), _numbered(X) if X.ndim == 2 else pd.DataFrame({SEQUENCE: X.astype(str)}))
-        table.named = X.ndim == 1
-    if task_id is not None:
-        if task_id.shape != (X.shape[0],):
-            text = f"{file.where()}: task_id has shape {task_id.shape}, X has {counted(X.shape[0], 'row')}"
-            raise DataError(text, "One task per row.")
-        table.frame[TASK], table.default_task = task_id, TASK
+        raise DataError(f"{name}: not an .npz archive of plain arrays ({error})", remedy) from None
     return table
-
-
-def _npz_rows(arrays: dict[str, np.ndarray], file: DataFile) -> Any:
-    """Return the rows of an archive: `X`, or the sparse matrix that ``scipy.sparse.save_npz`` wrote."""
-    X: Any = arrays.get("X")
-    if X is None and {"data", "indices", "indptr", "shape"} <= set(arrays):
-        X = sparse.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))
-        X.check_format(full_check=True)
-    if X is None:
-        raise DataError(f"{file.where()}: no array 'X'", f"Arrays: {listed(list(arrays))}.")
-    if X.dtype.kind == "S" and X.ndim == 1:
-        return X
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        text = f"{file.where()}: X must be a numeric matrix, not {X.dtype} of shape {X.shape}"
-        raise DataError(text, "One row per prediction.")
-    return X.astype(float)
 
 
 def _fasta(file: DataFile) -> Table:
@@ -442,8 +431,9 @@ def _fasta(file: DataFile) -> Table:
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:
-    if values.ndim != 2:
-        raise DataError(f"{name}: an array of {values.ndim} dimensions", "Matrices of one row per example are read.")
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        text = f"{name}: X must be a numeric matrix, not {values.dtype} of shape {values.shape}"
+        raise DataError(text, "One row per example.")
     return np.asarray(values, dtype=float)
 
 

@@ -22,8 +22,7 @@ from mtlrun.errors import DataError, UnknownNameError, shorten
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"
 _CAPITALS = bytes.maketrans(b"acgturyswkmbdhvnU", b"ACGTTRYSWKMBDHVNT")
-#: All that may stand in a sequence.
-LETTERS = IUPAC + IUPAC.lower()
+_LETTERS = IUPAC + IUPAC.lower()
 #: Kinds of files of a task and their label; 0: the labels are in the headers.
 KINDS = {"positive": 1.0, "negative": -1.0, "labelled": 0.0}
 
@@ -43,7 +42,7 @@ def clean_sequence(raw: bytes, name: str, line: int, offset: int = 0) -> bytes:
     DataError
         With line and column of the first character that is not an IUPAC letter.
     """
-    wrong = raw.translate(None, LETTERS)
+    wrong = raw.translate(None, _LETTERS)
     if wrong:
         column = raw.index(wrong[:1]) + 1
         shown = repr(chr(wrong[0])) if 32 <= wrong[0] < 127 else f"byte 0x{wrong[0]:02x}"
@@ -63,8 +62,7 @@ def drop_repeats(sequences: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(kept))
 
 
-def unequal(place: str, found: int, expected: int) -> DataError:
-    """Return the error of a sequence of another length than the first."""
+def _unequal(place: str, found: int, expected: int) -> DataError:
     return DataError(
         f"{place}: a sequence of {found} bases where the first has {expected}",
         "All sequences must have the same length; cut windows of equal length first.",
@@ -144,7 +142,7 @@ def read_fasta(
             if not 0 <= start < stop <= length:
                 raise DataError(f"{name}: the window {start}:{stop} does not fit into sequences of {length} bases")
         elif len(sequence) != length:
-            raise unequal(f"{name}:{line + 1}", len(sequence), length)
+            raise _unequal(f"{name}:{line + 1}", len(sequence), length)
         buffer += sequence[start:stop]
         if pattern is not None:
             labels.append(_header_label(pattern.search(header), name, line))
@@ -285,7 +283,7 @@ def read_splice(
         sequences.append(clean_sequence(fields[2].encode(), file.where(), number, line.rindex(fields[2])))
         labels.append(classes.index(fields[0]))
         if len(sequences[-1]) != len(sequences[0]):
-            raise unequal(file.where(number), len(sequences[-1]), len(sequences[0]))
+            raise _unequal(file.where(number), len(sequences[-1]), len(sequences[0]))
     if not sequences:
         raise DataError(f"{file.where()}: no rows", "Fetch the file again.")
     X, y = np.array(sequences), np.array(labels, dtype=np.int64)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 
 from mtlrun.data.files import DataFile
 from mtlrun.data.numbers import is_number
-from mtlrun.errors import DataError, UnknownNameError, counted
+from mtlrun.errors import DataError, counted
 
 #: pandas reads numbers exactly by default since 3.1 and deprecates being asked to.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
@@ -32,47 +32,14 @@ _QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
 _SAMPLE, _HEADER_LINES = 20, 50
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A parsed table of text.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        Numbers, and words as texts; missing cells are NaN.
-    header : bool
-        Whether the file names its columns; otherwise they are called x1, x2, ...
-    content, name : str
-        The text, and how messages call the file.
-    delimiter : str or None
-        None stands for any run of blanks.
-    start : int
-        Lines before the first row.
-    """
-
-    frame: pd.DataFrame
-    header: bool
-    content: str
-    name: str
-    delimiter: str | None
-    start: int
-
-    def where(self, row: int) -> str:
-        """Return ``file:line`` of a row."""
-        for seen, (line, _) in enumerate(_rows(self.content, self.name, self.delimiter, self.start)):
-            if seen == row:
-                return f"{self.name}:{line}"
-        return self.name
-
-
 def read_text(
     file: DataFile,
     *,
     delimiter: str | None = DETECT,
     header: bool | None = None,
     skip: int = 0,
-    text: Iterable[str | int] = (),
-) -> TextTable:
+    text: Sequence[int] = (),
+) -> tuple[pd.DataFrame, bool, Callable[[int], str]]:
     """Read a rectangular table of text.
 
     Parameters
@@ -87,16 +54,23 @@ def read_text(
         numbers in quotes are names, too, and 0, 1, 2, ... as pandas writes for columns without names.
     skip : int, default=0
         Lines to skip at the start.
-    text : iterable of column names or (negative) positions
-        Columns kept as texts, where nothing stands for a missing value.
+    text : sequence of int
+        Positions of columns kept as texts, where nothing stands for a missing value; negative ones count from the end.
+
+    Returns
+    -------
+    frame : DataFrame
+        Numbers, and words as texts; missing cells are NaN.
+    header : bool
+        Whether the file names its columns; otherwise they are called x1, x2, ...
+    locate : callable
+        ``locate(row)`` is ``file:line``.
 
     Raises
     ------
     DataError
         For a file that is empty or not UTF-8, a header that repeats or lacks a name, and rows of unequal length, with
         the line.
-    UnknownNameError
-        For a column in `text` that does not exist.
     """
     name = file.where()
     content = decode(file.read_bytes(), name)
@@ -115,7 +89,9 @@ def read_text(
         header = not all(map(is_number, numbers)) or counted_names or '"' in line
     names = checked_names(cells, f"{name}:{first + 1}") if header else [f"x{k + 1}" for k in range(len(cells))]
     start = end if header else first
-    texts = _positions(text, names, name)
+    if any(not -len(names) <= k < len(names) for k in text):
+        raise DataError(f"{name}: {counted(len(names), 'column')}, but column {max(text, key=abs)} is asked for")
+    texts = [k % len(names) for k in text]
     try:
         frame = pd.read_csv(
             io.BytesIO(content[sum(map(len, lines[:start])) :].encode()),
@@ -142,7 +118,12 @@ def read_text(
     frame.columns = pd.Index(names)
     for k in texts:
         frame[names[k]] = frame[names[k]].fillna("").str.strip()
-    return TextTable(frame, header, content, name, delimiter, start)
+
+    def locate(row: int) -> str:
+        places = (line for line, _ in _rows(content, name, delimiter, start))
+        return f"{name}:{next(itertools.islice(places, row, None))}"
+
+    return frame, header, locate
 
 
 def decode(content: bytes, name: str) -> str:
@@ -215,18 +196,6 @@ def checked_names(cells: list[str], place: str) -> list[str]:
             raise DataError(text, "Rename or drop one of the two columns.")
         seen[cell] = k
     return cells
-
-
-def _positions(wanted: Iterable[str | int], names: list[str], name: str) -> list[int]:
-    found = []
-    for item in wanted:
-        if isinstance(item, int) and -len(names) <= item < len(names):
-            found.append(item % len(names))
-        elif item in names:
-            found.append(names.index(str(item)))
-        else:
-            raise UnknownNameError(f"column of {name}", str(item), names)
-    return found
 
 
 def _cells(line: str, delimiter: str | None, place: str) -> list[str]:
