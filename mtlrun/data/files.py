@@ -29,6 +29,14 @@ _CHUNK = 1 << 20
 #: How a compressed file is opened, by container.
 OPENERS: dict[str, Callable[..., Any]] = {"plain": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile)
+#: Errors, what is said about them, and the remedy.
+_TOLD = (
+    (IsADirectoryError, "is a directory, expected a file", "Remove the directory and put the file in its place."),
+    (FileNotFoundError, "the file does not exist (a dangling link?)", ""),
+    (PermissionError, "permission denied", "Make the file readable for you."),
+    (MemoryError, "the content does not fit into memory", ""),
+    (EOFError, "the file is truncated (the compressed data end too early)", ""),
+)
 #: What the modules of archives raise as well about damaged, forged and encrypted ones.
 _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
 #: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
@@ -382,28 +390,19 @@ def reading(path: Path) -> Iterator[None]:
 
     Nothing may be written inside: an error of writing would be reported as one of this file.
     """
-    remedy = (
-        "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
-    )
     try:
         yield
-    except IsADirectoryError:
-        raise DataError(
-            f"{path}: is a directory, expected a file", "Remove the directory and put the file in its place."
-        ) from None
-    except FileNotFoundError:
-        raise DataError(f"{path}: the file does not exist (a dangling link?)", remedy) from None
-    except PermissionError:
-        raise DataError(f"{path}: permission denied", "Make the file readable for you.") from None
-    except MemoryError:
-        raise DataError(f"{path}: the content does not fit into memory", remedy) from None
-    except EOFError:
-        raise DataError(f"{path}: the file is truncated (the compressed data end too early)", remedy) from None
-    except (*_DAMAGE, OSError) as error:
+    except (*_DAMAGE, OSError, MemoryError) as error:
+        again = (
+            "Put a good copy in its place; a file that `mtlrun data fetch` downloaded may be deleted and fetched again."
+        )
+        for kind, text, remedy in _TOLD:
+            if isinstance(error, kind):
+                raise DataError(f"{path}: {text}", remedy or again) from None
         # bz2 tells of damage by an OSError without a number, zipfile by a place in front of the file.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the disk on which it lies.") from None
-        raise DataError(f"{path}: the file is damaged ({error})", remedy) from None
+        raise DataError(f"{path}: the file is damaged ({error})", again) from None
 
 
 def _mismatch(card: Card, spec: FileSpec, found: DataFile, sha256: str, size: int) -> DataError:

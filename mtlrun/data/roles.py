@@ -278,21 +278,27 @@ def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
             raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
         make.refuse_odd_words(name)
     kind = _task_type(make, columns)
-    if kind == "multiclass":
-        return _classes_as_tasks(make, columns, task)
-    if len(names) == 1 and task is None:
+    labels: dict[str, list[str]] = {}
+    if len(names) == 1 and task is None and kind != "multiclass":
         raise DataError(
             f"one target and no task column: there is a single task, {names[0]!r}",
             "Name the column that says to which task a row belongs (--task), or more targets (--targets A,B,C).",
         )
-    if kind == "binary":
-        y, labels = _signs(make, columns)
-    else:
+    if kind == "regression":
         words = [name for name, column in columns.items() if not is_numeric_dtype(column)]
         if words:
             text = f"the target {words[0]!r} contains words, not numbers"
             raise DataError(text, "Say --task-type binary or multiclass.")
-        y, labels = np.column_stack([make.numbers(name) for name in names]), {}
+        y = np.column_stack([make.numbers(name) for name in names])
+    elif kind == "binary" or task is None:
+        y, names, labels = _labels(make, columns, kind)
+        kind = "binary"
+    else:
+        column = columns[names[0]]
+        classes = _classes(column)
+        make.notes.append(f"each class of {names[0]!r} is a task, one against the rest")
+        y = column.map({value: float(k) for k, value in enumerate(classes)}).to_numpy(dtype=float)[:, None]
+        labels = {names[0]: _words(classes)}
     return y[:, 0] if task else y, kind, names, labels
 
 
@@ -328,24 +334,39 @@ def _kind(column: pd.Series) -> str:
     return "regression" if is_numeric_dtype(column) else "multiclass"
 
 
-def _classes_as_tasks(make: _Building, columns: Mapping[str, pd.Series], task: str | None) -> _Targets:
-    """Return one -1/+1 column per class, or with a task column the number of the class of every row."""
-    classes = {name: _classes(column) for name, column in columns.items()}
-    labels = {name: _words(values) for name, values in classes.items()}
-    several = [name for name, values in classes.items() if len(values) > 2]
-    if several:
-        make.notes.append(f"each class of {listed([repr(name) for name in several])} is a task, one against the rest")
-    if task is not None:
-        name, column = next(iter(columns.items()))
-        position = {value: float(k) for k, value in enumerate(classes[name])}
-        return column.map(position).to_numpy(dtype=float), "multiclass", [], labels
-    parts = {}
+def _labels(
+    make: _Building, columns: Mapping[str, pd.Series], kind: str
+) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
+    """Return a -1/+1 column for each target of two labels and for each class of the others, their names and labels."""
+    parts, labels, told, several = {}, {}, [], []
     for name, column in columns.items():
-        taken = classes[name] if len(classes[name]) > 2 else classes[name][1:]
-        for value, word in zip(taken, labels[name][-len(taken) :], strict=True):
+        values, positive = _classes(column), make.roles.positive
+        taken = values[1:] if len(values) == 2 else values
+        if positive is not None:
+            taken = [v for v in values if positive in (str(v), *_words([v]))][:1]
+            if not taken:
+                raise UnknownNameError(f"label of {name}", positive, map(str, values))
+        elif kind == "binary" and len(values) > 2:
+            raise DataError(
+                f"the target {name!r} has {len(values)} values, binary tasks have two",
+                "Say --positive LABEL for one class against the others, or another --task-type.",
+            )
+        labels[name], words = _words(values), _words(taken)
+        if len(taken) == 1:
+            others = [word for word in labels[name] if word != words[0]]
+            labels[name] = [others[0] if len(others) == 1 else f"not {words[0]}", words[0]]
+            if set(values) not in ({0, 1}, {-1, 1}):
+                told.append(f"{name}: +1 means {taken[0]}")
+        else:
+            several.append(repr(name))
+        for value, word in zip(taken, words, strict=True):
             single = name if len(taken) == 1 else word if len(columns) == 1 else f"{name}={word}"
             parts[single] = _against_rest(column, value)
-    return np.column_stack(list(parts.values())), "binary", list(parts), labels
+    if several:
+        make.notes.append(f"each class of {listed(several)} is a task, one against the rest")
+    if told:
+        make.notes.append(listed(told))
+    return np.column_stack(list(parts.values())), list(parts), labels
 
 
 def _classes_of_tasks(
@@ -374,33 +395,6 @@ def _classes(column: pd.Series) -> list[Any]:
 
 def _words(values: list[Any]) -> list[str]:
     return names_of(pd.Series(values, dtype=object))
-
-
-def _signs(make: _Building, columns: Mapping[str, pd.Series]) -> tuple[np.ndarray, dict[str, list[str]]]:
-    """Return targets of two labels as -1/+1, and the labels."""
-    parts, labels, told = [], {}, []
-    for name, column in columns.items():
-        values = _classes(column)
-        positive = values[-1]
-        if make.roles.positive is not None:
-            match = [v for v in values if make.roles.positive in (str(v), *_words([v]))]
-            if not match:
-                raise UnknownNameError(f"label of {name}", make.roles.positive, map(str, values))
-            positive = match[0]
-        elif len(values) > 2:
-            raise DataError(
-                f"the target {name!r} has {len(values)} values, binary tasks have two",
-                "Say --positive LABEL for one class against the others, or another --task-type.",
-            )
-        if set(values) not in ({0, 1}, {-1, 1}):
-            told.append(f"{name}: +1 means {positive}")
-        word = _words([positive])[0]
-        others = [other for other in _words(values) if other != word]
-        labels[name] = [others[0] if len(others) == 1 else f"not {word}", word]
-        parts.append(_against_rest(column, positive))
-    if told:
-        make.notes.append(listed(told))
-    return np.column_stack(parts), labels
 
 
 # --- tasks and rows ---

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.columns import column_names, take_column
 from mtlrun.data.files import DataFile, Snapshot, data_file, refuse_bomb
@@ -376,19 +377,13 @@ def _svmlight(file: DataFile, like: Columns | None) -> Table:
         X.resize(X.shape[0], max(X.shape[1], max(known) + zero))
     columns = _made_up(X.shape[1], name, first=0 if zero else 1)
     if several:
-        targets = _indicators(y)
+        binarizer = MultiLabelBinarizer()
+        values = 2.0 * binarizer.fit_transform(y) - 1.0
+        targets = pd.DataFrame(values, columns=[f"{_LABEL}{number_name(label)}" for label in binarizer.classes_])
         return Table(name, targets, X, columns, default_targets=list(targets.columns), named=False)
     task = TASK if len(np.unique(qid)) > 1 or like is not None else None
     frame = pd.DataFrame({TARGET: y, TASK: qid} if task else {TARGET: y})
     return Table(name, frame, X, columns, default_targets=[TARGET], default_task=task, named=False)
-
-
-def _indicators(labels: Sequence[tuple[float, ...]]) -> pd.DataFrame:
-    """Return a column of -1 and +1 for every label that occurs, in the order of their numbers."""
-    sets = [set(row) for row in labels]
-    known = sorted(set().union(*sets))
-    values = [[1.0 if label in row else -1.0 for label in known] for row in sets]
-    return pd.DataFrame(values, columns=[f"{_LABEL}{number_name(label)}" for label in known])
 
 
 def _npz(file: DataFile) -> Table:

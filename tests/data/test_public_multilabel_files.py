@@ -78,12 +78,12 @@ def test_table_2_runs_on_them(small, tmp_path, monkeypatch):
     id, _, _ = small
     monkeypatch.chdir(tmp_path)
     sets = [f"datasets=[{id}]", "split.train=0.5"]
-    options = ["--profile", "smoke", "--data-dir", str(tmp_path), "--only", "method=*-DC-*,method=RidgeReg"]
-    methods = "methods.APG-DC-RMTL-10%.params.n_blocks=3", "methods.LADM-DC-RMTL-10%.params.n_blocks=3"
-    sets = list(itertools.chain.from_iterable(("--set", text) for text in (*sets, *methods)))
+    options = ["--profile", "smoke", "--data-dir", str(tmp_path), "--only", "method=APG-DC-*,method=RidgeReg"]
+    sets.append("methods.APG-DC-RMTL-10%.params.n_blocks=3")
+    sets = list(itertools.chain.from_iterable(("--set", text) for text in sets))
     result = CliRunner().invoke(app, ["reproduce", "table2", *options, *sets])
     assert result.exit_code == 0, result.output
-    assert "5 of 10 cells done" in result.stdout
+    assert "3 of 10 cells done" in result.stdout
 
 
 @pytest.mark.parametrize("id", FORMATS)

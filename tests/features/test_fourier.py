@@ -30,9 +30,9 @@ def test_the_mean_over_seeds_is_the_kernel_and_orthogonal_ones_err_less():
     kernel = rbf_kernel(X, gamma=1.0)
     errors = {}
     for orthogonal in (True, False):
-        maps = [FourierFeatures(16, gamma=1.0, orthogonal=orthogonal, random_state=s) for s in range(300)]
+        maps = [FourierFeatures(16, gamma=1.0, orthogonal=orthogonal, random_state=s) for s in range(80)]
         products = np.array([f @ f.T for f in (m.fit_transform(X) for m in maps)])
-        assert_allclose(products.mean(axis=0), kernel, atol=0.05)
+        assert_allclose(products.mean(axis=0), kernel, atol=0.08)
         errors[orthogonal] = np.mean((products - kernel) ** 2)
     assert errors[True] < 0.8 * errors[False]
 
