@@ -270,5 +270,5 @@ def _show_files(result: Any, folder: Path) -> None:
     say(f"report: {folder / 'leaderboard.html'} (also .md, .json, .csv; tasks.csv)")
     settings = folder / "chosen.yaml"
     more = f" (settings: {settings})" if settings.is_file() else ""
-    say(f"best model, {result.board.ranked()[0].label}: {model}{more}")
+    say(f"best model, {result.saved}: {model}{more}")
     say(f"predict new rows: {' '.join(filter(None, command))}")

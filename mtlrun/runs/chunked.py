@@ -236,7 +236,9 @@ def compare_chunks(
         columns=["intercept", *table.features],
     )
     about = {"schema": 1, "options": asked, "files": [str(file) for file in files], "folds": K, "seed": seed}
-    return ChunkComparison(board, cast(Any, None), trained, cast(Any, None), coefficients, best.label, about)
+    return ChunkComparison(
+        board, cast(Any, None), trained, cast(Any, None), coefficients, best.label, about, saved=best.label
+    )
 
 
 def _named(names: Iterable[str]) -> list[str]:

@@ -50,6 +50,9 @@ from mtlrun.utils.io import canonical_json, temporary, writing
 
 #: Part of the budget that the fits of the comparison may take; the rest is for the final model.
 FILL = 0.9
+#: How many times as long as the slowest fit of a method its final model may take: it is fitted to the training rows of
+#: the first split and to all rows, and calibration fits three more models for each.
+FINAL, CALIBRATED = 3, 12
 
 
 def compare(
@@ -153,8 +156,7 @@ def compare(
     for line in facts:
         say(line)
     with _bench(output, source, dataset, protocol, settings, say) as bench:
-        deadline = None if settings.budget is None else started + FILL * settings.budget * 60
-        return bench.run(candidates, facts, deadline, finished)
+        return bench.run(candidates, facts, started, finished)
 
 
 @dataclass(frozen=True)
@@ -174,10 +176,11 @@ class _Bench:
         return os.cpu_count() or 1 if self.settings.jobs == -1 else self.settings.jobs
 
     def run(
-        self, candidates: list[Candidate], facts: list[str], deadline: float | None, finished: Callable[[Board], None]
+        self, candidates: list[Candidate], facts: list[str], started: float, finished: Callable[[Board], None]
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
-
+        end = None if self.settings.budget is None else started + self.settings.budget * 60
+        deadline = None if end is None else started + FILL * (end - started)
         made = self._plan(self.protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(made, Pool(self.jobs), _Told(self.say), retries=self.settings.retries)
@@ -196,8 +199,9 @@ class _Bench:
         asked = {name: value for name, value in asdict(self.settings).items() if name not in ("jobs", "retries")}
         planned = {"options": asked, "metric": self.protocol.metric, "split": self.protocol.split, "cells": keys}
         curve = self._curve(board, deadline) if self.settings.curve else None
-        trained, linear, label = self._final(board, {c.label: c for c in candidates})
-        return Comparison(board, self.dataset, trained, self.source, _coefficients(linear), label, planned, curve)
+        saved, trained, label, linear = self._final(board, {c.label: c for c in candidates}, end)
+        coefficients = _coefficients(linear)
+        return Comparison(board, self.dataset, trained, self.source, coefficients, label, planned, curve, saved)
 
     def _curve(self, board: Board, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows; its cells are kept like all others."""
@@ -239,17 +243,35 @@ class _Bench:
             raise ConfigError("no method could be fitted: " + "; ".join(failed[:3]), "See the messages above.")
         return board
 
-    def _final(self, board: Board, candidates: dict[str, Candidate]) -> tuple[Trained, Trained, str]:
-        """Return the best method fitted on all rows, and the model whose coefficients are shown, with its label."""
-        best = board.ranked()[0]
+    def _final(
+        self, board: Board, candidates: dict[str, Candidate], end: float | None
+    ) -> tuple[str, Trained, str, Trained]:
+        """Return the best method fitted on all rows, and the model whose coefficients are shown, each after its label.
+
+        Within a budget, methods that take too long for the rest of it are passed over.
+        """
+        ranked = board.ranked()
+        best = next((entry for entry in ranked if self._in_time(entry, end)), None)
+        if best is None:
+            best = min(ranked, key=lambda entry: max(entry.fit_seconds))
+        if best is not ranked[0]:
+            text = f"no time was left to fit {ranked[0].label} on all rows: the saved model is {best.label}"
+            board.left_out.append(text)
         candidate = candidates[best.label]
         if self.settings.calibrate:
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
         trained = self._fit(candidate)
-        joint = next((entry for entry in board.ranked() if entry.family == MULTITASK), None)
+        joint = next((entry for entry in ranked if entry.family == MULTITASK and self._in_time(entry, end)), None)
         if joint is None or hasattr(trained.model.estimator, "coef_"):
-            return trained, trained, best.label
-        return trained, self._fit(candidates[joint.label]), joint.label
+            return best.label, trained, best.label, trained
+        return best.label, trained, joint.label, self._fit(candidates[joint.label])
+
+    def _in_time(self, entry: Entry, end: float | None) -> bool:
+        """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
+        if end is None:
+            return True
+        fits = CALIBRATED if self.settings.calibrate else FINAL
+        return 0 in entry.scores and fits * max(entry.fit_seconds) <= end - clock.monotonic()
 
     def _fit(self, candidate: Candidate) -> Trained:
         """Fit a method on all rows, unless the folder holds that model already."""

@@ -57,7 +57,7 @@ class Comparison:
     dataset : Dataset
         What the table became.
     trained : Trained
-        The best method, fitted on all rows.
+        The best method, fitted on all rows; within a budget the best one that there was time for.
     source : Source
         Where the data set came from.
     coefficients : DataFrame or None
@@ -68,6 +68,8 @@ class Comparison:
         Options, metric and split, and the key of the cell of every method on every split.
     curve : DataFrame or None
         The gain against the rows per task (`mtlrun.runs.curve.curve_of`), where it was asked for.
+    saved : str
+        Name of the method of the model.
     """
 
     board: Board
@@ -78,6 +80,7 @@ class Comparison:
     coefficients_of: str
     cells: dict[str, Any]
     curve: pd.DataFrame | None = None
+    saved: str = ""
 
     def _repr_html_(self) -> str:
         grid = leaderboard_grid(self.board)

@@ -60,10 +60,8 @@ class Waves:
             for number, wave in enumerate(self._waves()):
                 cells = [self.cells[place] for place in wave]
                 self._known(cells, done=True)
-                # The first two are cheap, and need no process of their own; the first is computed in any case, so that
-                # there is a board whatever the budget.
-                here = replace(pool, until=self.deadline if number else None, stops=False)
-                here = here if number < 2 else pool
+                # The first is computed in any case, so that there is a board whatever the budget, and in this process.
+                here = pool if number else replace(pool, until=None, stops=False, workers=())
                 self.runner.fits([self.cells[place] for place in wave if place in self.open], here)
                 self._known(cells, done=False)  # of other processes
         late: dict[int, list[str]] = {}

@@ -20,7 +20,9 @@ from mtlrun.runs.candidates import Candidate, core
 from mtlrun.runs.waves import Waves
 
 OWN = """
-from mtlrun.estimators.independent import IndependentRidge
+import time
+
+from mtlrun.estimators.independent import IndependentRidge, PooledRidge
 
 
 class Broken(IndependentRidge):
@@ -28,10 +30,17 @@ class Broken(IndependentRidge):
         raise ValueError("broken on purpose")
 
 
+class Square(PooledRidge):
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        time.sleep(0.5)
+        return super().fit(X**2, y, task_id=task_id)
+
+    def predict(self, X, *, task_id=None):
+        return super().predict(X**2, task_id=task_id)
+
+
 class Asleep(IndependentRidge):
     def fit(self, X, y, *, task_id=None, sample_weight=None):
-        import time
-
         time.sleep(600)
 """
 
@@ -98,6 +107,20 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
     records = [Record.from_line(path.read_text()) for path in (tmp_path / "out/cells").glob("*.json")]
     assert {record.status for record in records} == {"ok"}
     assert not list((tmp_path / "out/cells").glob("*.lock"))
+
+
+def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monkeypatch):
+    frame = schools().assign(y=lambda table: table.a**2)
+    options = {**QUICK, "methods": ["own_methods:Square"], "budget": 10}
+    in_time = mtlrun.compare(frame, **options)
+    assert in_time.saved == in_time.board.ranked()[0].label == "Square"
+    assert not in_time.board.left_out
+    monkeypatch.setattr("mtlrun.runs.compare.FINAL", 1500)  # 750 s of the 600, and less for the others
+    late = mtlrun.compare(frame, **options)
+    assert late.board.ranked()[0].label == "Square"
+    assert late.saved != "Square"
+    assert any("Square" in line and f"the saved model is {late.saved}" in line for line in late.board.left_out)
+    assert len(late.predict(frame)) == len(frame)
 
 
 def test_a_budget_changes_no_number(tmp_path):
