@@ -23,6 +23,8 @@ from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: The paper sees negative correlations of the first so many tasks with the others, and a positive one of two of these.
+FIRST_BLOCK, PAIR = 4, (4, 5)
 # Eigenvalues within this of a bound of the box, relatively, lie on it.
 _ON_BOUND = 1e-6
 # Correlations below this are zeros.
@@ -31,6 +33,8 @@ _ROUNDING = 1e-12
 PRINTED = ("fetr/table1.csv", "fetr/bound.csv")
 #: Table 1 as printed: the paper's method, the other linear ones, and the folds on School.
 OURS, LINEAR, FOLDS = "FETR", ("STL", "MTFL", "MTRL", "MTFRL"), 10
+#: Part of the training rows that the smallest subset of a learning curve has.
+SMALLEST_PART = 0.3
 # The methods whose printed errors on the large torques, those of joints 1 to 4, are nearest to FETR's.
 CLOSE = ("MTRL", "MTFRL")
 # Printed errors within this of the least error of any linear model, relatively, cannot be told apart.
@@ -57,7 +61,6 @@ def learning_curve(
     method: str = "STL",
     grid: Mapping[str, Sequence[float]] | None = None,
     rows: int = 44_484,
-    least: float = 0.3,
     points: int = 5,
     repeats: int = 5,
     groups: int = 10,
@@ -83,10 +86,8 @@ def learning_curve(
         Values of the parameters; 3-fold cross-validation on the training rows chooses once, for subsets of all sizes.
     rows : int, default 44484
         Training rows of the paper.
-    least : float, default 0.3
-        The smallest subset is this part of the training rows, the largest one leaves only a group out.
     points : int, default 5
-        Sizes of subsets.
+        Sizes of subsets; the smallest has 30% of the training rows, the largest leaves only a group out.
     repeats : int, default 5
         Subsets of every size.
     groups, partitions : int, default 10 and 8
@@ -96,11 +97,11 @@ def learning_curve(
     data = shared_regression(dataset)
     if method not in ESTIMATORS:
         raise ValueError(f"method must be one of {', '.join(ESTIMATORS)}, got {method!r}")
-    if groups < 2 or not 0 < least < 1 - 1 / groups:
-        raise ValueError(f"least={least} must lie below the part of the rows that one of groups={groups} leaves")
+    if groups < 2:
+        raise ValueError(f"groups must be at least 2, got {groups}")
     rng = np.random.default_rng(seed)
     fits = _Fits(data, method, grid or {}, seed)
-    sizes = np.unique((np.linspace(least, 1 - 1 / groups, points) * fits.n).astype(int))
+    sizes = np.unique((np.linspace(SMALLEST_PART, 1 - 1 / groups, points) * fits.n).astype(int))
     # (partitions, groups, sizes, tasks)
     errors = np.array([fits.without_groups(sizes, groups, repeats, rng) for _ in range(partitions)])
     design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
@@ -231,8 +232,6 @@ def fetr_covariances(
     lower: float = 0.01,
     upper: float = 100.0,
     scale_targets: bool = False,
-    first_block: int = 4,
-    pair: Sequence[int] = (5, 6),
 ) -> Measurement:
     """Return the covariances of features and tasks that FETR learns, and the signs of those of the tasks.
 
@@ -246,22 +245,18 @@ def fetr_covariances(
     scale_targets : bool, default False
         Give the targets of every task unit variance: else tasks of small targets have small coefficients, and the box
         rather than the data decides their covariances.
-    first_block : int, default 4
-        The paper sees a negative correlation of the first so many tasks with the others.
-    pair : (int, int), default (5, 6)
-        It sees a positive correlation of these tasks, counted from 1.
     """
     data = training_data(shared_regression(dataset))
     names = [str(t) for t in dataset.tasks]
-    if not 0 < first_block < len(names) or not all(1 <= p <= len(names) for p in pair):
-        raise ValueError(f"first_block={first_block} and pair={list(pair)} do not fit {len(names)} tasks")
+    if len(names) <= max(PAIR):
+        raise ValueError(f"the covariances of the paper are those of at least {max(PAIR) + 1} tasks, not {len(names)}")
     if scale_targets:
         data = data.with_targets(data.Y / data.Y.std(axis=0))
     model = FETR(eta, rho, lower=lower, upper=upper, tol=1e-10, max_iter=5000).fit(data.X, data.Y)
     correlation = _correlation(model.task_covariance_)
-    cross = correlation[:first_block, first_block:]
+    cross = correlation[:FIRST_BLOCK, FIRST_BLOCK:]
     inside = np.concatenate(
-        [_pairs(correlation[:first_block, :first_block]), _pairs(correlation[first_block:, first_block:])]
+        [_pairs(correlation[:FIRST_BLOCK, :FIRST_BLOCK]), _pairs(correlation[FIRST_BLOCK:, FIRST_BLOCK:])]
     )
     on_box = [_on_box(S, lower, upper) for S in (model.feature_precision_, model.task_precision_)]
     features = [str(f) for f in dataset.features] or [f"x{j + 1}" for j in range(data.n_features)]
@@ -270,7 +265,7 @@ def fetr_covariances(
         "cross_negative_share": float(np.mean(cross < 0)),
         "cross_mean": float(cross.mean()),
         "inside_mean": float(inside.mean()) if len(inside) else np.nan,
-        "pair_correlation": float(correlation[pair[0] - 1, pair[1] - 1]),
+        "pair_correlation": float(correlation[PAIR]),
         "feature_bounds": float(on_box[0]),
         "task_bounds": float(on_box[1]),
         "iterations": float(model.n_iter_),

@@ -20,6 +20,7 @@ from mtlrun.features.dna import WeightedDegree
 from mtlrun.metrics import auc_per_task
 from mtlrun.papers.measure import Curve, Measurement, measure
 from mtlrun.papers.mtsvm_runs import (
+    DEGREE,
     TOLERANCES,
     Certificate,
     Ladder,
@@ -42,6 +43,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 LEVELS = {"seconds_to_1e-2": 1e-2, "seconds_to_1e-4": 1e-4, "seconds_to_1e-6": 1e-6, "seconds_to_1e-8": 1e-8}
 #: Solvers that are LIBSVM, and whether they have an intercept.
 KERNEL_SOLVERS = {"mtk": False, "mtk-intercept": True}
+#: The solver that the others are compared with: coordinate ascent as printed.
+BASELINE = "paper"
 # Relative gap at which the runs that are followed end: from there on rounding decides.
 _END = 1e-12
 # Parts of the steps of LIBSVM's first run that the early points of its curve take.
@@ -58,7 +61,7 @@ _EARLY = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7)
         "positive_share": "share of the labels that are positive",
     },
 )
-def svm_statistics(dataset: Dataset, *, seed: int, degree: int = 8) -> Measurement:
+def svm_statistics(dataset: Dataset, *, seed: int) -> Measurement:
     """Count examples, tasks, and the features that the SVM sees: weighted-degree features of strings.
 
     Parameters
@@ -66,12 +69,10 @@ def svm_statistics(dataset: Dataset, *, seed: int, degree: int = 8) -> Measureme
     dataset : Dataset
     seed : int
         Without effect.
-    degree : int, default 8
-        Of the features of strings.
     """
     width = dataset.n_features
     if dataset.strings:
-        width = WeightedDegree(degree).fit(dataset.X[:1]).n_features_out_
+        width = WeightedDegree(DEGREE).fit(dataset.X[:1]).n_features_out_
     sizes = np.bincount(dataset.task_id) if dataset.task_id is not None else np.full(dataset.n_tasks, len(dataset.y))
     values = {
         "dimension": float(width),
@@ -88,7 +89,7 @@ def svm_statistics(dataset: Dataset, *, seed: int, degree: int = 8) -> Measureme
     {
         "function_difference": "smallest |obj* - obj| of the run (none where obj* is not known well enough to tell)",
         "relative_difference": "the same divided by obj*",
-        "difference_at_dcd_time": "|obj* - obj| when the baseline is at 1e-12 of the optimum, relative",
+        "difference_at_dcd_time": "|obj* - obj| when the printed algorithm is at 1e-12 of the optimum, relative",
         "seconds_to_1e-2": "seconds to within 1e-2 of the optimum, relative",
         "seconds_to_1e-4": "seconds to within 1e-4 of the optimum, relative",
         "seconds_to_1e-6": "seconds to within 1e-6 of the optimum, relative",
@@ -100,7 +101,7 @@ def svm_statistics(dataset: Dataset, *, seed: int, degree: int = 8) -> Measureme
         "primal_seconds_to_1e-4": "seconds to within 1e-4 of the optimum with the primal objective, relative",
         "primal_seconds_to_1e-6": "seconds to within 1e-6 of the optimum with the primal objective, relative",
         "primal_seconds_to_1e-8": "seconds to within 1e-8 of the optimum with the primal objective, relative",
-        "dcd_seconds": "seconds of the baseline to 1e-12 of the optimum, relative",
+        "dcd_seconds": "seconds of the printed algorithm to 1e-12 of the optimum, relative",
         "seconds_run": "seconds of the whole run (of all runs, for LIBSVM)",
         "optimum": "obj*, of the problem that the solver solves",
         "accuracy": "half the width of the certified interval that holds obj*",
@@ -113,11 +114,6 @@ def svm_convergence(
     seed: int,
     solver: str = "block",
     C: float = 10.0,
-    coupling: float = 1.0,
-    fraction: float = 1.0,
-    scale: float = 1.0,
-    degree: int = 8,
-    baseline: str = "paper",
     seconds: float = 60.0,
     reference_seconds: float = 600.0,
     tolerances: Sequence[float] = TOLERANCES,
@@ -137,22 +133,15 @@ def svm_convergence(
     dataset : Dataset
         The tasks are coupled by the similarity among its `truth`, else by ones plus the identity.
     seed : int
-        Of the rows of a fraction and of the order of rows.
+        Of the order of rows.
     solver : {"block", "block-printed", "corrected", "paper", "newton", "mtk", "mtk-intercept"}, default "block"
         "mtk" is LIBSVM on the problem without intercept, which the others solve; "mtk-intercept" LIBSVM as it is.
-    C, coupling : float
-    fraction : float, default 1.0
-        Part of the rows of every task.
-    scale : float, default 1.0
-        Features are divided by it.
-    degree : int, default 8
-        Of the weighted-degree features of strings.
-    baseline : {"paper", "block"}, default "paper"
-        Coordinate ascent that is run first, to 1e-12 of the optimum: where is `solver` when it is there?
+    C : float
     seconds : float, default 60
         The solver is stopped then, at its next certificate; LIBSVM after about that time for all runs together.
     reference_seconds : float, default 600
-        For the reference, and for the baseline.
+        For the reference, and for the printed algorithm, which is run first, to 1e-12 of the optimum: where is `solver`
+        when it is there?
     tolerances : list of float
         LIBSVM's, from loose to tight. Its early points are runs with few steps.
 
@@ -167,13 +156,11 @@ def svm_convergence(
     ValueError
         For an unknown solver.
     """
-    dataset = part_of(dataset, fraction, seed)
-    data = task_data(dataset, degree=degree, scale=scale)
-    links = couple(dataset, coupling)
+    data, links = task_data(dataset), couple(dataset)
     warm_up()
     reference = optimum_of(data, links, C, reference_seconds)
     goal = _END * max(1.0, abs(reference.optimum))
-    race = certificates(ascend(baseline, data, links, C, _END, seed, reference_seconds))
+    race = certificates(ascend(BASELINE, data, links, C, _END, seed, reference_seconds))
     dcd_seconds = first_time([p.seconds for p in race], np.array([p.primal for p in race]) <= reference.optimum + goal)
     points: list[Certificate] = []
     if solver in KERNEL_SOLVERS:
@@ -194,7 +181,7 @@ def svm_convergence(
     points.sort(key=lambda point: point.seconds)
     at = [point.seconds for point in points]
     primal, dual = (np.array([getattr(point, name) for point in points]) for name in ("primal", "dual"))
-    if solver == baseline:
+    if solver == BASELINE:
         dcd_seconds = first_time(at, np.maximum(np.abs(primal - reference.optimum), reference.accuracy) <= goal)
     of_primal, differences = _followed(at, primal, C * data.n_rows, reference, dcd_seconds)
     found, curves = of_primal, {"function difference": differences}
@@ -253,10 +240,7 @@ def svm_seconds(
     seed: int,
     solver: str = "block",
     C: float = 10.0,
-    coupling: float = 1.0,
     fraction: float = 1.0,
-    scale: float = 1.0,
-    degree: int = 8,
     tol: float = 1e-4,
     precision: str = "gap",
     seconds: float = 3600.0,
@@ -272,8 +256,10 @@ def svm_seconds(
 
     Parameters
     ----------
-    dataset, seed, solver, C, coupling, fraction, scale, degree, tolerances
+    dataset, seed, solver, C, tolerances
         As of `svm_convergence`.
+    fraction : float, default 1.0
+        Part of the rows of every task.
     tol : float, default 1e-4
     precision : {"gap", "dual"}, default "gap"
         "gap": relative duality gap; "dual": distance of the dual value from its optimum, which is known to a tenth of
@@ -284,9 +270,9 @@ def svm_seconds(
         Return the curve ``relative gap`` over the seconds, too.
     """
     dataset = part_of(dataset, fraction, seed)
-    n, links = dataset.n_samples, couple(dataset, coupling)
+    n, links = dataset.n_samples, couple(dataset)
     warm_up()
-    data = task_data(dataset, degree=degree, scale=scale)
+    data = task_data(dataset)
     del dataset  # strings beside packed letters would double the memory
     aim = tol if precision == "gap" else tol / 10
     points: list[Certificate] = []
@@ -343,10 +329,7 @@ def svm_scaling(
     solver: str = "block",
     against: Sequence[str] = (),
     C: float = 10.0,
-    coupling: float = 1.0,
     fractions: Sequence[float] = (0.1, 0.215, 0.464, 1.0),
-    scale: float = 1.0,
-    degree: int = 8,
     tol: float = 1e-4,
     precision: str = "gap",
     seconds: float = 600.0,
@@ -359,7 +342,7 @@ def svm_scaling(
 
     Parameters
     ----------
-    dataset, seed, solver, C, coupling, scale, degree, tol, precision, tolerances
+    dataset, seed, solver, C, tol, precision, tolerances
         As of `svm_seconds`.
     against : list of {"block", "paper"}
         Solvers that are timed on the same rows, to the same precision, right after each other.
@@ -374,8 +357,8 @@ def svm_scaling(
         Curve ``seconds to precision`` over the rows. The quantities are those of the largest size finished; it counts
         as converged if there is one.
     """
-    options: dict[str, Any] = {"seed": seed, "C": C, "coupling": coupling, "scale": scale, "degree": degree}
-    options |= {"tol": tol, "precision": precision, "seconds": seconds, "tolerances": tolerances}
+    options: dict[str, Any] = {"seed": seed, "C": C, "tol": tol, "precision": precision, "seconds": seconds}
+    options["tolerances"] = tolerances
     n: list[float] = []
     took: list[float] = []
     lines: list[str] = []
@@ -453,7 +436,7 @@ def svm_transfer(
     test_rows: int = 4000,
     costs: Sequence[float] = (0.03, 0.3, 3.0),
     couplings: Sequence[float] = (0.1, 1.0, 10.0),
-    degree: int = 8,
+    degree: int = DEGREE,
     folds: int = 3,
 ) -> Measurement:
     """Train on `target_rows` rows of one task and `other_rows` of every other; report the AUC on rows held out.

@@ -31,6 +31,8 @@ from mtlrun.solvers.svm.newton import solve_svm_newton
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: Of the weighted-degree features of strings.
+DEGREE = 8
 #: LIBSVM's tolerances; below the last one its single-precision kernel matrix gains nothing.
 TOLERANCES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 # A tolerance that no run reaches before its steps are over, LIBSVM's steps of a first run, its cache in megabytes, and
@@ -70,20 +72,19 @@ def part_of(dataset: Dataset, fraction: float, seed: int) -> Dataset:
     return dataset.subset(np.sort(np.concatenate(chosen)))
 
 
-def task_data(dataset: Dataset, *, degree: int = 8, normalize: bool = False, scale: float = 1.0) -> TaskData:
+def task_data(dataset: Dataset) -> TaskData:
     """Return the rows for the solvers; strings as weighted-degree features made on the fly."""
     if not dataset.strings:
-        data = dataset.taskdata()
-        return data if scale == 1 else data.with_design(data.X / scale)
-    design = WeightedDegree(degree, normalize=normalize).fit_design(dataset.X)
+        return dataset.taskdata()
+    design = WeightedDegree(DEGREE).fit_design(dataset.X)
     data = TaskData.from_stacked(np.zeros((len(design), 1)), dataset.y, dataset.task_id)
     return data.with_design(design if data.order is None else design[data.order])
 
 
-def couple(dataset: Dataset, coupling: float) -> TaskCoupling:
+def couple(dataset: Dataset) -> TaskCoupling:
     """Return how the tasks are coupled: by the similarity that a simulation comes with, else by ones plus identity."""
     given = dataset.truth.get("similarity", "all")
-    return couple_tasks(check_similarity(given, np.arange(dataset.n_tasks)), coupling)
+    return couple_tasks(check_similarity(given, np.arange(dataset.n_tasks)))
 
 
 def warm_up() -> None:

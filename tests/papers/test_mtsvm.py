@@ -26,8 +26,8 @@ def names(measure):
 
 def test_sizes_are_those_that_the_svm_sees(plane, strings):
     assert mtsvm.svm_statistics(plane, seed=0).values["dimension"] == 2
-    found = mtsvm.svm_statistics(strings, seed=0, degree=2)
-    assert found.values["dimension"] == 41 * 20 + 4
+    found = mtsvm.svm_statistics(strings, seed=0)
+    assert found.values["dimension"] == sum((42 - k + 1) * 4**k for k in range(1, 9))
     assert found.per_task["rows"] == [200, 200]
     assert set(found.values) == names(mtsvm.svm_statistics)
 
@@ -105,8 +105,8 @@ def test_an_optimum_that_is_not_known_gives_no_difference(plane, monkeypatch):
 
 def test_similarity_of_the_tasks_comes_with_the_data(plane):
     theirs = load_dataset("gauss2d", n=100, means="authors")
-    assert np.allclose(mtsvm_runs.couple(theirs, 1.0).inverse, [[1.5, -0.5], [-0.5, 1.5]])
-    assert np.allclose(mtsvm_runs.couple(plane, 1.0).inverse, [[2, -1], [-1, 2]])
+    assert np.allclose(mtsvm_runs.couple(theirs).inverse, [[1.5, -0.5], [-0.5, 1.5]])
+    assert np.allclose(mtsvm_runs.couple(plane).inverse, [[2, -1], [-1, 2]])
     assert mtsvm_runs.part_of(theirs, 0.5, 0).truth
 
 
