@@ -112,6 +112,7 @@ class ConvexMTL(BaseMTL):
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
         """Run the solver on checked data."""
+        self._warn_of(data)
         solver = "admm" if self.solver == "auto" and rotation is not None else self._solver_for(data)
         return solve_convex(
             data,
@@ -124,6 +125,9 @@ class ConvexMTL(BaseMTL):
             tol=self.tol,
             max_iter=self.max_iter,
         )
+
+    def _warn_of(self, data: TaskData) -> None:
+        """Warn of parameters that make no sense for data of these sizes."""
 
     def _gradient_at_zero(self, X: Any, y: Any, task_id: Any, sample_weight: Any) -> Array:
         """Return the gradient (d, T) of the loss at zero coefficients and their best intercepts; the data are read."""

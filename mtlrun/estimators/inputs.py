@@ -216,7 +216,9 @@ def check_weights(sample_weight: Any, shape: tuple[int, ...]) -> Array | None:
     """
     if sample_weight is None:
         return None
-    weights = np.full(shape[0], float(sample_weight)) if np.ndim(sample_weight) == 0 else sample_weight
+    weights = np.asarray(sample_weight)
+    if weights.ndim == 0:
+        weights = np.full(shape[0], float(weights))
     weights = as_weights(weights, list(dict.fromkeys([shape[:1], shape])), "sample_weight")
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere: no row counts")

@@ -11,8 +11,6 @@ from mtlrun.estimators.facts import SHRINK_COST, SPECTRAL_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import Positive
 from mtlrun.penalties.norms import L1, L12, L21, L1Inf, TraceNorm, mixture_range
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation
-from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 
 
@@ -38,11 +36,8 @@ class _Mixture(PenalizedMTL):
     def _penalties(self) -> list[Penalty]:
         return [self._shared(self.alpha), self._own(self.alpha * self.lam)]
 
-    def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
-    ) -> SolverResult:
+    def _warn_of(self, data: TaskData) -> None:
         warn_if_degenerate(self, data)
-        return super()._solve(data, start=start, rotation=rotation)
 
 
 def warn_if_degenerate(model: Any, data: TaskData) -> None:
@@ -55,7 +50,7 @@ def warn_if_degenerate(model: Any, data: TaskData) -> None:
     inside = f"Both parts need {low:.3g} < lam < {high:.3g}" if low < high else "There is no second part"
     sizes = f"{data.n_features} features, {data.n_tasks} tasks"
     text = f"lam={model.lam:g}: {zero} is zero. {inside} ({sizes})."
-    warnings.warn(text, DegenerateModelWarning, stacklevel=5)
+    warnings.warn(text, DegenerateModelWarning, stacklevel=6)
 
 
 class _RobustFeature(_Mixture):

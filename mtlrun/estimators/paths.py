@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.columns import take_column
 from mtlrun.data.splits import TaskStratifiedKFold
+from mtlrun.estimators.base import EQUAL_SOLVERS
 from mtlrun.estimators.convex import PathMTL
 from mtlrun.estimators.mixtures import (
     DirtyMTL,
@@ -33,7 +34,6 @@ from mtlrun.estimators.penalized import (
     TraceNormMTLClassifier,
 )
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
-from mtlrun.estimators.statistics import EQUAL_SOLVERS
 from mtlrun.estimators.temporal import (
     FusedMTL,
     FusedMTLClassifier,
@@ -246,8 +246,8 @@ class TraceNormMTLClassifierCV(PathCV, TraceNormMTLClassifier):
     """`TraceNormMTLClassifier` with `alpha` chosen by cross-validation along its path."""
 
 
-class RobustMTLCV(PathCV, RobustMTL):
-    """`RobustMTL` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`.
+class _BetaCV(PathCV):
+    """The strength is the weight `beta` of the loss.
 
     Attributes
     ----------
@@ -263,21 +263,12 @@ class RobustMTLCV(PathCV, RobustMTL):
         return 1.0 / self.alpha_
 
 
-class RobustMTLClassifierCV(PathCV, RobustMTLClassifier):
-    """`RobustMTLClassifier` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`.
+class RobustMTLCV(_BetaCV, RobustMTL):
+    """`RobustMTL` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`."""
 
-    Attributes
-    ----------
-    beta_ : float
-        The weight of the loss chosen.
-    """
 
-    _strength = "beta"
-
-    @property
-    def beta_(self) -> float:
-        """The weight of the loss chosen."""
-        return 1.0 / self.alpha_
+class RobustMTLClassifierCV(_BetaCV, RobustMTLClassifier):
+    """`RobustMTLClassifier` with `beta` chosen by cross-validation along its path; `alpha_` is 1 / `beta_`."""
 
 
 class RobustFeatureMTLCV(PathCV, RobustFeatureMTL):

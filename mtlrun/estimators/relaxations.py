@@ -13,8 +13,6 @@ from mtlrun.estimators.facts import BOX_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.spectral import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation
-from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,17 +37,14 @@ class _Spectral(ConvexMTL):
     def _penalties(self) -> list[Penalty]:
         return [SpectralBox(self.alpha, self.eta, getattr(self, self._k))]
 
-    def _solve(
-        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
-    ) -> SolverResult:
+    def _warn_of(self, data: TaskData) -> None:
         k, rank = getattr(self, self._k), min(data.n_features, data.n_tasks)
         if k >= rank:
             text = (
                 f"{self._k}={k} for {data.n_tasks} tasks with {data.n_features} features: the model is a ridge "
                 f"regression of every task with strength 2 * alpha * eta. Take {self._k} < {rank}."
             )
-            warnings.warn(text, DegenerateModelWarning, stacklevel=4)
-        return super()._solve(data, start=start, rotation=rotation)
+            warnings.warn(text, DegenerateModelWarning, stacklevel=5)
 
     def _directions(self) -> tuple[Array, Array, Array]:
         """Return singular vectors of `coef_` on the sides of tasks and features (columns), and their weights q."""

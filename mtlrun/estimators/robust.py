@@ -128,13 +128,13 @@ class _Robust(PathMTL):
     def _solve(
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
-        warn_if_degenerate(self, data)
         if self.solver not in _PAPER_SOLVERS:
             for name in ("variant", "stop", "form"):
                 if getattr(self, name) in ("paper", "sequential"):
                     value = getattr(self, name)
                     raise ValueError(f"{name}={value!r} needs solver='apg' or 'ladm', got solver={self.solver!r}")
             return super()._solve(data, start=start, rotation=rotation)
+        self._warn_of(data)
         options: dict[str, Any] = {
             "eps": self.eps,
             "form": self.form,
@@ -154,6 +154,9 @@ class _Robust(PathMTL):
         if result.info["objective"] == "constrained":  # as printed for least squares, in place of the loss
             result.objective = [self._objective(data, result.parts, result.intercept)]
         return result
+
+    def _warn_of(self, data: TaskData) -> None:
+        warn_if_degenerate(self, data)
 
     def _decompose(self, data: TaskData) -> Rotation | None:
         if self.solver not in _PAPER_SOLVERS:

@@ -84,7 +84,7 @@ class TaskOperator:
             raise ValueError("outer_gram needs a shared design with one weight per row and one shift")
         return _outer(self.data.X, weights, self.shift)
 
-    def norm(self, weights: np.ndarray | None = None, *, intercept: bool = False) -> float:
+    def norm(self, weights: np.ndarray | None = None) -> float:
         """Return max over tasks of the largest singular value of diag(sqrt(weights)) X_t.
 
         This is the norm of the operator; the stacked matrix of a shared design would be sqrt(T) times too large.
@@ -93,8 +93,6 @@ class TaskOperator:
         ----------
         weights : ndarray of shape (n,), (n, T) or (N,), optional
             With shape (n, T), the upper bound from the largest weight of every row is returned.
-        intercept : bool, default False
-            Include a column of ones, the intercept as a variable.
 
         Returns
         -------
@@ -104,8 +102,8 @@ class TaskOperator:
         if self.data.shared and weights is not None and weights.ndim == 2:
             weights = weights.max(axis=1)
         if self._uniform(weights):
-            return _design_norm(self.data.X, weights, self.shift, intercept)
-        return max(_design_norm(*self._design(t, weights), intercept) for t in range(self.data.n_tasks))
+            return _design_norm(self.data.X, weights, self.shift)
+        return max(_design_norm(*self._design(t, weights)) for t in range(self.data.n_tasks))
 
     # ------------------------------------------------------------------ products by layout
 
@@ -193,9 +191,9 @@ def _gram(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     else:
         G = _dense(X.T @ (sp.diags_array(w) @ X if is_sparse(X) else w[:, None] * X))
     if m is not None:
-        s, total = _sums(X, w)
-        cross = np.outer(s, m)
-        G = G - cross - cross.T + total * np.outer(m, m)
+        ones = np.ones(X.shape[0]) if w is None else w
+        cross = np.outer(X.T @ ones, m)
+        G = G - cross - cross.T + float(ones.sum()) * np.outer(m, m)
     return G
 
 
@@ -208,47 +206,26 @@ def _outer(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> np.ndarray:
     return K if w is None else K * np.sqrt(np.outer(w, w))
 
 
-def _sums(X: Design, w: np.ndarray | None) -> tuple[np.ndarray, float]:
-    """Return X'w and the sum of w."""
-    ones = np.ones(X.shape[0]) if w is None else w
-    return X.T @ ones, float(ones.sum())
-
-
-def _design_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None, intercept: bool) -> float:
+def _design_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> float:
     n, d = X.shape
     if min(n, d) > _EXACT_NORM_SIZE:
-        return _lanczos_norm(X, w, m, intercept)
-    if d <= n:
-        G = _gram(X, w, m)
-        if intercept:
-            s, total = _sums(X, w)
-            border = s if m is None else s - total * m
-            G = np.block([[G, border[:, None]], [border[None, :], np.array([[total]])]])
-    else:
-        G = _outer(X, w, m)
-        if intercept:
-            G = G + (1.0 if w is None else np.sqrt(np.outer(w, w)))
+        return _lanczos_norm(X, w, m)
+    G = _gram(X, w, m) if d <= n else _outer(X, w, m)
     last = G.shape[0] - 1
     top = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[last, last])[0]
     return float(np.sqrt(max(top, 0.0)))
 
 
-def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None, intercept: bool) -> float:
+def _lanczos_norm(X: Design, w: np.ndarray | None, m: np.ndarray | None) -> float:
     d = X.shape[1]
 
     def product(v: np.ndarray) -> np.ndarray:
-        v = v.ravel()
-        z = X @ v[:d]
-        z = z - (0.0 if m is None else m @ v[:d]) + (v[d] if intercept else 0.0)
+        z = X @ v.ravel() if m is None else X @ v.ravel() - m @ v.ravel()
         z = z if w is None else w * z
-        out = X.T @ z
-        if m is not None:
-            out = out - m * z.sum()
-        return np.append(out, z.sum()) if intercept else out
+        return X.T @ z if m is None else X.T @ z - m * z.sum()
 
-    size = d + int(intercept)
-    normal = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).normal(size=size)  # ones would lie in the null space of centred one-hot features
+    normal = LinearOperator((d, d), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=d)  # ones would lie in the null space of centred one-hot features
     if not np.any(product(start)):  # ARPACK refuses a zero operator
         return 0.0
     try:

@@ -330,7 +330,7 @@ class TaskData:
 
         Parameters
         ----------
-        rows : array-like of int or bool, shape (k,) or (n,)
+        rows : array-like of int, shape (k,)
             Of `X`; their order counts for a shared design only.
         complete : bool, default True
             Refuse to leave a task of a shared design without observed rows of positive weight.
@@ -341,8 +341,6 @@ class TaskData:
             If a task has no observed row of positive weight left.
         """
         rows = np.asarray(rows)
-        if rows.dtype == bool:
-            rows = np.flatnonzero(rows)
         if self.offsets is not None:
             rows = np.sort(rows)
             sizes = np.bincount(np.searchsorted(self.offsets, rows, side="right") - 1, minlength=self.n_tasks)

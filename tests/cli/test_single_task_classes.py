@@ -159,10 +159,9 @@ def table(tmp_path):
     [
         (("-t", "y", "--task", "school", "--drop", "z,passed"), BOOSTED),
         (("--targets", "y,z", "--drop", "school,passed"), BOOSTED),
-        (("-t", "passed", "--task", "school", "--drop", "y,z"), CLASSIFIER),
         (("-t", "passed", "--task", "school", "--drop", "y,z", "--calibrate"), CLASSIFIER),
     ],
-    ids=["ragged", "shared", "labels", "probabilities"],
+    ids=["ragged", "shared", "probabilities"],
 )
 def test_compare_fits_it_to_every_task_alone(mtlrun, table, tmp_path, columns, method):
     result = mtlrun("compare", "s.csv", *columns, "--methods", method, "--splits", "2", "--repeats", "1", "-o", "out")

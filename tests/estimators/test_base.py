@@ -454,9 +454,9 @@ def test_class_weights_are_those_of_scikit_learn_and_of_weights_by_hand():
     X = rng.normal(size=(90, 3))
     y = np.where(X[:, 0] + rng.normal(size=90) > 0.8, 1.0, -1.0)
     for weights in ("balanced", {1.0: 3.0}):
-        ours = CMTL(0.5, loss="logistic", mean=1.0, between=1.0, within=1.0, class_weight=weights, tol=1e-9).fit(X, y)
+        ours = CMTL(0.5, loss="logistic", mean=1.0, between=1.0, within=1.0, class_weight=weights, tol=1e-7).fit(X, y)
         theirs = LogisticRegression(C=1.0, class_weight=weights, tol=1e-9).fit(X, y)
-        assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+        assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
     ids = np.repeat([0, 1, 2], 30)
     y[ids == 2] = -1.0  # one class: its weights stay
     weights = np.ones(90)

@@ -46,12 +46,13 @@ def test_mtfl_is_mtrl_without_ridge(layout):
     assert features.objective_[-1] == pytest.approx(tasks.objective_[-1], rel=1e-8)
 
 
-@pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-@pytest.mark.parametrize("model", [MTFL(0.5), MTRL(0.5, 1.0)], ids=str)
-def test_the_printed_alternation_comes_near_and_its_gap_says_how_near(layout, model):
+@pytest.mark.parametrize(
+    ("model", "layout"), [(MTFL(0.5), "shared"), (MTFL(0.5), "ragged"), (MTRL(0.5, 1.0), "masked")], ids=str
+)
+def test_the_printed_alternation_comes_near_and_its_gap_says_how_near(model, layout):
     X, y, ids = problem(layout)
     direct = clone(model).set_params(**TIGHT).fit(X, y, task_id=ids)
-    printed = clone(model).set_params(variant="paper", tol=1e-9).fit(X, y, task_id=ids)
+    printed = clone(model).set_params(variant="paper", tol=1e-7).fit(X, y, task_id=ids)
     best = direct.objective_[-1]
     assert best * (1 - 1e-8) <= printed.objective_[-1] <= best * 1.02
     assert direct.gap_ <= 1e-10 < printed.gap_ < 0.5

@@ -104,8 +104,8 @@ def test_large_arrays_in_single_precision_are_read_in_blocks(layout, monkeypatch
     weights = np.random.default_rng(1).random(len(X)) + 0.1
     rows = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, whole, sample_weight=weights, **ids)
     read = []
-    monkeypatch.setattr("mtlrun.estimators.statistics._LARGE", 0)
-    monkeypatch.setattr("mtlrun.estimators.statistics._BLOCK", 5 * 30)
+    monkeypatch.setattr("mtlrun.estimators.base._LARGE", 0)
+    monkeypatch.setattr("mtlrun.estimators.base._BLOCK", 5 * 30)
     monkeypatch.setattr(TaskStatistics, "__add__", lambda a, b, add=TaskStatistics.__add__: read.append(b) or add(a, b))
     blocks = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(X, whole, sample_weight=weights, **ids)
     assert len(read) == 5

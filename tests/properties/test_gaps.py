@@ -44,8 +44,8 @@ def problem(seed, layout="ragged", n=9, d=3, T=3):
 def solve(data, loss, penalties, intercept, steps=3000):
     """Accelerated proximal gradient with restarts: slow, plain, independent of the package's solvers."""
     operator, w = TaskOperator(data), data.effective_weights()
-    top = operator.norm(data.weights, intercept=intercept)
-    L = len(penalties) * loss.curvature * top**2
+    total = data.sum_by_task(np.ones_like(data.targets) if w is None else w).max()  # the intercepts' own curvature
+    L = len(penalties) * loss.curvature * (operator.norm(data.weights) ** 2 + (total if intercept else 0.0))
     parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
     b = np.zeros(data.n_tasks)
     look, look_b, t = parts, b, 1.0
