@@ -245,41 +245,31 @@ class Model(BaseEstimator):
         return rows.X, self.codes(rows.tasks, table.name)
 
     def codes(self, names: Sequence[str] | np.ndarray | None, where: str) -> np.ndarray | None:
-        """Return the position of the task of every row; None for a model that needs none.
+        """Return the position of the task of every row, given by name or, as integers, by position.
+
+        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
+        model fitted with ``unseen="mean"``. None for a model that needs no tasks.
 
         Raises
         ------
         DataError
-            If it needs tasks and there are none.
-        UnknownNameError
-            See `task_codes`.
-        """
-        if not self.by_task:
-            return None
-        if names is None:
-            column = self.schema.task_column
-            raise DataError(
-                f"{where}: no column {column!r} says to which of {counted(len(self.task_names), 'task')} a row belongs",
-                f"Add the column {column!r} with the tasks as named in the training data.",
-            )
-        return self.task_codes(names)
-
-    def task_codes(self, names: Sequence[str] | np.ndarray) -> np.ndarray:
-        """Return the position of every task, given by name or, as integers, by position.
-
-        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
-        model fitted with ``unseen="mean"``.
-
-        Raises
-        ------
+            If it needs tasks and there are none; `where` names the data.
         UnknownNameError
             For a task that the model was not fitted on.
         """
+        if not self.by_task:
+            return None
         tasks = self.task_names
+        if names is None:
+            column = self.schema.task_column
+            raise DataError(
+                f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
+                f"Add a column {column!r}; mtlrun predict also takes --task-column NAME, or --task NAME for all rows.",
+            )
         if isinstance(names, np.ndarray):
             if names.size and names.max() >= len(tasks):
                 raise UserError(
-                    f"the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
+                    f"{where}: the data have {names.max() + 1} tasks, but the model has {len(tasks)}",
                     "Train a model on these data, or name the tasks as in training.",
                 )
             return names
@@ -292,7 +282,8 @@ class Model(BaseEstimator):
         elif unknown:
             kind = f"task of the model in row {list(names).index(unknown[0]) + 1}:"
             error = UnknownNameError(kind, unknown[0], tasks)
-            error.message += f" (also unknown: {listed(unknown[1:])})" if unknown[1:] else ""
+            more = f" (also unknown: {listed(unknown[1:])})" if unknown[1:] else ""
+            error.message = f"{where}: {error.message}{more}"
             error.remedy = f"{error.remedy} A model that was compared with --unseen mean predicts new tasks, too."
             raise error
         return np.array([numbers[name] for name in names], dtype=int)

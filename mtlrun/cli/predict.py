@@ -12,7 +12,7 @@ import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say
-from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.errors import DataError, UserError, counted, listed
 
 if TYPE_CHECKING:
     from mtlrun.fitted import Model
@@ -99,16 +99,7 @@ def _rows(
         X, names = _dataset(fitted, data, data_dir)
     if fitted.by_task and task is not None:
         names = [task] * X.shape[0]
-    if fitted.by_task and names is None:
-        raise DataError(
-            f"{data}: no column says which of the {len(fitted.task_names)} tasks each row belongs to",
-            f"Add a column {schema.task_column!r}, name another one with --task-column, or use --task NAME for all "
-            "rows.",
-        )
-    try:
-        return X, fitted.codes(names, data)
-    except UnknownNameError as error:
-        raise UserError(f"{data if task is None else '--task'}: {error.message}", error.remedy) from None
+    return X, fitted.codes(names, data if task is None else "--task")
 
 
 def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

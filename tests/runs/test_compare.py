@@ -144,7 +144,7 @@ def test_result_has_tables_verdict_model_and_files(tmp_path):
     folder = result.save(tmp_path / "out")
     model = load_model(folder / "model")
     new = schools(seed=3)
-    codes = model.task_codes(list(new.school))
+    codes = model.codes(list(new.school), "new.csv")
     again = model.scores(new[list("abcd")].to_numpy(), codes)
     np.testing.assert_allclose(again, result.model.scores(new[list("abcd")].to_numpy(), codes))
     assert np.corrcoef(again, new.y)[0, 1] > 0  # the tasks of another seed have other coefficients

@@ -271,14 +271,14 @@ def test_what_skops_cannot_store_is_said(tmp_path):
 
 
 def test_tasks_by_name_and_by_position():
-    model = Model(None, None, _facts())
-    assert model.task_codes(["b", "a", "3"]).tolist() == [1, 0, 3]
-    assert model.task_codes(np.array([0, 3])).tolist() == [0, 3]
+    model = Model(None, None, _facts(design="ragged"))
+    assert model.codes(["b", "a", "3"], "x.csv").tolist() == [1, 0, 3]
+    assert model.codes(np.array([0, 3]), "x.csv").tolist() == [0, 3]
     with pytest.raises(UserError, match="data have 5 tasks, but the model has 4"):
-        model.task_codes(np.array([4]))
+        model.codes(np.array([4]), "x.csv")
     with pytest.raises(UnknownNameError, match="unknown task of the model in row 2: 'e'"):
-        model.task_codes(["a", "e"])
-    numbered = Model(None, None, _facts(tasks=["1", "2"]))
-    assert numbered.task_codes(["1", "2"]).tolist() == [0, 1]
+        model.codes(["a", "e"], "x.csv")
+    numbered = Model(None, None, _facts(tasks=["1", "2"], design="ragged"))
+    assert numbered.codes(["1", "2"], "x.csv").tolist() == [0, 1]
     with pytest.raises(UnknownNameError):
-        numbered.task_codes(["0"])
+        numbered.codes(["0"], "x.csv")
