@@ -51,7 +51,7 @@ def synthetic_sarcos(seed: int = 0) -> TaskData:
 
 
 def fit_against_projected_gradient(limit: float, repeats: int) -> None:
-    """Print the seconds to the objective of the fit, up to a relative 1e-6, of FETR and of its rival."""
+    """Print the seconds to the objective of the fit, up to a relative 1e-6, of FETR and of its found."""
     data = synthetic_sarcos()
     options: dict[str, Any] = {"eta": 1.0, "rho": 1.0, "fit_intercept": True}
     target = solve_fetr(data, **options).objective[-1]
@@ -63,13 +63,13 @@ def fit_against_projected_gradient(limit: float, repeats: int) -> None:
         def enough(_: int, value: float, __: Any, start: float = start) -> bool:
             return value <= target + 1e-6 * abs(target) or time.process_time() - start > limit
 
-        rival = solve_projected_gradient(data, **options, w_step=w_step, tol=-np.inf, max_iter=10**9, callback=enough)
+        found = solve_projected_gradient(data, **options, w_step=w_step, tol=-np.inf, max_iter=10**9, callback=enough)
         seconds = time.process_time() - start
-        missing = (rival.objective[-1] - target) / abs(target)
+        missing = (found.objective[-1] - target) / abs(target)
         reached = "reached" if missing <= 1e-6 else f"NOT reached after {limit:g} s, missing {missing:.1e}"
         bound = "" if missing <= 1e-6 else "> "
         print(
-            f"  projected gradient, W by {w_step} steps: {bound}{seconds:.2f} s, {rival.n_iter} iterations, {reached}; "
+            f"  projected gradient, W by {w_step} steps: {bound}{seconds:.2f} s, {found.n_iter} iterations, {reached}; "
             f"ratio {bound}{seconds / ours:.0f}x (ask: 100x)"
         )
 
@@ -140,7 +140,7 @@ def school(data_dir: str | None, repeats: int) -> None:
 def main() -> int:
     """Run all rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="sizes up to 500, 10 s for the rival")
+    parser.add_argument("--quick", action="store_true", help="sizes up to 500, 10 s for the competitor")
     parser.add_argument("--data-dir", help="where School lies; default: MTLRUN_DATA")
     arguments = parser.parse_args()
     repeats = 3 if arguments.quick else 5

@@ -14,7 +14,7 @@ runs; pixels / 255.
 * strings: simulated strings of 42 letters, 4 tasks, C = 1, to a relative gap of 1e-2, a line per certificate; peak
   memory of the process. The large run: ``--only strings --strings 6400000 141 --C 10 --limit 3600``.
 
-The data are looked for under MTLRUN_DATA. ``--quick`` takes a part of the rows and fewer rivals.
+The data are looked for under MTLRUN_DATA. ``--quick`` takes a part of the rows and fewer competitors.
 """
 
 import argparse

@@ -3,12 +3,12 @@
 All in one process with one BLAS thread, set-up included. Objective: ||L||_* + lam ||E||_{1,2} + beta * sum of losses
 on 40% of the rows, labels -1/+1, no intercept (School: the sums of squares and weights of its own paper).
 
-The rival is timed twice: until its own certificate says 1e-4, and until its objective is within 1e-4 of the optimum,
-which it could not know (the optimum comes from a precise run of ours). Where the time allowed (--budget) does not
-suffice, the measured curve of the last half of the run is extrapolated, by a power law or an exponential, whichever is
-kinder to the rival; such numbers are marked with a tilde. On eurlex-like, where APG needs hours, its iterations are
-counted in the eigenbasis of the design (the iterates are the same), and charged with the seconds that an iteration
-takes in its own form.
+The competitor is timed twice: until its own certificate says 1e-4, and until its objective is within 1e-4 of the
+optimum, which it could not know (the optimum comes from a precise run of ours). Where the time allowed (--budget) does
+not suffice, the measured curve of the last half of the run is extrapolated, by a power law or an exponential,
+whichever is kinder to the competitor; such numbers are marked with a tilde. On eurlex-like, where APG needs hours, its
+iterations are counted in the eigenbasis of the design (the iterates are the same), and charged with the seconds that
+an iteration takes in its own form.
 """
 
 import argparse
@@ -97,8 +97,8 @@ def ours(solver: Solver, args: Sequence[object], repeats: int, **options: object
     return float(np.median(seconds)), result
 
 
-def rival(solver: Solver, args: Sequence[object], budget: float, **options: object) -> Curve:
-    """Run a rival until its gap is TOL or its time is over."""
+def competitor(solver: Solver, args: Sequence[object], budget: float, **options: object) -> Curve:
+    """Run a competitor until its gap is TOL or its time is over."""
     curve = Curve(budget)
     result = solver(*args, tol=TOL, max_iter=10**7, callback=curve, **options)
     _, primal, dual = result.gaps[-1]
@@ -122,7 +122,7 @@ def compare(
     best = solver(*args, tol=1e-7, max_iter=50000, start=result).objective[-1]
     print(f"  optimum {best:.5f}, ours is {(result.objective[-1] - best) / abs(best):.1e} above it")
     for name, (opponent, how) in opponents.items():
-        curve = rival(opponent, args, options.budget, **how)
+        curve = competitor(opponent, args, options.budget, **how)
         for what, (needed, guessed) in (("certified", curve.certified()), ("oracle", curve.oracle(best))):
             mark = "~" if guessed else " "
             print(f"  {name:11} {what:9} {mark}{needed:9.1f} s   {mark}{needed / seconds:8.1f} x", flush=True)
@@ -319,7 +319,7 @@ def main() -> None:
     parser.add_argument(
         "cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)} (the default), and {', '.join(LONG_CASES)}"
     )
-    parser.add_argument("--budget", type=float, default=120.0, help="seconds per run of a rival (default 120)")
+    parser.add_argument("--budget", type=float, default=120.0, help="seconds per run of a competitor (default 120)")
     parser.add_argument("--repeats", type=int, default=3, help="runs of ours, of which the median counts (default 3)")
     options = parser.parse_args()
     unknown = set(options.cases) - {*CASES, *LONG_CASES}

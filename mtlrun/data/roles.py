@@ -338,7 +338,7 @@ def _labels(
     make: _Building, columns: Mapping[str, pd.Series], kind: str
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column for each target of two labels and for each class of the others, their names and labels."""
-    parts, labels, told, several = {}, {}, [], []
+    parts, labels, codings, several = {}, {}, [], []
     for name, column in columns.items():
         values, positive = _classes(column), make.roles.positive
         taken = values[1:] if len(values) == 2 else values
@@ -356,7 +356,7 @@ def _labels(
             others = [word for word in labels[name] if word != words[0]]
             labels[name] = [others[0] if len(others) == 1 else f"not {words[0]}", words[0]]
             if set(values) not in ({0, 1}, {-1, 1}):
-                told.append(f"{name}: +1 means {taken[0]}")
+                codings.append(f"{name}: +1 means {taken[0]}")
         else:
             several.append(repr(name))
         for value, word in zip(taken, words, strict=True):
@@ -364,8 +364,8 @@ def _labels(
             parts[single] = _against_rest(column, value)
     if several:
         make.notes.append(f"each class of {listed(several)} is a task, one against the rest")
-    if told:
-        make.notes.append(listed(told))
+    if codings:
+        make.notes.append(listed(codings))
     return np.column_stack(list(parts.values())), list(parts), labels
 
 

@@ -37,7 +37,7 @@ OURS, LINEAR, FOLDS = "FETR", ("STL", "MTFL", "MTRL", "MTFRL"), 10
 SMALLEST_PART = 0.3
 # The methods whose printed errors on the large torques, those of joints 1 to 4, are nearest to FETR's.
 CLOSE = ("MTRL", "MTFRL")
-# Printed errors within this of the least error of any linear model, relatively, cannot be told apart.
+# Printed errors within this of the least error of any linear model, relatively, cannot be distinguished.
 NEAR = 0.005
 
 

@@ -405,7 +405,7 @@ def _sentence(dataset: Dataset, solver: str, reference: Reference) -> str:
     own = "with LIBSVM's intercept, " if KERNEL_SOLVERS.get(solver) else ""
     return (
         f"{dataset.title or dataset.id}: obj* = {reference.optimum:.10g} ({own}by {reference.how}), "
-        f"known to {reference.accuracy:.1e}; smaller differences cannot be told from it."
+        f"known to {reference.accuracy:.1e}; smaller differences cannot be distinguished from it."
     )
 
 

@@ -135,8 +135,8 @@ class Report:
         for claim in self.claims:
             if claim.verdict == Verdict.NOT_TESTABLE:
                 reasons.setdefault(claim.why.rstrip("."), []).append(claim.id)
-        told = "; ".join(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())
-        return [f"{counted(sum(map(len, reasons.values())), 'claim')}: {told}."] if reasons else []
+        shown = "; ".join(f"{', '.join(ids)} ({why})" for why, ids in reasons.items())
+        return [f"{counted(sum(map(len, reasons.values())), 'claim')}: {shown}."] if reasons else []
 
     @property
     def partial(self) -> bool:
@@ -185,8 +185,8 @@ class Report:
 
 def cells_text(cells: Mapping[str, int]) -> str:
     """Say how many cells have a number and what became of the others; `cells` as of `Report`."""
-    told = "".join(f", {cells[name]} {text}" for name, text in TROUBLE.items() if cells[name])
-    return f"{cells['done']} of {counted(cells['planned'], 'cell')} done{told}"
+    trouble = "".join(f", {cells[name]} {text}" for name, text in TROUBLE.items() if cells[name])
+    return f"{cells['done']} of {counted(cells['planned'], 'cell')} done{trouble}"
 
 
 def verdicts_text(verdicts: Iterable[str]) -> str:
@@ -255,8 +255,8 @@ def over_readings(main: Judged, others: Sequence[Judged]) -> list[ClaimVerdict]:
             found.setdefault(claim.id, {})[one.name] = claim.verdict
     claims = []
     for claim in main.claims:
-        told = {verdict for name, verdict in found[claim.id].items() if name in decisive}
-        flips = told.intersection(HOLDING) and Verdict.NOT_CONFIRMED in told
+        under = {verdict for name, verdict in found[claim.id].items() if name in decisive}
+        flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
         verdict = Verdict.DEPENDS if flips else claim.verdict
         claims.append(replace(claim, verdict=verdict, readings=found[claim.id]))
     return claims

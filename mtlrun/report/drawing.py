@@ -196,16 +196,16 @@ class Drawn:
 
 def drawn_panel(figure: Figure, panel: Panel | HeatMap) -> Drawn:
     """Draw a panel alone, without title and legend, its curves named ``curve-<number>-<part>``."""
-    told = _map_points(panel) if isinstance(panel, HeatMap) else _curve_points(figure, panel)
-    return _drawn(draw(replace(figure, panels=[panel]), bare=True), told)
+    marked = _map_points(panel) if isinstance(panel, HeatMap) else _curve_points(figure, panel)
+    return _drawn(draw(replace(figure, panels=[panel]), bare=True), marked)
 
 
-def _drawn(canvas: Canvas, told: Iterable[tuple[int, float, float, str]]) -> Drawn:
+def _drawn(canvas: Canvas, marked: Iterable[tuple[int, float, float, str]]) -> Drawn:
     for ground in (canvas.patch, *(axes.patch for axes in canvas.axes)):
         ground.set_visible(False)  # the page is the ground, light or dark
     axes, text = canvas.axes[0], _saved(canvas, "svg").decode()
     points: list[tuple[int, float, float, str]] = []
-    for curve, x, y, words in told:
+    for curve, x, y, words in marked:
         across, down = axes.transData.transform((x, y)) * POINTS_PER_INCH / canvas.dpi
         points.append((curve, round(across, 1), round(canvas.get_figheight() * POINTS_PER_INCH - down, 1), words))
     return Drawn(text, canvas.get_figwidth(), points)
@@ -303,11 +303,11 @@ def drawn_alone(figure: Forest | RankDiagram) -> Drawn:
     if isinstance(figure, RankDiagram):
         return _drawn(_canvas(figure), ())
     left, right = figure.limits
-    told = [
+    marked = [
         (-1, min(max(value, left), right), place, f"{name}\n{show(value)} [{low:.4g}, {high:.4g}]")
         for place, (name, value, low, high) in enumerate(figure.entries)
     ]
-    return _drawn(_canvas(figure), told)
+    return _drawn(_canvas(figure), marked)
 
 
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:

@@ -424,10 +424,10 @@ def task_note(run: Run, rows: list[Row]) -> str | None:
             counts.setdefault(name, []).extend(values)
     names = {ONE_CLASS: "have only one class in the training part"}
     names.update({f"undefined_{m}": f"have no defined {m}" for m in run.metrics})
-    told = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts.get(name, ()))]
-    if not told:
+    parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts.get(name, ()))]
+    if not parts:
         return None
-    return f"in each split, of {range_text(counts.get('n_tasks'))} tasks {' and '.join(told)}"
+    return f"in each split, of {range_text(counts.get('n_tasks'))} tasks {' and '.join(parts)}"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:
@@ -470,12 +470,12 @@ def measurement_sections(run: Run) -> list[Section]:
     sections = []
     for dataset in run.datasets:
         for method in run.methods:
-            told = next((r.result for r in run.results_of(dataset, method) if r.result), {})
+            content = next((r.result for r in run.results_of(dataset, method) if r.result), {})
             title = f"{method} on {run.title_of(dataset)}" if run.has_data(dataset) else method
-            lines = [str(line) for line in told.get("lines") or ()]
+            lines = [str(line) for line in content.get("lines") or ()]
             if lines:
                 sections.append(Section(title, [f"* {line}" for line in lines]))
-            for name, table in (told.get("tables") or {}).items():
+            for name, table in (content.get("tables") or {}).items():
                 sections.append(Section(f"{title}: {name}", grids=[_stored_grid(table["columns"], table["rows"])]))
     return sections
 

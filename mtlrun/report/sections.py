@@ -176,12 +176,12 @@ def data_section(run: Run) -> Section:
     section = Section("Data")
     sizes = Grid.of("dataset", "title", "options", "statistics", "used", "licence", "fingerprint")
     files = Grid.of("dataset", "file", "sha256 of the content")
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for label, info in run.datasets.items():
         here = (run.axis_of(label), str(info.get("fingerprint")))
-        if not info or here in told:  # the same data at another value of the axis of a sweep
+        if not info or here in seen:  # the same data at another value of the axis of a sweep
             continue
-        told.add(here)
+        seen.add(here)
         options = info.get("options") or {}
         # The statistics on a card hold for the data set as it is, not for a sample or another size.
         about = facts(info.get("statistics")) if set(options) <= {"variant"} else None
@@ -256,8 +256,8 @@ def timing_section(run: Run) -> Section:
 
 def _accuracy_line(run: Run) -> str:
     """Say how accurate the fits were whose seconds are compared: the largest certified gap of every method."""
-    told: dict[str, list[str]] = {text: [] for text in _ACCURACY}
-    known, blocks, none = told.values()
+    sentences: dict[str, list[str]] = {text: [] for text in _ACCURACY}
+    known, blocks, none = sentences.values()
     for method in run.methods:
         records = [r for dataset in run.datasets for r in run.results_of(dataset, method)]
         gaps = [r.solver["gap"] for r in records if r.solver.get("gap") is not None]
@@ -268,7 +268,7 @@ def _accuracy_line(run: Run) -> str:
         elif records:
             none.append(method)
     rule = "Each method stops by its own rule (the paper's where the protocol says so): "
-    parts = [text.format(", ".join(names)) for text, names in told.items() if names]
+    parts = [text.format(", ".join(names)) for text, names in sentences.items() if names]
     return " ".join([f"{rule}seconds are not at equal accuracy.", *parts])
 
 
@@ -405,8 +405,8 @@ def _cell_group(run: Run, row: Row, anchor: str) -> CellGroup:
         text = (record.log or record.error or "").strip()[-LOG_LENGTH:]
         if text:
             logs.setdefault(text, cell.trial)
-    told = [{"trial": trial, "text": text} for text, trial in logs.items()]
-    return CellGroup(anchor, run.title_of(row.dataset), row.method, row.status_text, grid, told)
+    messages = [{"trial": trial, "text": text} for text, trial in logs.items()]
+    return CellGroup(anchor, run.title_of(row.dataset), row.method, row.status_text, grid, messages)
 
 
 def _cell_facts(run: Run, record: Record) -> list[Any]:

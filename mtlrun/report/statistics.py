@@ -95,9 +95,9 @@ class Ranking:
 
 def greater_is_better(metric: str, run: Run | None = None) -> bool:
     """Tell the direction of a metric, or of a quantity of the measures of a run; an unknown one is taken as a score."""
-    told = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
-    if told is not None:
-        return bool(told)
+    greater = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
+    if greater is not None:
+        return bool(greater)
     return metric not in METRIC_FACTS or METRIC_FACTS[metric].greater_is_better
 
 

@@ -164,8 +164,8 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
         place = path.parent.relative_to(root).as_posix()
         try:
             content = read_json(path) or {}
-            told = {name: str(content.get(name, "")) for name in ("title", "verdict")}
-            found.comparisons.append({"place": place, **told})
+            texts = {name: str(content.get(name, "")) for name in ("title", "verdict")}
+            found.comparisons.append({"place": place, **texts})
         except DataError as error:
             found.left_out[place] = str(error.message)
     have = {entry.id for entry in found.entries}

@@ -183,7 +183,7 @@ class _Bench:
         deadline = None if end is None else started + FILL * (end - started)
         made = self._plan(self.protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
-        runner = Runner(made, Pool(self.jobs), _Told(self.say), retries=self.settings.retries)
+        runner = Runner(made, Pool(self.jobs), _Messages(self.say), retries=self.settings.retries)
         tested = self.protocol.tested(self.dataset)
         waves = Waves(candidates, cells, runner, tested, deadline, self.say)
 
@@ -216,7 +216,7 @@ class _Bench:
             candidates = [candidate for candidate in found if candidate.family in STRATEGIES]
             made = self._plan(fewer(part).experiment(candidates, self.dataset))
             cells = {(row.method, row.trial): row.cell for row in made.rows}
-            runner = Runner(made, Pool(self.jobs), _Told(self.say), retries=self.settings.retries)
+            runner = Runner(made, Pool(self.jobs), _Messages(self.say), retries=self.settings.retries)
             entries = Waves(candidates, cells, runner, board.tested, deadline, self.say).run()
             answers[part] = answer(entries, board.tested)
         return curve_of(answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0])
@@ -285,8 +285,8 @@ class _Bench:
         return fit_training(training, cell, self.dataset, Runner(made, Pool(self.jobs)))
 
 
-class _Told(Progress):
-    """Passes on what a runner says; the results of the fits are told by `Waves`."""
+class _Messages(Progress):
+    """Passes on what a runner says; the results of the fits are reported by `Waves`."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say

@@ -43,12 +43,12 @@ class Merged:
     conflicts: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        told = {
+        counts = {
             "already finished here": self.known,
             "of other experiments, settings or versions": self.foreign,
             "not finished there": self.unfinished,
         }
-        rest = [f"{count} {what}" for what, count in told.items() if count]
+        rest = [f"{count} {what}" for what, count in counts.items() if count]
         return f"{counted(self.copied, 'cell')} copied" + f" ({', '.join(rest)})" * bool(rest)
 
 
@@ -123,13 +123,13 @@ def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
 
 def _other_numbers(name: str, ours: Record, theirs: Record) -> list[str]:
     """Name the metrics in which two records of one cell differ; seconds always do."""
-    told = []
+    differences = []
     for metric in sorted({*ours.metrics, *theirs.metrics}):
         a, b = ours.metrics.get(metric), theirs.metrics.get(metric)
         same = a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=SAME, abs_tol=SAME))
         if not same and "second" not in metric:
-            told.append(f"{metric} is {show(a, 'number')} here and {show(b, 'number')} there")
-    return [f"{name}: {', '.join(told)}; the one here is kept"] if told else []
+            differences.append(f"{metric} is {show(a, 'number')} here and {show(b, 'number')} there")
+    return [f"{name}: {', '.join(differences)}; the one here is kept"] if differences else []
 
 
 def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list[str]:
@@ -140,15 +140,15 @@ def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list
     if there.info.get("id") != run.info.get("id"):
         return []
     here = {(cell.dataset, cell.method, cell.trial): cell for cell in run.planned}
-    told = []
+    lines = []
     for cell in there.planned:
         mine, record = here.get((cell.dataset, cell.method, cell.trial)), theirs.get(cell.key)
         if mine is None or mine.key == cell.key or record is None or not record.done:
             continue
         known = run.cells.get(mine.key)
         why = "" if known is None else explain(record, known)
-        told.append(f"{cell.name}: not copied, computed differently there: {why or 'other settings or version'}")
-    return told
+        lines.append(f"{cell.name}: not copied, computed differently there: {why or 'other settings or version'}")
+    return lines
 
 
 def _name(run: Run, key: str) -> str:

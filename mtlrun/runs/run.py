@@ -151,7 +151,7 @@ class _Stop(Exception):
 
 
 class Runner:
-    """One invocation of a plan; `told` is given every record as soon as it is on disk."""
+    """One invocation of a plan; `finished` is given every record as soon as it is on disk."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Runner:
         self.fail_fast = fail_fast
         self.retries = retries
         self.store = plan.store()
-        self.told: Callable[[Record], None] = lambda _: None
+        self.finished: Callable[[Record], None] = lambda _: None
         #: Status of the cells computed here, how often each was begun, the keys of those that failed in another
         #: process, and the parameters that searches chose.
         self.computed: dict[str, str] = {}
@@ -296,12 +296,12 @@ class Runner:
     def _compute(self, cells: list[Cell], pool: Pool) -> None:
         """Compute cells, those that fail `retries` times again; wait for those that other processes hold."""
         waiting = list(cells)
-        told: set[str] = set()
+        seen: set[str] = set()
         while waiting:
             busy = self._batch(waiting, pool)
             for cell in busy:
-                if cell.key not in told:
-                    told.add(cell.key)
+                if cell.key not in seen:
+                    seen.add(cell.key)
                     owner = self.store.locks.owner(cell.key) or "another process"
                     self.progress.message(f"waiting for {self._name(cell)}, which {owner} is computing")
             if len(busy) == len(waiting):
@@ -399,7 +399,7 @@ class Runner:
         self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), _note(record))
         if self._may_retry(cell):
             return
-        self.told(record)
+        self.finished(record)
         if self.fail_fast and not settled(record, self.plan.limit):
             raise _Stop
 

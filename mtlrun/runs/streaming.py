@@ -121,9 +121,9 @@ def sums_of(
     files: Sequence[Path],
     folds: int,
     seed: int,
-    told: Callable[[int, int], None] = lambda rows, files: None,
+    progress: Callable[[int, int], None] = lambda rows, files: None,
 ) -> Sums:
-    """Add up the rows of some files; `told` hears of the rows and of the files read so far."""
+    """Add up the rows of some files; `progress` hears of the rows and of the files read so far."""
     sums = Sums()
     for number, file in enumerate(files):
         for chunk in table.chunks(file, folds, seed):
@@ -133,7 +133,7 @@ def sums_of(
             need = 2 * 8.0 * len(sums.products) * (1 + len(table.shift)) ** 2
             what = f"the sums of {len(sums.products)} folds of tasks with {counted(len(table.features), 'feature')}"
             memory.require(need, what, "Leave out features (--drop), or take fewer folds.")
-            told(sums.rows, number)
+            progress(sums.rows, number)
     return sums
 
 
@@ -152,7 +152,7 @@ def add_up(
     started = last = time.monotonic()
     total = len(table.files)
 
-    def told(rows: int, done: int, end: bool = False) -> None:
+    def progress(rows: int, done: int, end: bool = False) -> None:
         nonlocal last
         now = time.monotonic()
         if end or now - last > EVERY:
@@ -161,8 +161,8 @@ def add_up(
             say(f"{rows:,} rows of {done} of {counted(total, 'file')}, {rate:,.0f} rows per second")
 
     if pool.serial:
-        sums = sums_of(work, table, table.files, folds, seed, told)
-        told(sums.rows, total, end=True)
+        sums = sums_of(work, table, table.files, folds, seed, progress)
+        progress(sums.rows, total, end=True)
         return sums
     edges = np.linspace(0, total, min(total, MOST_PARTS) + 1).astype(int)
     parts = [table.files[a:b] for a, b in pairwise(edges)]
@@ -177,8 +177,8 @@ def add_up(
         while done in waiting:  # in the order of the files: the same sums to the last digit
             sums.merge(waiting.pop(done))
             done += 1
-        told(sums.rows, int(edges[done]))
-    told(sums.rows, total, end=True)
+        progress(sums.rows, int(edges[done]))
+    progress(sums.rows, total, end=True)
     say(f"{sent / 1e6:.1f} MB of sums sent by the processes that read")
     return sums
 

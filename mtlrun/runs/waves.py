@@ -51,7 +51,7 @@ class Waves:
         for place, cell in self.cells.items():
             self.places.setdefault(cell.key, []).append(place)
         self.open = set(self.cells)
-        self.runner.told = self._add
+        self.runner.finished = self._add
 
     def run(self) -> list[Entry]:
         """Compute everything, or what there is time for; return the results by method."""

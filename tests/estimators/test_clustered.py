@@ -233,12 +233,12 @@ def test_metag_takes_more_features_than_rows_and_weights():
 # ---------------------------------------------------------------- parameters
 
 
-@pytest.mark.parametrize("rival", [CMTL, Whom, CoClus])
-def test_more_clusters_than_tasks_are_refused(rival, data):
+@pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
+def test_more_clusters_than_tasks_are_refused(model, data):
     X, y, ids = data
     with pytest.raises(ValueError, match="n_task_clusters=7, but there are only 6 tasks; use at most 6"):
-        rival(n_task_clusters=7).fit(X, y, task_id=ids)
-    assert rival().fit(X, y, task_id=ids).n_task_clusters_ == 3
+        model(n_task_clusters=7).fit(X, y, task_id=ids)
+    assert model().fit(X, y, task_id=ids).n_task_clusters_ == 3
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
     tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
     cells = {(c.label, s): SimpleNamespace(key=f"{c.label} {s}") for c in made for s in range(6)}
-    waves = list(Waves(made, cells, SimpleNamespace(told=None), tested)._waves())
+    waves = list(Waves(made, cells, SimpleNamespace(finished=None), tested)._waves())
     assert waves[:5] == [[(label, s) for s in range(3)] for label in ("Mean", "Alone", "One", "Tuned", "Joint")]
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]

@@ -344,7 +344,7 @@ def test_the_callback_stops_the_run():
     assert result.message == "stopped by the callback"
 
 
-# ---------------------------------------------------------------- rivals
+# ---------------------------------------------------------------- projected gradient
 
 
 def test_flip_flop_ends_at_its_fixed_point():
@@ -364,10 +364,10 @@ def test_flip_flop_ends_at_its_fixed_point():
 def test_projected_gradient_descends_to_the_same_objective(w_step):
     data = make_data("shared")
     best = solve_fetr(data, 1.0, 1.0, lower=0.5, upper=2.0, tol=1e-13)
-    rival = solve_projected_gradient(data, 1.0, 1.0, lower=0.5, upper=2.0, w_step=w_step)
-    assert rival.converged
-    assert np.all(np.diff(rival.objective) <= 1e-9 * abs(rival.objective[-1]))
-    assert rival.objective[-1] == pytest.approx(best.objective[-1], rel=1e-6)
+    other = solve_projected_gradient(data, 1.0, 1.0, lower=0.5, upper=2.0, w_step=w_step)
+    assert other.converged
+    assert np.all(np.diff(other.objective) <= 1e-9 * abs(other.objective[-1]))
+    assert other.objective[-1] == pytest.approx(best.objective[-1], rel=1e-6)
     with pytest.raises(ValueError, match="w_step must be"):
         solve_projected_gradient(data, 1.0, 1.0, w_step="newton")
 
