@@ -1,9 +1,9 @@
 """Block coordinate descent for ``1/2 ||B - A W||^2 + alpha sum_j ||W_j||_2`` of a (k, T) matrix W.
 
 One column makes it a Lasso. `descend` works through a Gram matrix: ``Q = c - G W`` is kept up to date, so that a row
-that does not move costs T operations and one that moves k T. `descend_residual` works through the residuals of a sparse
-design, for sets with more features than their columns have entries: visiting a row costs T times the non-zeros of its
-column, so rows that are zero are left out of most epochs.
+that does not move costs T operations and one that moves k T. `descend_residual` works through the residuals, for sets
+with more features than their columns have entries: visiting a row costs T times the non-zeros of its column, so rows
+that are zero are left out of most epochs.
 
 There A = X - ones means', and the means are never subtracted: with F = B - X W (up to a multiple of `ones` in every
 column) and s = ones'F, the residual is F - ones s' / |ones|^2, because the columns of A and B are orthogonal to `ones`.
@@ -13,10 +13,9 @@ Only the epochs are compiled, as plain loops: they take half a second to compile
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from mtlrun.utils.jit import summing as compiled
 
@@ -227,12 +226,14 @@ def _value(W: np.ndarray, Q: np.ndarray, c: np.ndarray, alpha: float) -> float:
 
 
 class Columns(NamedTuple):
-    """Columns of A = X - ones means'.
+    """Columns of A; the arrays of the kind that is not used are empty.
 
     Attributes
     ----------
+    dense : ndarray of shape (k, n)
+        One column after the other.
     values, rows, indptr : ndarray
-        Compressed columns of X.
+        Compressed columns.
     means : ndarray of shape (k,)
         Zeros where nothing is subtracted.
     total : float
@@ -241,6 +242,7 @@ class Columns(NamedTuple):
         Squared norms of the columns of A.
     """
 
+    dense: np.ndarray
     values: np.ndarray
     rows: np.ndarray
     indptr: np.ndarray
@@ -249,15 +251,19 @@ class Columns(NamedTuple):
     squares: np.ndarray
 
 
-def descend_residual(A: Columns, W: np.ndarray, F: np.ndarray, alpha: float, target: float, max_epochs: int) -> int:
+def descend_residual(
+    A: Columns, X: Any, W: np.ndarray, F: np.ndarray, alpha: float, target: float, max_epochs: int
+) -> int:
     """Lower the function until its duality gap is at most `target`.
 
     Parameters
     ----------
     A : Columns
+    X : array or sparse array of shape (n, k)
+        The same columns, the means not subtracted.
     W : ndarray of shape (k, T)
         Changed in place.
-    F : ndarray of shape (n, T)
+    F : ndarray of shape (n, T); (T, n) for dense columns or one task
         The residual at W; overwritten.
     alpha : float
         Positive.
@@ -270,8 +276,9 @@ def descend_residual(A: Columns, W: np.ndarray, F: np.ndarray, alpha: float, tar
     int
         Epochs done; fewer than allowed where the gap is small enough or no coefficient moves any more.
     """
-    X = sp.csc_array((A.values, A.rows, A.indptr), shape=(len(F), len(W)))
-    s, move = np.zeros(W.shape[1]), np.zeros(W.shape[1])
+    T = W.shape[1]
+    by_task = F.shape[0] == T and (T == 1 or A.dense.size > 0)
+    s, move = np.zeros(T), np.zeros(T)
     past = [np.empty((DEPTH + 1, *array.shape)) for array in (W, F, s)]
     kept = 0
     for epoch in range(1, max_epochs + 1):
@@ -291,13 +298,14 @@ def descend_residual(A: Columns, W: np.ndarray, F: np.ndarray, alpha: float, tar
         new_W, new_F, new_s = (_combined(weights, kind) for kind in past)
         if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, W, F, s, alpha):
             W[:], F[:], s[:] = new_W, new_F, new_s
-        if _residual_gap(A, X, W, F, s, alpha) <= target:
+        if _residual_gap(A, X, W, F.T if by_task else F, s, alpha) <= target:
             return epoch
     return max_epochs
 
 
 @compiled
 def _sweep(
+    dense: np.ndarray,
     values: np.ndarray,
     rows: np.ndarray,
     indptr: np.ndarray,
@@ -313,7 +321,7 @@ def _sweep(
 ) -> bool:
     """Minimise over every row once, or over those that are not zero; return whether one moved."""
     k, T = W.shape
-    any_moved = False
+    is_dense, any_moved = dense.shape[0] > 0, False
     for j in range(k):
         used = False
         for t in range(T):
@@ -324,10 +332,16 @@ def _sweep(
         # `move` holds the products of the column with the residual, then the change of the coefficients.
         for t in range(T):
             move[t] = 0.0
-        if T == 1:  # no loop within the loop
+        if is_dense:
+            for t in range(T):
+                product = 0.0
+                for i in range(dense.shape[1]):
+                    product += dense[j, i] * F[t, i]
+                move[t] = product
+        elif T == 1:
             product = 0.0
             for p in range(indptr[j], indptr[j + 1]):
-                product += values[p] * F[rows[p], 0]
+                product += values[p] * F[0, rows[p]]
             move[0] = product
         else:
             for p in range(indptr[j], indptr[j + 1]):
@@ -350,10 +364,15 @@ def _sweep(
         if not moved:
             continue
         any_moved = True
-        if T == 1:
+        if is_dense:
+            for t in range(T):
+                change = move[t]
+                for i in range(dense.shape[1]):
+                    F[t, i] -= dense[j, i] * change
+        elif T == 1:
             change = move[0]
             for p in range(indptr[j], indptr[j + 1]):
-                F[rows[p], 0] -= values[p] * change
+                F[0, rows[p]] -= values[p] * change
         else:
             for p in range(indptr[j], indptr[j + 1]):
                 value, row = values[p], rows[p]
@@ -371,8 +390,8 @@ def _objective(A: Columns, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: f
     return 0.5 * _square(A, F, s) + alpha * float(np.linalg.norm(W, axis=1).sum())
 
 
-def _residual_gap(A: Columns, X: sp.csc_array, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
-    """Return the gap to the dual point that is the residual, scaled down until it is feasible."""
+def _residual_gap(A: Columns, X: Any, W: np.ndarray, F: np.ndarray, s: np.ndarray, alpha: float) -> float:
+    """Return the gap to the dual point that is the residual, scaled down until it is feasible; F is (n, T)."""
     Z = X.T @ F - np.outer(A.means, s)
     largest = float(np.linalg.norm(Z, axis=1).max(initial=0.0))
     square = _square(A, F, s)

@@ -4,7 +4,7 @@ Coordinate descent works on growing sets of features: those in use and those nea
 ranks them; features that the gap proves to be zero are left out (Ndiaye et al., "Gap safe screening rules for sparsity
 enforcing penalties", JMLR 2017; Massias, Gramfort and Salmon, "Celer", ICML 2018). The problem of a set is solved by
 coordinate descent with Anderson acceleration (Bertrand and Massias, AISTATS 2021), through its Gram matrix or, where a
-column has few entries for the size of the set (of a sparse design), through the residuals.
+column has few entries for the size of the set, through the residuals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST = 64
 #: Sets and gradients that a run is expected to need: if they cost more than the Gram matrix of all features (at most
 #: so many, 1 GB), that is computed at once, else as soon as they have cost as much.
 _SETS, _GRADIENTS, _LARGEST = 3, 4, 11_000
-#: Sets with so many times more features than a sparse column has entries are solved through residuals.
+#: Sets with so many times more features than a column has entries are solved through residuals.
 _WIDE = 4
 #: Up to so many features all are worked on at once.
 _SMALL = 128
@@ -181,8 +181,9 @@ class Design:
         width = self._entries if residuals else len(chosen)
         max_epochs = int(min(max_epochs, max(_AT_LEAST, max_work / max(1.0, width * part.size))))
         if residuals:
-            F = np.ascontiguousarray(self._residual(W, tasks))
-            epochs = descend_residual(self._columns(chosen), part, F, alpha, target, max_epochs)
+            F, X = self._residual(W, tasks), self._X[:, chosen]
+            F = F if sp.issparse(X) and F.shape[1] > 1 else np.ascontiguousarray(F.T)
+            epochs = descend_residual(self._columns(chosen, X), X, part, F, alpha, target, max_epochs)
         else:
             q = np.ascontiguousarray(Q[chosen, tasks])
             epochs = descend(self._gram_of(chosen), part, q, float(square), alpha, target, max_epochs)
@@ -217,7 +218,7 @@ class Design:
         return np.zeros(W.shape[1]) if self._centred is None else self._centred.intercept(W)
 
     def _by_residuals(self, size: int) -> bool:
-        return sp.issparse(self._X) and self._full is None and size > min(_WIDE * self._entries, _LARGEST)
+        return self._full is None and size > min(_WIDE * self._entries, _LARGEST)
 
     @property
     def _entries(self) -> float:
@@ -249,11 +250,15 @@ class Design:
             R -= np.outer(self._ones, self._means[used] @ W[used])
         return self._B[:, tasks] - R
 
-    def _columns(self, chosen: np.ndarray) -> Columns:
-        X = self._X[:, chosen]
+    def _columns(self, chosen: np.ndarray, X: Any) -> Columns:
         means = np.zeros(len(chosen)) if self._means is None else self._means[chosen]
+        total = float(self._ones @ self._ones)
+        none, whole = np.empty(0), np.empty(0, dtype=np.int64)
+        if not sp.issparse(X):
+            dense = np.ascontiguousarray(X.T)
+            return Columns(dense, none, whole.astype(np.int32), whole, means, total, self.norms[chosen] ** 2)
         rows, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
-        return Columns(X.data, rows, indptr, means, float(self._ones @ self._ones), self.norms[chosen] ** 2)
+        return Columns(np.empty((0, 0)), X.data, rows, indptr, means, total, self.norms[chosen] ** 2)
 
     def _adjoint(self, R: np.ndarray) -> np.ndarray:
         Z = self._X.T @ R

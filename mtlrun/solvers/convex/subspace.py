@@ -18,6 +18,7 @@ import scipy.linalg
 
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
@@ -132,21 +133,22 @@ def solve_subspace(
 
 def _descend(work: WideProblem, exact: WideProblem, point: _Point, unit: float, tracker: Tracker) -> _Point:
     """Step until the gap in double precision is small enough; return the point of the best objective."""
-    guess, careful, stalled, goal = _Bounds(), 0, 0, tracker.tol
+    primal, dual, careful, stalled, goal = np.inf, -np.inf, 0, 0, tracker.tol
     at = point.certify(work)
     for iteration in range(1, tracker.max_iter + 1):
-        guess.note(at)
-        if work is not exact and (guess.gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter):
+        primal, dual = min(primal, at.primal), max(dual, at.dual)  # the best so far, in the precision of the work
+        gap = relative_gap(primal, dual)
+        if work is not exact and (gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter):
             double = point.seen_by(exact)
             sure = double.certify(exact)
             if tracker.check(iteration, unit * sure.primal, unit * sure.dual, None):
                 break
             goal /= 2
             if stalled == _PATIENCE or goal < _NOISE:
-                work, point, at, guess = exact, double, sure, _Bounds(sure.primal, sure.dual)
+                work, point, at, primal, dual = exact, double, sure, sure.primal, sure.dual
         elif work is exact and tracker.check(iteration, unit * at.primal, unit * at.dual, None):
             break
-        new = _step(work, point, at, guess.gap, careful)
+        new = _step(work, point, at, gap, careful)
         after = new.certify(work)
         noise = 0.0 if work is exact else _NOISE * max(1.0, at.primal)
         stalled = stalled + 1 if after.primal > at.primal - noise else 0
@@ -158,23 +160,6 @@ def _descend(work: WideProblem, exact: WideProblem, point: _Point, unit: float, 
         elif work is exact:
             tracker.exhausted = True
     return point
-
-
-@dataclass
-class _Bounds:
-    """The best primal and dual value so far, in the precision of the work."""
-
-    primal: float = np.inf
-    dual: float = -np.inf
-
-    def note(self, at: Certificate) -> None:
-        """Note the values at a point."""
-        self.primal, self.dual = min(self.primal, at.primal), max(self.dual, at.dual)
-
-    @property
-    def gap(self) -> float:
-        """Relative duality gap."""
-        return (self.primal - self.dual) / max(1.0, self.primal)
 
 
 @dataclass
@@ -282,9 +267,7 @@ def _basis(problem: WideProblem, point: _Point, at: Certificate, careful: int) -
     if new.shape[1]:
         g = at.gradient @ new
         found += [g, problem.precondition(g, np.ones(new.shape[1]))]
-    if problem.vectors is not None:
-        found.append(problem.vectors)
-    N = np.concatenate(found, axis=1)
+    N = np.concatenate([*found, problem.vectors], axis=1)
     N /= np.maximum(np.linalg.norm(N, axis=0), 1e-30)
     for _ in range(2):
         N -= point.U @ (point.U.T @ N)
@@ -351,20 +334,6 @@ def _directions(problem: WideProblem, point: _Point, at: Certificate, U: Array, 
     E, HE, P, HP = (
         np.ascontiguousarray(np.concatenate([A, nothing], axis=1)) for A in (point.E, point.HE, point.P, point.HP)
     )
-    if not len(active):
-        p = U.shape[1]
-        none = np.zeros((0, 3, 3))
-        return _Own(
-            active,
-            [E] * 3,
-            [HE] * 3,
-            none,
-            none,
-            np.zeros((0, 3)),
-            np.zeros((0, p, 3)),
-            np.zeros((p, 0)),
-            np.zeros((0, 3)),
-        )
     norms = np.sqrt(column_products(E, E))
     pull = np.divide(problem.lam, norms, out=np.zeros_like(norms), where=norms > 0)
     mu = np.where(norms > 0, np.minimum(pull / problem.scale, 1e4 * problem.level), 1e4 * problem.level)
@@ -456,10 +425,9 @@ class _Small:
         B = np.zeros((len(w), problem.shape[1]))
         B[: len(point.B)] = point.B
         K, M = turn.T @ own.K, own.M
-        if len(own.active):  # rounding must not make a Hessian indefinite
-            inside = np.einsum("mpa,p,mpb->mab", K, 1.0 / w, K)
-            e, F = np.linalg.eigh(M - inside)
-            M = inside + (F * np.maximum(e, 0.0)[:, None, :]) @ F.transpose(0, 2, 1)
+        inside = np.einsum("mpa,p,mpb->mab", K, 1.0 / w, K)
+        e, F = np.linalg.eigh(M - inside)
+        M = inside + (F * np.maximum(e, 0.0)[:, None, :]) @ F.transpose(0, 2, 1)  # not indefinite by rounding
         B, b, g = turn.T @ B, turn.T @ own.b, own.g
         gradient = turn.T @ (U.T @ at.gradient).astype(np.float64)
         R = gradient / problem.scale + w[:, None] * B
@@ -469,7 +437,7 @@ class _Small:
 
     def minimise(self, rho: float | None, steps: int, tol: float) -> tuple[Array, Array, Array, float]:
         """Return B, b, g by relaxed ADMM, and its rho; it begins with the multipliers of the large problem."""
-        act, scale, many = self.active, self.scale, len(self.active) > 0
+        act, scale = self.active, self.scale
         usual = 1.0 / max(_size(self.B, self.b, self.g), 1e-2)
         rho = usual if rho is None else min(max(rho, 1e-3 * usual), 1e3 * usual)
         free = np.ones(self.B.shape[1])
@@ -484,10 +452,8 @@ class _Small:
             both = aB[:, act] + ab
             right[:, act] = scale * self.R[:, act] + 0.5 * rho * both
             x = A * right
-            g = ag
-            if many:
-                g = (S @ (scale * (self.C - _times(self.K, x[:, act].T)) + rho * ag)[:, :, None])[:, :, 0]
-                x[:, act] -= A[:, act] * (scale * (self.K @ g[:, :, None])[:, :, 0].T)
+            g = (S @ (scale * (self.C - _times(self.K, x[:, act].T)) + rho * ag)[:, :, None])[:, :, 0]
+            x[:, act] -= A[:, act] * (scale * (self.K @ g[:, :, None])[:, :, 0].T)
             shift = 0.5 * (x[:, act] - both)
             xb = ab + shift
             x[:, act] = aB[:, act] + shift
@@ -495,7 +461,7 @@ class _Small:
             TB, tb, tg = (1.6 * new - 0.6 * Z + u for new, Z, u in ((x, ZB, UB), (xb, Zb, Ub), (g, Zg, Ug)))
             ZB = _shrink_rows(TB, 1.0 / rho)
             norms = np.sqrt(np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1))
-            factor = np.maximum(0.0, 1.0 - self.lam / rho / np.maximum(norms, 1e-300)) if many else norms
+            factor = np.maximum(0.0, 1.0 - self.lam / rho / np.maximum(norms, 1e-300))
             Zb, Zg = tb * factor, tg * factor[:, None]
             UB, Ub, Ug = TB - ZB, tb - Zb, tg - Zg
             if it % 5 == 0:
@@ -515,8 +481,6 @@ class _Small:
     def _factors(self, rho: float, free: Array) -> tuple[Array, Array]:
         """Return what inverts the Hessian plus rho: of U by task, and the Schur complements of the directions."""
         A = 1.0 / (self.scale * self.w[:, None] + rho * free)
-        if not len(self.active):
-            return A, self.M
         inside = np.einsum("mpa,pm,mpb->mab", self.K, A[:, self.active], self.K)
         return A, np.linalg.inv(self.scale * self.M + rho * np.eye(3) - self.scale**2 * inside)
 

@@ -76,7 +76,7 @@ class WideProblem:
     scale: float
     lam: float
     values: Array = field(default_factory=lambda: np.zeros(0))
-    vectors: Array | None = None
+    vectors: Array = field(default_factory=lambda: np.zeros((0, 0)))
     level: float = 1.0
 
     @classmethod
@@ -110,7 +110,6 @@ class WideProblem:
         """Return the problem in another precision."""
         A = self.A.astype(dtype)
         mean = None if self.mean is None else self.mean.astype(dtype)
-        vectors = None if self.vectors is None else self.vectors.astype(dtype)
         At = self.At.astype(dtype) if sp.issparse(A) else A.T
         return replace(
             self,
@@ -119,7 +118,7 @@ class WideProblem:
             Y=self.Y.astype(dtype),
             root=self.root.astype(dtype),
             mean=mean,
-            vectors=vectors,
+            vectors=self.vectors.astype(dtype),
         )
 
     def forward(self, W: Array) -> Array:
@@ -162,8 +161,6 @@ class WideProblem:
 
     def precondition(self, R: Array, mu: Array) -> Array:
         """Return (A'A + mu)^-1 R, but for a factor by column, if all eigenvalues that do not stand out were equal."""
-        if self.vectors is None or not len(self.values):
-            return R.copy()
         factors = (self.level + mu) / (self.values[:, None] + mu) - 1.0
         return R + self.vectors @ ((self.vectors.T @ R) * factors.astype(self.dtype))
 
