@@ -324,7 +324,7 @@ class Model(BaseEstimator):
         if not self.about.get("labels"):
             return signs
         if self.ragged:
-            return _plain(next(iter(self.words.values())))[(signs > 0).astype(int)]
+            return self.spelt(signs)
         scores = signs
         if len(self.words) < signs.shape[1]:  # scores of classes are comparable if they are probabilities
             scores = self.probabilities(X) if hasattr(self.estimator, "predict_proba") else self.scores(X)
@@ -335,6 +335,10 @@ class Model(BaseEstimator):
         if self.by_task:
             return _plain(np.stack(columns).astype(object)[task_id, np.arange(len(signs))].tolist())
         return columns[0] if len(columns) == 1 else np.stack([c.astype(object) for c in columns], axis=1)
+
+    def spelt(self, signs: np.ndarray) -> np.ndarray:
+        """Return labels -1/+1 of ragged tasks in the words of the table."""
+        return _plain(next(iter(self.words.values())))[(signs > 0).astype(int)]
 
     def chances(self, X: Any, task_id: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the probability of every label: a matrix per target, one where rows belong to tasks."""

@@ -79,42 +79,26 @@ def _scored(model: Model) -> list[str]:
     return names
 
 
-def predictions_table(test: Dataset, rows: np.ndarray, scores: np.ndarray, labels: np.ndarray | None) -> pd.DataFrame:
-    """Return the predictions of test rows as a table.
+def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
+    """Return what a model predicts for test rows, as `answers_table` does, with the column ``target`` if there is one.
 
     Parameters
     ----------
+    model : Model
     test : Dataset
         The test rows.
     rows : ndarray of int
         Their numbers.
-    scores : ndarray of shape (n,), (n, n_tasks) or (n, n_classes)
-        Predictions of a regression, decision values otherwise.
-    labels : ndarray or None
-        Of the shape of the scores; class numbers, shape (n,), in a multi-class set; None for a regression.
-
-    Returns
-    -------
-    DataFrame
-        Ragged: ``row, task, target, prediction`` (regression) or ``row, task, target, score, label``.
-        Shared: ``row`` and one column per task with its prediction (regression) or label, then, with labels, one
-        column ``<task>:score`` per task. A task that is called like a column before it gets a number: ``row (2)``.
-        Multi-class: ``row, target, label``.
     """
-    table: dict[str, Any] = {"row": rows}
-    names = np.asarray(test.tasks, dtype=object)
-    labels = None if labels is None else np.asarray(labels, dtype=int)
-    if test.task_type == "multiclass":
-        return pd.DataFrame({**table, "target": names[test.y], "label": names[labels]})
-    if scores.ndim == 2:
-        found = {"": scores} if labels is None else {"": labels, ":score": scores}
-        columns = distinct([f"{task}{kind}" for kind in found for task in test.tasks], table)
-        values = [column for matrix in found.values() for column in matrix.T]
-        return pd.DataFrame({**table, **dict(zip(columns, values, strict=True))})
-    if test.task_id is not None:
-        table["task"] = names[test.task_id]
-    found = {"prediction": scores} if labels is None else {"score": scores, "label": labels}
-    return pd.DataFrame({**table, "target": test.y, **found})
+    task_id = test.task_id
+    if model.by_task and task_id is None:  # classes of each task are columns: those of other tasks are missing
+        task_id = np.array([~np.isnan(test.y[:, place.start]) for _, place in model.outputs()]).argmax(axis=0)
+    table = answers_table(model, test.X, task_id).assign(row=rows)
+    if test.y.ndim == 1:
+        target = np.asarray(test.tasks, dtype=object)[test.y] if test.task_type == "multiclass" else test.y
+        spelt = model.ragged and model.about.get("labels")
+        table.insert(1 if task_id is None else 2, "target", model.spelt(target) if spelt else target)
+    return table
 
 
 def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:

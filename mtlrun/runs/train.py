@@ -16,10 +16,10 @@ from mtlrun.data.load import load_dataset
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask, takes_task_id
 from mtlrun.estimators.registry import build
-from mtlrun.evaluation import Part, predict_labels
+from mtlrun.evaluation import Part
 from mtlrun.fitted import Model
 from mtlrun.models import COEFFICIENTS, FACTS, finished, load_model, read_facts, save_model, transformed_names
-from mtlrun.predictions import predictions_table, to_csv
+from mtlrun.predictions import tested_table, to_csv
 from mtlrun.record import Record
 from mtlrun.report.training import Tested, training_page
 from mtlrun.runs.cell import Cell, with_params
@@ -160,7 +160,9 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
             f"{fitted.part.test.n_samples} for testing), {counted(dataset.n_features, 'feature')}, "
             f"{counted(dataset.n_tasks, 'task')}"
         )
-        predictions = _test_predictions(fitted)
+        result = _result(training, record)
+        facts = _facts(training, cell, dataset, fitted.model, result)
+        predictions = to_csv(tested_table(Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows))
         model, step = fitted.model, fitted.step
         if spec.refit:
             say("refitting on all rows")
@@ -170,10 +172,7 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
             model = whole.fit(build({"estimator": cell.method.estimator, "params": params}))
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{training.source}: {spec.method.estimator}: {error}") from error
-    result = _result(training, record)
-    return Trained(
-        Model(model, step, _facts(training, cell, dataset, model, result)), result, predictions, tested(fitted)
-    )
+    return Trained(Model(model, step, facts), result, predictions, tested(fitted))
 
 
 def tested(fitted: Fitted) -> Tested:
@@ -330,10 +329,3 @@ def _facts(
         "metrics": result["metrics"],
         "config": training.config,
     }
-
-
-def _test_predictions(fitted: Fitted) -> str:
-    """Return the predictions of the test rows as CSV; those of a shared design without the targets."""
-    test = fitted.part.test
-    labels = None if test.task_type == "regression" else predict_labels(fitted.model, test.X, test.task_id)
-    return to_csv(predictions_table(test, fitted.part.test_rows, fitted.scores, labels))

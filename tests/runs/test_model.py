@@ -1,6 +1,7 @@
 """The model of a comparison: it takes the user's frame, answers in its words, and is a scikit-learn estimator."""
 
 import inspect
+import io
 import pickle
 import subprocess
 import sys
@@ -56,6 +57,21 @@ CASES = {
 @pytest.fixture(scope="module")
 def results(frame):
     return {name: compared(frame, columns, **options) for name, (columns, options) in CASES.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(frame, results, case):
+    result, options = results[case], CASES[case][1]
+    written = pd.read_csv(io.StringIO(result.trained.predictions))
+    rows = frame.iloc[written["row"]]
+    if "task" in options:
+        assert written["task"].tolist() == rows["school"].tolist()
+    if case == "labels":
+        assert written["target"].tolist() == rows["passed"].tolist()
+    if case != "numbers":
+        targets = options.get("targets", ["label"])
+        truth = rows[options.get("targets", [options.get("target")])]
+        assert (written[targets].to_numpy() == truth.to_numpy()).mean() > 0.6
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -160,7 +160,7 @@ def test_strings_through_one_hot_features(run):
     assert model.step.degree == 1
     assert model.facts["design"] == "ragged"
     table = pd.read_csv(outcome.folder / "predictions.csv")
-    assert list(table.columns) == ["row", "task", "target", "score", "label"]
+    assert list(table.columns) == ["row", "task", "target", "label", "score"]
     rows = table["row"].to_numpy()
     assert_array_equal(table["task"], np.array(data.tasks)[data.task_id[rows]])
     assert_array_equal(table["target"], data.y[rows])
