@@ -203,16 +203,14 @@ class Card(Base):
         return list(self.files) if uses is None else [self.file(name) for name in uses]
 
 
-def card_folders(data_dir: Path | None = None) -> list[Path]:
-    """Return the folders that hold cards: the shipped one, those of other packages, then ``<data-dir>/cards``."""
-    shipped = [datasets_dir(), *plugins.card_folders()]
-    return shipped if data_dir is None else [*shipped, Path(data_dir) / "cards"]
-
-
 def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
-    """Return the path of every card by id; a shipped card wins over a user's card of the same name."""
+    """Return the path of every card by id.
+
+    Shipped cards win over those of other packages, and these over those of the user, in ``<data-dir>/cards``.
+    """
     found: dict[str, Path] = {}
-    for folder in card_folders(data_dir):
+    own = [] if data_dir is None else [Path(data_dir) / "cards"]
+    for folder in (datasets_dir(), *plugins.card_folders(), *own):
         for path in sorted(folder.glob("*.yaml")):
             found.setdefault(path.stem, path)
     return dict(sorted(found.items()))

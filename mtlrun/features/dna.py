@@ -92,25 +92,21 @@ def letters_of(X: Any) -> Array:
         )
     if not len(strings):
         raise ValueError("X has no strings")
-    if strings.dtype.kind == "O":
-        strings = _from_objects(strings)
+    if strings.dtype.kind != "S":
+        strings = np.array([_ascii(i, value) for i, value in enumerate(strings.tolist())])
     lengths = np.char.str_len(strings)
     if lengths.max() == 0:
         raise ValueError("X has only empty strings")
     if np.any(lengths != lengths[0]):
         i = int(np.argmax(lengths != lengths[0]))
         raise ValueError(f"strings of unequal length: string {i} has {lengths[i]} letters, string 0 has {lengths[0]}")
-    if strings.dtype.kind == "U":
-        points = np.ascontiguousarray(strings).view(np.uint32).reshape(len(strings), -1)[:, : lengths[0]]
-        return np.where(points < 128, points, 0).astype(np.uint8)
     return np.ascontiguousarray(strings).view(np.uint8).reshape(len(strings), -1)[:, : lengths[0]]
 
 
-def _from_objects(strings: Array) -> Array:
-    for i, value in enumerate(strings):
-        if not isinstance(value, str | bytes):
-            raise ValueError(f"X must hold strings, but string {i} is {value!r}")
-    return np.array([value.encode("ascii", "replace") if isinstance(value, str) else value for value in strings])
+def _ascii(i: int, value: Any) -> bytes:
+    if not isinstance(value, str | bytes):
+        raise ValueError(f"X must hold strings, but string {i} is {value!r}")
+    return value.encode("ascii", "replace") if isinstance(value, str) else value
 
 
 def pack(letters: Array) -> PackedDNA:
