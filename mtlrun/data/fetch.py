@@ -32,6 +32,7 @@ from mtlrun.data.files import (
     reading,
     refuse_bomb,
     verify_file,
+    verify_files,
 )
 from mtlrun.errors import DataError
 from mtlrun.utils.io import replacing, writing
@@ -99,13 +100,9 @@ def fetch_dataset(
             return add_file(card, part, data_dir, name=with_hint)
         finally:
             part.unlink(missing_ok=True)
-    absent = {spec.name for spec in missing_files(card, variant, data_dir)}
-    return [
+    for spec in missing_files(card, variant, data_dir):
         fetch_file(card, spec, [u.url for u in spec.urls], data_dir=data_dir, report=report, timeout=timeout)
-        if spec.name in absent
-        else verify_file(card, spec, data_dir)
-        for spec in card.needed(variant)
-    ]
+    return list(verify_files(card, variant, data_dir).values())
 
 
 def fetch_file(

@@ -212,18 +212,16 @@ def verify_file(card: Card, spec: FileSpec, data_dir: str | Path | None = None) 
             f"data set {card.id}: the file {spec.name} is missing; looked for {', '.join(p.where() for p in possible)}",
             f"Download it: mtlrun data fetch {card.id}\nOr give a file that you have: mtlrun data add {card.id} FILE",
         )
-    wrong: DataError | None = None
+    errors = []
     for place in places:
         try:
             sha256, size = digest(place, limit=spec.bytes)
+            if spec.sha256 in (None, sha256):
+                return replace(place, sha256=sha256, size=size)
+            raise _mismatch(card, spec, place, sha256, size)
         except DataError as error:
-            wrong = wrong or error
-            continue
-        if spec.sha256 in (None, sha256):
-            return replace(place, sha256=sha256, size=size)
-        wrong = wrong or _mismatch(card, spec, place, sha256, size)
-    assert wrong is not None
-    raise wrong
+            errors.append(error)
+    raise errors[0]
 
 
 def verify_files(card: Card, variant: str | None = None, data_dir: str | Path | None = None) -> dict[str, DataFile]:

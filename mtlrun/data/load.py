@@ -92,6 +92,7 @@ def load_dataset(
     >>> load_dataset("digits").tasks[:3]
     ['0', '1', '2']
     """
+    import numpy as np
     from threadpoolctl import threadpool_limits
 
     from mtlrun.data.ranges import check_read
@@ -115,7 +116,9 @@ def load_dataset(
         notes="\n".join(text for text in (chosen.notes, dataset.notes) if text),
     )
     if sample is not None:
-        dataset = _sampled(dataset, sample, sample_seed)
+        if not 0 < sample <= dataset.n_samples:
+            raise DataError(f"data set {id}: cannot take a sample of {sample} from {dataset.n_samples} rows")
+        dataset = dataset.subset(np.sort(np.random.default_rng(sample_seed).permutation(dataset.n_samples)[:sample]))
     if coding != CODINGS[0]:
         if dataset.task_type != "binary":
             raise DataError(f"data set {card.id}: coding={coding!r} is for binary labels, not for {dataset.task_type}")
@@ -222,15 +225,6 @@ def _with_defaults(card: Card, options: dict[str, Any], function: Callable[..., 
     if lacking:
         raise DataError(f"{card.path}: the reader {card.source.name} needs the option {lacking[0]!r}")
     return merged
-
-
-def _sampled(dataset: Dataset, sample: int, seed: int) -> Dataset:
-    import numpy as np
-
-    if not 0 < sample <= dataset.n_samples:
-        raise DataError(f"data set {dataset.id}: cannot take a sample of {sample} from {dataset.n_samples} rows")
-    rows = np.sort(np.random.default_rng(seed).permutation(dataset.n_samples)[:sample])
-    return dataset.subset(rows)
 
 
 @dataclass(frozen=True)

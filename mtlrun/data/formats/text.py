@@ -82,7 +82,7 @@ def read_text(
     end = first + max(1, line.count("\n"))
     if delimiter == DETECT:
         delimiter = _delimiter(line, lines[end : end + _SAMPLE])
-    cells = _cells(line, delimiter, f"{name}:{first + 1}")
+    cells = [one_line_name(cell) for cell in next(_rows(line, name, delimiter, 0), (0, []))[1]]
     if header is None:
         counted_names = len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
         numbers = [cell.replace(",", ".") if delimiter in (";", "\t") else cell for cell in cells]
@@ -198,17 +198,6 @@ def checked_names(cells: list[str], place: str) -> list[str]:
     return cells
 
 
-def _cells(line: str, delimiter: str | None, place: str) -> list[str]:
-    """Return the cells of a line without blanks at their ends."""
-    if delimiter is None:
-        return line.split()
-    try:
-        cells = next(csv.reader(io.StringIO(line), delimiter=delimiter, skipinitialspace=True), [])
-        return [one_line_name(cell) for cell in cells]
-    except csv.Error as error:
-        raise _unreadable(place, error) from None
-
-
 def _rows(content: str, name: str, delimiter: str | None, start: int) -> Iterator[tuple[int, list[str]]]:
     """Yield (last line, cells) of every row below line `start`; line breaks inside quotes belong to a cell."""
     if delimiter is None:
@@ -216,15 +205,13 @@ def _rows(content: str, name: str, delimiter: str | None, start: int) -> Iterato
         yield from ((number, cells) for number, cells in numbered if number > start and cells)
         return
     reader = csv.reader(io.StringIO(content), delimiter=delimiter, skipinitialspace=True)
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise _unreadable(f"{name}:{reader.line_num}", error) from None
-        if row is None:
-            return
-        if reader.line_num > start and (len(row) > 1 or any(cell.strip() for cell in row)):
-            yield reader.line_num, row
+    try:
+        for row in reader:
+            if reader.line_num > start and (len(row) > 1 or any(cell.strip() for cell in row)):
+                yield reader.line_num, row
+    except csv.Error as error:
+        text = f"{name}:{reader.line_num}: could not parse the row ({error})"
+        raise DataError(text, "Save the table with one kind of line end, and close its quotes.") from None
 
 
 def _refuse_unequal_rows(content: str, name: str, delimiter: str | None, start: int, width: int) -> None:
@@ -232,9 +219,3 @@ def _refuse_unequal_rows(content: str, name: str, delimiter: str | None, start: 
         if len(cells) != width:
             text = f"{name}:{line}: {counted(len(cells), 'cell')} where the first line has {width}"
             raise DataError(text, "Every row needs the same number of cells; quote cells that contain the separator.")
-
-
-def _unreadable(place: str, error: Exception) -> DataError:
-    return DataError(
-        f"{place}: could not parse the row ({error})", "Save the table with one kind of line end, and close its quotes."
-    )
