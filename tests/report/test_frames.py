@@ -22,7 +22,7 @@ def root(tmp_path_factory):
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
     result = mtlrun.compare(
-        table, target="y", task="task", methods=["GraphMTL"], splits=2, folds=2, output=root / "compare/x"
+        table, target="y", task="task", methods=["GraphMTL"], splits=2, repeats=1, folds=2, output=root / "compare/x"
     )
     result.save(root / "compare" / "x")
     (root / "mine.yaml").write_text(
