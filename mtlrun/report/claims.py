@@ -11,15 +11,7 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.record import NOT_CONVERGED
-from mtlrun.report.checks import (
-    ALL_DATA,
-    AVERAGE_RANK,
-    CHOICES,
-    HOLDING,
-    PREDICTION,
-    Verdict,
-    as_list,
-)
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, as_list
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Row, Run, std
 from mtlrun.report.statistics import Ranking, paired, paired_predictions, rank_rows
@@ -219,6 +211,8 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
 
 def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[Finding]:
     """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
+    defaults = {name: choices[0] for name, choices in CHOICES.items() if name != "bound"}
+    check = {**defaults, **{name: value for name, value in check.items() if value is not None}}
     ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
     table = evidence.table
     findings = []
@@ -227,7 +221,7 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[Finding]:
             findings.append(Finding(_title(check, place), None, why=why))
         elif check["kind"] == "rejections":
             findings.append(_rejections(check, next(g for g in evidence.groups if g.label == place)))
-        elif check.get("unit") == PREDICTION:
+        elif check["unit"] == PREDICTION:
             findings += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
@@ -299,8 +293,7 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     values = [r.value(quantity) or 0.0 for r in rows]
     short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
     if kind == "paired":
-        unit, test = check.get("unit") or CHOICES["unit"][0], check.get("test") or CHOICES["test"][0]
-        result = paired(rows[0], rows[1], quantity, unit, test)
+        result = paired(rows[0], rows[1], quantity, check["unit"], check["test"])
         if result is None or result.pvalue is None:
             return Finding(title, None, why="a single split gives no p-value")
         found, effect = result.pvalue, 0.0
@@ -313,7 +306,7 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
         found = values[0] - values[1] if kind in ("difference", "order") else values[0]
         effect = smallest_effect(check, rows)
     if kind == "order":
-        increasing = (check.get("direction") or CHOICES["direction"][0]) == "increasing"
+        increasing = check["direction"] == "increasing"
         margin = -found if increasing else found
         sign = ("" if margin > 0 else "not ") + ("<" if increasing else ">")
         text = f"{title}: {significant(values[0], 4)} {sign} {significant(values[1], 4)}{short}"
@@ -321,14 +314,8 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     else:
         margin = _margin(check, found)
         text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
-    unsettled = next((u for r in rows if quantity not in ACCURACY and (u := _unconverged(r))), None)
-    if unsettled is None and abs(margin) < effect:
-        unsettled = f"within the smallest effect of {show(effect, 'small')}"
-    if unsettled is None and not _on_its_side(check, holds):
-        unsettled = f"{quantity} is a bound, which can decide the other side only"
-    if unsettled is not None:
-        return Finding(text, None, found, unsettled, undecided=True)
-    return Finding(text, holds, found)
+    unsettled = _unsettled(check, rows, margin, effect, holds)
+    return Finding(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 
 
 def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[[float], float] = float) -> float:
@@ -337,7 +324,7 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
     The standard error is that of the differences (of logarithms, for ratios) between the rows over the splits that all
     of them have; with a single split, over its tasks. 0 where neither can be had.
     """
-    if check.get("effect") is not None:
+    if "effect" in check:
         return float(check["effect"])
     quantity = check["quantity"]
     samples = [row.by_trial(quantity) for row in rows]
@@ -352,34 +339,33 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
     return 0.0 if spread is None else spread / math.sqrt(len(differences))
 
 
-def _unconverged(row: Row) -> str | None:
-    """Say that fits of a row did not converge: they are not what the method would give."""
-    if row.status != NOT_CONVERGED:
-        return None
-    return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
-
-
-def _on_its_side(check: Mapping[str, Any], holds: bool) -> bool:
-    """Whether a number that is only a bound (`bound`) decides: a lower one can show that something is large enough."""
-    bound = check.get("bound")
-    if bound is None:
-        return True
-    shows_large = holds == (check.get("at_least") is not None)
-    return shows_large == (bound == "lower")
+def _unsettled(check: Mapping[str, Any], rows: Sequence[Row], margin: float, effect: float, holds: bool) -> str | None:
+    """Say why a comparison is undecided; None when it decides."""
+    quantity = check["quantity"]
+    for row in rows:
+        if row.status == NOT_CONVERGED and quantity not in ACCURACY:
+            return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
+    if abs(margin) < effect:
+        return f"within the smallest effect of {show(effect, 'small')}"
+    # A lower bound can show that something is large enough, an upper one that it is small enough.
+    shows_large = holds == ("at_least" in check)
+    if "bound" in check and shows_large != (check["bound"] == "lower"):
+        return f"{quantity} is a bound, which can decide the other side only"
+    return None
 
 
 def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> Finding:
     """Test the kept scores split by split; the split that speaks most against the bound decides."""
     title = _title(check, dataset, methods)
-    tests = paired_predictions(run, dataset, methods[0], methods[1], check.get("test") or CHOICES["test"][0])
+    tests = paired_predictions(run, dataset, methods[0], methods[1], check["test"])
     values = [t.pvalue for t in tests if t.pvalue is not None]
     if not values:
         return Finding(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
-    extreme, word = (min, "smallest") if check.get("at_least") is not None else (max, "largest")
+    extreme, word = (min, "smallest") if "at_least" in check else (max, "largest")
     found = extreme(values)
     splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
     text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_bounds(check)})"
-    return Finding(text, all(_within(check, value) for value in values), found)
+    return Finding(text, all(_margin(check, value) >= 0 for value in values), found)
 
 
 def _rejections(check: Mapping[str, Any], group: Ranking) -> Finding:
@@ -389,24 +375,17 @@ def _rejections(check: Mapping[str, Any], group: Ranking) -> Finding:
     if not ranking.tests:
         return Finding(title, None, why=f"{control} has no rank")
     found, tests = ranking.rejections, ranking.tests
-    return Finding(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _within(check, found), float(found))
-
-
-def _within(check: Mapping[str, Any], found: float) -> bool:
-    return _margin(check, found) >= 0
+    return Finding(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
 
 
 def _margin(check: Mapping[str, Any], found: float) -> float:
     """Return how far a number is inside its bounds, negative outside."""
-    low, high = check.get("at_least"), check.get("at_most")
-    return min(math.inf if low is None else found - low, math.inf if high is None else high - found)
+    return min(found - check.get("at_least", -math.inf), check.get("at_most", math.inf) - found)
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
-    names = {"at_least": "at least", "at_most": "at most"}
-    return "claimed: " + " and ".join(
-        f"{text} {check[key]:g}" for key, text in names.items() if check.get(key) is not None
-    )
+    told = [f"{name.replace('_', ' ')} {check[name]:g}" for name in ("at_least", "at_most") if name in check]
+    return f"claimed: {' and '.join(told)}"
 
 
 def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()) -> str:
@@ -418,5 +397,5 @@ def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()
     names = methods or tuple(", ".join(as_list(check.get(k))) for k in ("of", "over", "methods") if check.get(k))
     joined = {"ratio": " / ", "difference": " minus ", "paired": " against ", "order": ", "}.get(kind, "")
     prefix = "p-value of " if kind == "paired" else ""
-    unit = f" by {check.get('unit') or CHOICES['unit'][0]}" if kind == "paired" else ""
+    unit = f" by {check['unit']}" if kind == "paired" else ""
     return f"{prefix}{quantity} of {joined.join(names)}{unit} on {dataset}"

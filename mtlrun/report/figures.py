@@ -11,7 +11,7 @@ from typing import Any, Literal
 from mtlrun.record import Record, candidates
 from mtlrun.report.checks import Verdict, as_list
 from mtlrun.report.grid import show
-from mtlrun.report.printed import sweep_quantities, sweep_settings, sweep_title
+from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import Row, Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
@@ -308,7 +308,7 @@ def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
         if panels:
             values, log = [value for _, value in settings], run.sweep.get("scale") == "log"
             name = str(run.sweep.get("name", "value"))
-            figures.append(Figure(file_name(dataset), sweep_title(run, dataset), panels, name, values, log))
+            figures.append(Figure(file_name(dataset), run.title_of(dataset), panels, name, values, log))
     return figures
 
 

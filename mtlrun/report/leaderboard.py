@@ -244,9 +244,7 @@ def sections(board: Board) -> list[Section]:
         Section("Left out", [f"* {line}" for line in board.left_out]),
         Section("Parameters", ["Chosen in every split, by cross-validation inside its training part."], [search]),
         Section(
-            "Tasks",
-            [f"The best {MAX_COLUMNS} methods; tasks.csv has all."] * many,
-            [task_grid(board, MAX_COLUMNS)],
+            "Tasks", [f"The best {MAX_COLUMNS} methods; tasks.csv has all."] * many, [task_grid(board, MAX_COLUMNS)]
         ),
     ]
     return [section for section in found if not section.empty]

@@ -12,7 +12,7 @@ from mtlrun.record import NOT_CONVERGED
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, as_list
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.references import Judged, ReferenceVerdict
-from mtlrun.report.run import MISSING, PARTIAL, Row, Run, mark_simulated
+from mtlrun.report.run import MISSING, PARTIAL, Row, Run
 
 #: Counted cell by cell: tasks whose training part has one class only.
 ONE_CLASS = "one_class_train"
@@ -299,9 +299,7 @@ class _Layout:
 
     def _name(self, axis: str, value: Any) -> str:
         if axis == "dataset":
-            run = self.judged.run
-            label = next(label for label in run.datasets if run.axis_of(label) == value)
-            return mark_simulated(str(value), run.datasets[label])
+            return self.judged.run.title_of(str(value))
         return show(value)
 
     def _axis_name(self, axis: str) -> str:
@@ -454,12 +452,6 @@ def sweep_quantities(run: Run) -> list[str]:
     """Return what the experiment wants shown along the axis: by default the metrics, and measured seconds."""
     asked = as_list(run.sweep.get("quantities"))
     return list(map(str, asked)) or [*run.metrics, *["seconds"] * bool(run.config.get("timing"))]
-
-
-def sweep_title(run: Run, dataset: str) -> str:
-    """Label of a data set of a sweep, marked when it is simulated."""
-    simulated = any(run.datasets[label].get("simulated") for label, _ in sweep_settings(run)[dataset])
-    return f"{dataset} (simulated)" if simulated and "simulated" not in dataset.lower() else dataset
 
 
 # ---------------------------------------------------------------- measurements

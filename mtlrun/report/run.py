@@ -179,8 +179,9 @@ class Run:
         return self.datasets.get(label, {}).get("id") != PUBLISHED and label != PUBLISHED
 
     def title_of(self, label: str) -> str:
-        """Label of a data set; simulated ones are marked."""
-        return mark_simulated(label, self.datasets.get(label, {}))
+        """Label of a data set, in a sweep also without the value of the axis; simulated ones are marked."""
+        facts = (about for name, about in self.datasets.items() if label in (name, self.axis_of(name)))
+        return mark_simulated(label, next(facts, {}))
 
     @cached_property
     def methods(self) -> list[str]:

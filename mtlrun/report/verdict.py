@@ -43,13 +43,8 @@ STRATEGIES = (MULTITASK, INDEPENDENT, POOLED)
 #: The better of the last two.
 WITHOUT = "without"
 
-HELPS, NO_DIFFERENCE, WORSE, CANNOT_TELL, NO_VERDICT = (
-    "helps",
-    "no difference that matters",
-    "worse",
-    "cannot tell",
-    "no verdict",
-)
+HELPS, NO_DIFFERENCE, WORSE = "helps", "no difference that matters", "worse"
+CANNOT_TELL, NO_VERDICT = "cannot tell", "no verdict"
 AUC, NMSE, ERROR_RATE, LOG_LOSS = "AUC", "nMSE", "error rate", "log loss"
 #: Fewer independent rows or groups, or blocks of time, give no verdict.
 MIN_UNITS, MIN_BLOCKS = 20, 5

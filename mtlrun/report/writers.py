@@ -45,22 +45,20 @@ def markdown(report: Report) -> str:
     """Return report.md: the verdict first, then claims, table, reference numbers and the account of the run."""
     info = report.run.info
     paper = info.get("paper") or {}
-    lines = [f"# {info.get('title', info.get('id', 'Report'))}", ""]
-    lines += [f"`{info.get('id')}`, profile `{report.run.profile}`"]
     source = [str(paper[k]) for k in ("cite", "artefact") if paper.get(k)]
     source += [f"doi:{paper['doi']}"] if paper.get("doi") else []
-    if source:
-        lines += ["", ". ".join(source)]
-    blocks = ["\n".join(lines), markdown_section(Section("Outcome", [f"* {line}" for line in report.summary]))]
-    blocks += ["## Results", _tables(report)]
-    if report.figures:
-        blocks.append(markdown_section(Section("Figures", _figure_lines(report))))
-    if report.claims:
-        blocks.append(markdown_section(Section("Claims", _claim_lines(report))))
-    if report.references:
-        blocks.append(markdown_section(reference_section(report.references)))
-    blocks += [markdown_section(section) for section in (*report.other_results, *report.sections)]
-    return harmless("\n\n".join(blocks) + "\n")
+    head = [f"# {info.get('title', info.get('id', 'Report'))}", f"`{info.get('id')}`, profile `{report.run.profile}`"]
+    outcome = Section("Outcome", [f"* {line}" for line in report.summary])
+    rest = [
+        Section("Figures", _figure_lines(report)),
+        Section("Claims", _claim_lines(report)),
+        *[reference_section(report.references)] * bool(report.references),
+        *report.other_results,
+        *report.sections,
+    ]
+    blocks = [*head, ". ".join(source), markdown_section(outcome), "## Results", _tables(report)]
+    blocks += [markdown_section(section) for section in rest if not section.empty]
+    return harmless("\n\n".join(filter(None, blocks)) + "\n")
 
 
 def markdown_table(report: Report) -> str:
@@ -181,8 +179,8 @@ def is_written(report: Report, folder: Path) -> bool:
 
 def _figure_lines(report: Report) -> list[str]:
     lines = [f"![{figure.caption}](figures/{figure.name}.svg)" for figure in report.figures]
-    source = published_line(report.run)
-    return [*lines, source] if source else lines
+    source = published_line(report.run) if lines else None
+    return [*lines, *filter(None, [source])]
 
 
 def _claim_lines(report: Report) -> list[str]:
