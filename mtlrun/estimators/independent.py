@@ -58,6 +58,15 @@ class _SingleTask(BaseMTL):
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> Solo:
         """Solve one problem."""
 
+    def _largest(self, data: TaskData) -> int:
+        """Return the rows of the largest problem."""
+        return data.n_rows if data.shared else int(data.sizes.max())
+
+    def _bytes(self, data: TaskData) -> float:
+        entries = self._largest(data) * (2.0 * data.X.nnz / data.n_rows if data.sparse else data.n_features)
+        designs = 0 if data.shared else 1  # predictions of ragged tasks are made from products, entry by entry
+        return usual_bytes(data, coefficients=6, designs=designs) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
+
     @abstractmethod
     def _terms(self) -> tuple[Loss, Penalty]:
         """Return loss and penalty of the objective."""
@@ -75,12 +84,6 @@ class _Independent(_SingleTask):
 
     _by_sums: ClassVar = True
 
-    def _bytes(self, data: TaskData) -> float:
-        rows = data.n_rows if data.shared else int(data.sizes.max())
-        entries = 2.0 * data.X.nnz * rows / data.n_rows if data.sparse else float(rows) * data.n_features
-        designs = 0 if data.shared else 1  # predictions of ragged tasks are made from products, entry by entry
-        return usual_bytes(data, coefficients=6, designs=designs) + 8.0 * 4 * entries + _PER_TASK * data.n_tasks
-
     def _fit_data(self, data: TaskData) -> SolverResult:
         fits = [self._fit_one(*data.task(t)) for t in range(data.n_tasks)]
         W = np.column_stack([fit.coef for fit in fits])
@@ -91,9 +94,8 @@ class _Independent(_SingleTask):
 class _Pooled(_SingleTask):
     """One model for the rows of all tasks; the penalty is counted once."""
 
-    def _bytes(self, data: TaskData) -> float:
-        entries = 2.0 * data.X.nnz if data.sparse else float(data.n_rows) * data.n_features
-        return usual_bytes(data, coefficients=6, designs=0) + 8.0 * 4 * entries
+    def _largest(self, data: TaskData) -> int:
+        return data.n_rows
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         fit = self._fit_one(*pool(data, labels=self._terms()[0].labels))
@@ -102,7 +104,7 @@ class _Pooled(_SingleTask):
         return self._result(data, W, b, fit.coef[:, np.newaxis], fit.n_iter, fit.converged)
 
 
-class _Ridge(RegressorMTL):
+class _Ridge(RegressorMTL, _SingleTask):
     """Squared loss, squared penalty, closed form.
 
     Parameters
@@ -141,6 +143,11 @@ class _Ridge(RegressorMTL):
         found = solve_ridge(data, self.alpha, fit_intercept=self.fit_intercept)
         return Solo(found.W[:, 0], found.b[0], found.n_iter, found.converged)
 
+    def _bytes(self, data: TaskData) -> float:
+        rows, tasks = self._largest(data), data.n_tasks if data.shared else 1
+        products = 6 * 8 * (rows + data.n_features) * tasks
+        return super()._bytes(data) + ridge_bytes(rows, data.n_features, data.sparse) + products
+
     def _convergence_message(self, result: SolverResult) -> str:
         return (
             f"{type(self).__name__} did not converge after {result.n_iter} iterations of conjugate gradients. Scale "
@@ -170,10 +177,6 @@ class IndependentRidge(_Ridge, _Independent):
     ([[2.0], [-1.0]], [0.0, 1.0])
     """
 
-    def _bytes(self, data: TaskData) -> float:
-        rows = data.n_rows if data.shared else int(data.sizes.max())
-        return super()._bytes(data) + _solving_bytes(data, rows)
-
     def _fit_data(self, data: TaskData) -> SolverResult:
         if not data.shared or data.masked or (data.weights is not None and data.weights.ndim == 2):
             return super()._fit_data(data)
@@ -192,16 +195,6 @@ class PooledRidge(_Ridge, _Pooled):
     """
 
     facts: ClassVar = replace(_Ridge.facts, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)})
-
-    def _bytes(self, data: TaskData) -> float:
-        return super()._bytes(data) + _solving_bytes(data, data.n_rows)
-
-
-def _solving_bytes(data: TaskData, n_rows: int) -> float:
-    """Return what `solve_ridge` takes for a task of so many rows, or for all tasks of a shared design."""
-    tasks = data.n_tasks if data.shared else 1
-    products = 6 * 8 * (n_rows + data.n_features) * tasks
-    return ridge_bytes(n_rows, data.n_features, data.sparse) + products
 
 
 class _Lasso(RegressorMTL):

@@ -243,7 +243,7 @@ class Centred:
     Attributes
     ----------
     data : TaskData
-        Centred targets, the original weights. Its `X` is centred only where `implicit` is False.
+        Centred targets, the original weights. Its `X` is centred only where the operator has no `shift`.
     operator : TaskOperator
         Products with the centred design; solvers use this one, never `data.X`.
     x_mean : ndarray of shape (d,) or (d, T)
@@ -256,11 +256,6 @@ class Centred:
     operator: TaskOperator
     x_mean: np.ndarray
     y_mean: np.ndarray
-
-    @property
-    def implicit(self) -> bool:
-        """Whether the operator subtracts the means (sparse designs, weights or masks by task)."""
-        return self.operator.shift is not None
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,) of coefficients W (d, T) for the original data."""

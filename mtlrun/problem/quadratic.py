@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -62,13 +61,12 @@ class Quadratic(ABC):
     cross: np.ndarray
 
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
-        self.data = data
-        self._centred = centre(data) if fit_intercept else None
-        self.operator = TaskOperator(data) if self._centred is None else self._centred.operator
+        self.fit_intercept = fit_intercept
+        self._use(data, centre(data) if fit_intercept else None)
 
-    @property
-    def fit_intercept(self) -> bool:
-        return self._centred is not None
+    def _use(self, data: TaskData, centred: Centred | None) -> None:
+        self.data, self._centred = data, centred
+        self.operator = TaskOperator(data) if centred is None else centred.operator
 
     @cached_property
     def energy(self) -> np.ndarray:
@@ -253,8 +251,6 @@ class Rotation(Quadratic):
         Squared singular values of the (weighted) designs.
     """
 
-    #: Whether all tasks have the same basis.
-    shared: ClassVar[bool]
     squares: np.ndarray
 
     @property
@@ -309,8 +305,6 @@ class SharedRotation(Rotation):
     min(n, d) x d; with n < d only U is formed, and V when a caller needs it.
     """
 
-    shared = True
-
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
         self._wide = data.n_rows < data.n_features
@@ -323,23 +317,10 @@ class SharedRotation(Rotation):
         self._project()
 
     def retarget(self, data: TaskData) -> SharedRotation:
-        """Return the rotation of data that have the same X and weights but other targets (a block of tasks, say).
-
-        Raises
-        ------
-        ValueError
-            If `data` has another design or other weights.
-        """
-        if data.X is not self.data.X or data.weights is not self.data.weights or not data.shared:
-            raise ValueError("retarget needs data with the same X and weights, as TaskData.subset_tasks returns")
+        """Return the rotation of data with the very same X and weights but other targets (a block of tasks, say)."""
         other = object.__new__(SharedRotation)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("energy", "explained")})
-        other.data = data
-        if self._centred is None:
-            other.operator = TaskOperator(data)
-        else:
-            other._centred = _recentre(self._centred, data)
-            other.operator = other._centred.operator
+        other._use(data, None if self._centred is None else _recentre(self._centred, data))
         other._project()
         return other
 
@@ -405,8 +386,6 @@ class SharedRotation(Rotation):
 class TaskRotation(Rotation):
     """One basis per task, padded to the same number of coordinates and stored together, (T, d, r)."""
 
-    shared = False
-
     def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
         super().__init__(data, fit_intercept)
         longest = data.n_rows if data.shared else int(data.sizes.max())
@@ -427,23 +406,16 @@ class TaskRotation(Rotation):
 
     def _short_tasks(self, longest: int) -> tuple[np.ndarray, np.ndarray]:
         """Decompose tasks with fewer rows than features, one by one (only here, at set-up)."""
-        data, T = self.data, self.data.n_tasks
-        squares = np.zeros((T, longest))
-        bases = np.zeros((T, data.n_features, longest))
+        T, d = self.data.n_tasks, self.data.n_features
+        squares, bases = np.zeros((T, longest)), np.zeros((T, d, longest))
+        means = np.zeros((d, T)) if self._centred is None else self._centred.x_mean.reshape(d, -1)
         for t in range(T):
-            X = self._dense_task(t)
-            _, s, Vt = np.linalg.svd(X, full_matrices=False)
+            X, _, w = self.data.task(t)
+            X = (X.toarray() if self.data.sparse else X) - means[:, t % means.shape[1]]
+            _, s, Vt = np.linalg.svd(X if w is None else np.sqrt(w)[:, None] * X, full_matrices=False)
             squares[t, : len(s)] = np.square(s)
             bases[t, :, : len(s)] = Vt.T
         return squares, bases
-
-    def _dense_task(self, t: int) -> np.ndarray:
-        X, _, w = self.data.task(t)
-        X = X.toarray() if self.data.sparse else X
-        if self._centred is not None:
-            means = self._centred.x_mean
-            X = X - (means if means.ndim == 1 else means[:, t])
-        return X if w is None else np.sqrt(w)[:, None] * X
 
 
 def prepare(data: TaskData, fit_intercept: bool = False, given: Rotation | None = None) -> Rotation:

@@ -17,7 +17,7 @@ from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, prepare
+from mtlrun.problem.quadratic import Rotation, SharedRotation, prepare
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.taskdata import TaskData
 
@@ -199,7 +199,7 @@ class _Space:
     def __init__(self, rotation: Rotation, penalties: list[Penalty]) -> None:
         self.rotation = rotation
         self.penalties = penalties
-        self.rotated = rotation.shared and all(p.rotation_invariant for p in penalties)
+        self.rotated = isinstance(rotation, SharedRotation) and all(p.rotation_invariant for p in penalties)
         rows = rotation.rank if self.rotated else rotation.data.n_features
         self.shape = (rows, rotation.data.n_tasks)
 

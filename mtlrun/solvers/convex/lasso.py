@@ -129,7 +129,7 @@ class Design:
         root = None if data.weights is None else np.sqrt(data.weights)
         self._B = moved.targets if root is None else root[:, None] * moved.targets
         # A = X - ones means' where the means are not subtracted from X itself; ones = root.
-        self._means = self._centred.x_mean if self._centred is not None and self._centred.implicit else None
+        self._means = None if self._centred is None or self._centred.operator.shift is None else self._centred.x_mean
         self._ones = np.ones(data.n_rows) if root is None else root
         self._X = _scaled(moved.X, root)
         self._energy = np.einsum("ij,ij->j", self._B, self._B)
