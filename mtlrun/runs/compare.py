@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 import time as clock
@@ -171,21 +170,15 @@ class _Bench:
     settings: Settings
     say: Callable[[str], None]
 
-    @property
-    def jobs(self) -> int:
-        return os.cpu_count() or 1 if self.settings.jobs == -1 else self.settings.jobs
-
     def run(
         self, candidates: list[Candidate], facts: list[str], started: float, finished: Callable[[Board], None]
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result."""
         end = None if self.settings.budget is None else started + self.settings.budget * 60
         deadline = None if end is None else started + FILL * (end - started)
-        made = self._plan(self.protocol.experiment(candidates, self.dataset))
-        cells = {(row.method, row.trial): row.cell for row in made.rows}
-        runner = Runner(made, Pool(self.jobs), _Messages(self.say), retries=self.settings.retries)
         tested = self.protocol.tested(self.dataset)
-        waves = Waves(candidates, cells, runner, tested, deadline, self.say)
+        waves = self._waves(self.protocol, candidates, tested, deadline)
+        cells = waves.cells
 
         def so_far(entries: list[Entry]) -> None:
             if any(entry.score is not None for entry in entries):
@@ -214,12 +207,18 @@ class _Bench:
             self.say(f"training on {part:.0%} of the rows of every task")
             found = _candidates(self.settings, self.dataset, fewer(part), self.source.roles.unseen)
             candidates = [candidate for candidate in found if candidate.family in STRATEGIES]
-            made = self._plan(fewer(part).experiment(candidates, self.dataset))
-            cells = {(row.method, row.trial): row.cell for row in made.rows}
-            runner = Runner(made, Pool(self.jobs), _Messages(self.say), retries=self.settings.retries)
-            entries = Waves(candidates, cells, runner, board.tested, deadline, self.say).run()
+            entries = self._waves(fewer(part), candidates, board.tested, deadline).run()
             answers[part] = answer(entries, board.tested)
         return curve_of(answers, self.dataset, lambda part: fewer(part).rows(self.dataset, 0)[0])
+
+    def _waves(
+        self, protocol: Protocol, candidates: list[Candidate], tested: Evaluation, deadline: float | None
+    ) -> Waves:
+        """Return what computes methods on all splits."""
+        made = self._plan(protocol.experiment(candidates, self.dataset))
+        cells = {(row.method, row.trial): row.cell for row in made.rows}
+        runner = Runner(made, Pool(self.settings.jobs), Progress(self.say), retries=self.settings.retries)
+        return Waves(candidates, cells, runner, tested, deadline, self.say)
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""
@@ -282,18 +281,7 @@ class _Bench:
         if stored is not None:
             return stored
         self.say(f"fitting {candidate.label} on all rows")
-        return fit_training(training, cell, self.dataset, Runner(made, Pool(self.jobs)))
-
-
-class _Messages(Progress):
-    """Passes on what a runner says; the results of the fits are reported by `Waves`."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
-
-    def message(self, text: str) -> None:
-        """Pass on."""
-        self.say(text)
+        return fit_training(training, cell, self.dataset, Runner(made, Pool(self.settings.jobs)))
 
 
 @contextmanager

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 
 class Progress:
-    """What `run` tells while it computes; this one shows nothing."""
+    """What `run` tells while it computes; this one passes messages on, and shows nothing else.
+
+    Parameters
+    ----------
+    say : callable, optional
+        Called with every message.
+    """
+
+    def __init__(self, say: Callable[[str], object] = lambda _: None) -> None:
+        self.say = say
 
     def start(self, total: int) -> None:
         """Begin the work: so many cells will be computed."""
 
     def message(self, text: str) -> None:
         """Show a line of text."""
+        self.say(text)
 
     def begin(self, name: str) -> None:
         """Begin a cell."""
@@ -35,16 +46,13 @@ class Plain(Progress):
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(lambda text: print(text, file=self.stream, flush=True))
         self.stream = stream or sys.stderr
         self.total = self.done = 0
 
     def start(self, total: int) -> None:
         """Remember how many cells there are."""
         self.total, self.done = total, 0
-
-    def message(self, text: str) -> None:
-        """Print a line."""
-        print(text, file=self.stream, flush=True)
 
     def cell(self, name: str, status: str, seconds: float | None, note: str) -> None:
         """Print the line of a finished cell."""
