@@ -50,8 +50,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils import plugins
 from mtlrun.utils.paths import datasets_dir
-from mtlrun.utils.schema import Finding, schema_findings
-from mtlrun.utils.yaml import Document, Problem, load_file, render
+from mtlrun.utils.schema import Finding, rendered, schema_findings
+from mtlrun.utils.yaml import load_file
 
 SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
 ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -259,7 +259,7 @@ def read_card(path: Path) -> Card:
     if isinstance(document.data, dict):
         found += _contradictions(document.data, path)
     if found:
-        raise DataError(_rendered(found, document), "The keys of a card are described in mtlrun/data/cards.py.")
+        raise DataError(rendered(found, document), "The keys of a card are described in mtlrun/data/cards.py.")
     return card
 
 
@@ -286,14 +286,6 @@ def _contradictions(data: dict[str, Any], path: Path) -> Iterator[Finding]:
         for i, name in enumerate(uses if isinstance(uses, list) else ()):
             if name not in names:
                 yield (*key, "uses", i), False, f"the card has no file {name!r}", f"files: {', '.join(names) or 'none'}"
-
-
-def _rendered(found: list[Finding], document: Document) -> str:
-    problems = []
-    for path, at_key, text, hint in found:
-        mark = document.key_mark(path) if at_key else document.value_mark(path)
-        problems.append(Problem(mark, text, hint))
-    return render(problems, document)
 
 
 def check_id(id: str) -> str:

@@ -32,8 +32,8 @@ from mtlrun.runs.methods import (
     quantities_of,
 )
 from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, Base
-from mtlrun.utils.schema import Finding, inside, schema_findings
-from mtlrun.utils.yaml import KeyPath, Problem, load_text, render
+from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
+from mtlrun.utils.yaml import KeyPath, load_text
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
 ANY = "*"
@@ -417,11 +417,7 @@ def read_curves(name: str) -> dict[str, Any]:
     try:
         Curves.model_validate(document.data)
     except ValidationError as error:
-        problems = [
-            Problem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
-            for path, at_key, message, hint in schema_findings(error, document.data, Curves)
-        ]
-        raise ConfigError(render(problems, document)) from None
+        raise ConfigError(rendered(schema_findings(error, document.data, Curves), document)) from None
     return {"file": name, "curves": document.data["curves"]}
 
 

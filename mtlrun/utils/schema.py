@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mtlrun.errors import suggest
-from mtlrun.utils.yaml import KeyPath
+from mtlrun.utils.yaml import Document, KeyPath, Problem, render
 
 #: (path, whether the key and not the value is meant, message, hint)
 Finding = tuple[KeyPath, bool, str, str]
@@ -58,6 +58,15 @@ def schema_findings(
             text = _reworded(finding)
             yield path, False, f"{_titled(shown(path))} {text}" if text.startswith("must") else text, ""
         seen.add(path)
+
+
+def rendered(found: Iterable[Finding], document: Document) -> str:
+    """Write findings with their places in a document."""
+    problems = [
+        Problem(document.key_mark(path) if at_key else document.value_mark(path), message, hint)
+        for path, at_key, message, hint in found
+    ]
+    return render(problems, document)
 
 
 def unknown_key(path: KeyPath, known: Iterable[str], shown: Callable[[KeyPath], KeyPath] = _as_it_is) -> Finding:

@@ -204,5 +204,5 @@ def test_targets_may_be_a_number_of_last_columns(frame):
 def test_options_have_the_same_names_in_shell_and_python():
     shell = set(inspect.signature(command).parameters) - {"output_dir", "quiet", "debug"}
     python = set(inspect.signature(mtlrun.compare).parameters) - {"say", "finished", "output", "options"}
-    python |= set(Settings.__dataclass_fields__) | set(Roles.__dataclass_fields__)
+    python |= set(Settings.__dataclass_fields__) | set(Roles.__dataclass_fields__) | {"backend", "scheduler"}
     assert shell == python
