@@ -119,7 +119,9 @@ class Part:
         per_task = metric(self.test.y, np.asarray(values), weights=self.test.source.get(WEIGHT), **layout)
         if metric.name in NEEDS_BOTH_CLASSES:
             per_task = np.where(self.one_class, np.nan, per_task)
-        mean, undefined = average(per_task, _sizes(self.test), "sample" if how == "sample" else "task")
+        mean, undefined = average(
+            per_task, self.test.sum_by_task(~np.isnan(self.test.y)), "sample" if how == "sample" else "task"
+        )
         return Scores(mean, undefined, per_task)
 
 
@@ -140,14 +142,6 @@ def _task_ids(dataset: Dataset) -> dict[str, np.ndarray]:
     return {} if dataset.task_id is None else {"task_id": dataset.task_id}
 
 
-def _sizes(dataset: Dataset) -> np.ndarray:
-    if dataset.task_id is not None:
-        return np.bincount(dataset.task_id, minlength=dataset.n_tasks)
-    if dataset.y.ndim == 2:
-        return np.asarray((~np.isnan(dataset.y)).sum(axis=0))
-    return np.array([len(dataset.y)])
-
-
 def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
     """Return the population variance of the targets of every task over some rows; missing ones do not count."""
     if dataset.task_type != "regression":
@@ -162,12 +156,5 @@ def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
 
 
 def _one_class(dataset: Dataset) -> np.ndarray:
-    if dataset.task_type != "binary":
-        return np.zeros(dataset.n_tasks if dataset.task_id is not None or dataset.y.ndim == 2 else 1, dtype=bool)
-    if dataset.task_id is not None:
-        positive = np.bincount(dataset.task_id, weights=dataset.y > 0, minlength=dataset.n_tasks)
-        negative = np.bincount(dataset.task_id, weights=dataset.y <= 0, minlength=dataset.n_tasks)
-    else:
-        y = dataset.y if dataset.y.ndim == 2 else dataset.y[:, None]
-        positive, negative = (y > 0).sum(axis=0), (y <= 0).sum(axis=0)
-    return np.asarray((positive == 0) | (negative == 0))
+    positive, negative = dataset.sum_by_task(dataset.y > 0), dataset.sum_by_task(dataset.y <= 0)
+    return np.asarray((dataset.task_type == "binary") & ((positive == 0) | (negative == 0)))

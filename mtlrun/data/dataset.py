@@ -169,6 +169,12 @@ class Dataset:
         source = {name: values[rows] for name, values in self.source.items()}
         return replace(self, X=self.X[rows], y=self.y[rows], task_id=task_id, source=source, splits={})
 
+    def sum_by_task(self, values: np.ndarray) -> np.ndarray:
+        """Sum values, of the shape of `y`, over the rows of every task; a single task of a 1-D `y` without tasks."""
+        if self.task_id is not None:
+            return np.bincount(self.task_id, weights=values, minlength=self.n_tasks)
+        return np.atleast_1d(values.sum(axis=0)).astype(float)
+
     def taskdata(self) -> TaskData:
         """Return the rows as `TaskData`, the container that solvers take.
 

@@ -55,16 +55,9 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> Measurement:
         return Measurement(values, per_task={"rows": counts.astype(float).tolist()})
     known = ~np.isnan(dataset.y)
     values["missing_share"] = float(1 - known.mean())
-    per_task = {"rows": _per_task(dataset, known)}
+    per_task = {"rows": dataset.sum_by_task(known)}
     if dataset.task_type == "binary":
         positive = known & (dataset.y > 0)
         values["positive_share"] = float(positive.sum() / max(1, known.sum()))
-        per_task["positive_share"] = np.divide(_per_task(dataset, positive), np.maximum(1, per_task["rows"]))
+        per_task["positive_share"] = np.divide(dataset.sum_by_task(positive), np.maximum(1, per_task["rows"]))
     return Measurement(values, per_task={name: np.asarray(v).tolist() for name, v in per_task.items()})
-
-
-def _per_task(dataset: Dataset, marked: np.ndarray) -> np.ndarray:
-    """Count the marked targets of every task."""
-    if dataset.task_id is not None:
-        return np.bincount(dataset.task_id, weights=marked, minlength=dataset.n_tasks)
-    return np.atleast_1d(marked.sum(axis=0)).astype(float)

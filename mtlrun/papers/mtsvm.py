@@ -73,7 +73,7 @@ def svm_statistics(dataset: Dataset, *, seed: int) -> Measurement:
     width = dataset.n_features
     if dataset.strings:
         width = WeightedDegree(DEGREE).fit(dataset.X[:1]).n_features_out_
-    sizes = np.bincount(dataset.task_id) if dataset.task_id is not None else np.full(dataset.n_tasks, len(dataset.y))
+    sizes = dataset.sum_by_task(~np.isnan(dataset.y))
     values = {
         "dimension": float(width),
         "examples": float(sizes.sum()),

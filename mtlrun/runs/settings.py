@@ -346,6 +346,4 @@ def _preprocessing(dataset: Dataset) -> str:
 
 def sizes_of(dataset: Dataset) -> list[int]:
     """Return the number of targets of every task."""
-    if dataset.task_id is not None:
-        return [int(n) for n in np.bincount(dataset.task_id, minlength=dataset.n_tasks)]
-    return [int(n) for n in (~np.isnan(dataset.y)).sum(axis=0)]
+    return [int(n) for n in dataset.sum_by_task(~np.isnan(dataset.y))]
