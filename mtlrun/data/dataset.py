@@ -32,6 +32,19 @@ def signs(labels: np.ndarray, name: str) -> np.ndarray:
     return np.where(np.isnan(values), np.nan, np.where(values > 0, 1.0, -1.0))
 
 
+def check_sizes(**sizes: Any) -> None:
+    """Refuse options that are not integers of at least 1.
+
+    Raises
+    ------
+    DataError
+        Naming the option and its value.
+    """
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise DataError(f"{name} must be an integer of at least 1, not {value!r}")
+
+
 @dataclass
 class Dataset:
     """A data set: exactly the arguments of an estimator's ``fit``, with its names and its origin.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse, special
 
-from mtlrun.data.dataset import Dataset
+from mtlrun.data.dataset import Dataset, check_sizes
 from mtlrun.errors import DataError
 
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
@@ -68,7 +68,7 @@ def simulate_rmtl(
     >>> data.X.shape, data.y.shape, sorted(data.truth)
     ((50, 10), (50, 6), ['E', 'L', 'W', 'outliers'])
     """
-    _check_sizes(n=n, d=d, m=m, rank=rank)
+    check_sizes(n=n, d=d, m=m, rank=rank)
     _require(kind in ("sign", "value"), f"kind must be 'sign' or 'value', not {kind!r}")
     fine = 0 <= outliers <= 1 and noise >= 0
     _require(fine, f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}")
@@ -123,7 +123,7 @@ def simulate_fetr(
     DataError
         If a size is not positive or not 0 < l <= u.
     """
-    _check_sizes(n=n, d=d, m=m)
+    check_sizes(n=n, d=d, m=m)
     fine = 0 < l <= u and noise >= 0
     _require(fine, f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}")
     rng = np.random.default_rng(seed)
@@ -174,7 +174,7 @@ def simulate_gauss2d(
     DataError
         If there is less than one row per class and task, the error is outside (0, 0.5), or there are no such means.
     """
-    _check_sizes(n=n, tasks=tasks)
+    check_sizes(n=n, tasks=tasks)
     fine = n >= 2 * tasks and 0 < bayes_error < 0.5
     _require(fine, f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
     _require(means in ("rotated", "authors"), f"means must be rotated or authors, not {means!r}")
@@ -220,7 +220,7 @@ def simulate_kernel_groups(
     DataError
         If a size is too small or `noise` is out of range.
     """
-    _check_sizes(rows=rows, tasks=tasks, d=d)
+    check_sizes(rows=rows, tasks=tasks, d=d)
     _require(d >= 2 and 0 <= noise < 0.5, f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}")
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((tasks, rows, d))
@@ -275,7 +275,7 @@ def simulate_eurlex(
     DataError
         If a size is not positive, there are more outliers than labels, or the labels do not fit the rows.
     """
-    _check_sizes(n=n, d=d, m=m, draws=draws, rank=rank, least=least)
+    check_sizes(n=n, d=d, m=m, draws=draws, rank=rank, least=least)
     _require(0 <= outliers <= m, f"{outliers} outliers of {m} labels cannot be")
     rng = np.random.default_rng(seed)
     X = _documents(n, d, draws, rng)
@@ -332,12 +332,6 @@ def _require(fine: bool, text: str) -> None:
         raise DataError(text)
 
 
-def _check_sizes(**sizes: int) -> None:
-    for name, value in sizes.items():
-        fine = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        _require(fine, f"{name} must be an integer of at least 1, not {value!r}")
-
-
 def simulate_breast_cancer(
     *, n_genes: int = 60, factors: int = 5, shared: float = 0.8, response: float = 0.25, seed: int = 0
 ) -> Dataset:
@@ -369,7 +363,7 @@ def simulate_breast_cancer(
     DataError
         If a parameter is out of range.
     """
-    _check_sizes(n_genes=n_genes, factors=factors)
+    check_sizes(n_genes=n_genes, factors=factors)
     fine = 0 <= shared <= 1 and 0 < response < 1
     _require(fine, f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, response={response}")
     generator = np.random.default_rng(seed)
@@ -441,7 +435,7 @@ def simulate_splice(
     DataError
         If a parameter is out of range.
     """
-    _check_sizes(n=n, length=length, decoys=decoys)
+    check_sizes(n=n, length=length, decoys=decoys)
     _require(length >= 24 and 0 <= shared <= 1, f"length >= 24 and 0 <= shared <= 1, not {length} and {shared}")
     _require(0 < len(set(organisms)) == len(organisms), "organisms must be a list of different names")
     _require(n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.data.dataset import Dataset
+from mtlrun.data.dataset import Dataset, check_sizes
 from mtlrun.data.splits import class_rows
 from mtlrun.errors import DataError, UnknownNameError
 
@@ -90,7 +90,7 @@ def _chosen_rows(
         raise DataError(f"two or more different classes are needed, got {', '.join(names) or 'none'}")
     rows = np.arange(dataset.n_samples)
     if per_class is not None:
-        _require_count("per_class", per_class)
+        check_sizes(per_class=per_class)
         # The draw of a class does not depend on which other classes are kept.
         chosen = [class_rows(dataset.y, c, seed)[:per_class] for c in np.unique(dataset.y)]
         rows = np.sort(np.concatenate(chosen))
@@ -110,7 +110,7 @@ def _pair_tasks(
     seed: int,
 ) -> Dataset:
     if per_task is not None:
-        _require_count("per_task", per_task)
+        check_sizes(per_task=per_task)
     chosen = list(combinations(names, 2)) if pairs is None else [tuple(str(name) for name in pair) for pair in pairs]
     taken, signs, owner = [], [], []
     for t, pair in enumerate(chosen):
@@ -153,8 +153,3 @@ def _remade(
         splits=splits,
         source={} if labels is None else {"row": rows, "label": labels},
     )
-
-
-def _require_count(name: str, value: Any) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise DataError(f"{name} must be an integer of at least 1, not {value!r}")

@@ -86,8 +86,9 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
             self.gamma_ = 1.0 / (d * variance) if variance > 0 else 1.0 / d
         else:
             self.gamma_ = float(self.gamma)
-        draw = _orthogonal_normal if self.orthogonal else _normal
-        self.frequencies_ = np.sqrt(2.0 * self.gamma_) * draw(d, self.n_frequencies, random)
+        size = self.n_frequencies
+        normal = _orthogonal_normal(d, size, random) if self.orthogonal else random.normal(size=(d, size))
+        self.frequencies_ = np.sqrt(2.0 * self.gamma_) * normal
         return self
 
     def transform(self, X: Any) -> Array:
@@ -118,10 +119,6 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _normal(d: int, count: int, random: np.random.RandomState) -> Array:
-    return random.normal(size=(d, count))
 
 
 def _orthogonal_normal(d: int, count: int, random: np.random.RandomState) -> Array:

@@ -10,7 +10,7 @@ import io
 import math
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -210,22 +210,22 @@ def task_cells(
             shape = getattr(cells, "shape", (0, 0))
             text = f"{name}: {variable} is an array of shape {shape}, not a cell array with one cell per task"
             raise DataError(text, f"{X} and {Y} must both be cell arrays, or both be one matrix.")
-    text = ""
-    if len(inputs) != len(targets):
-        text = f"{counted(len(inputs), 'cell')} in {X}, {len(targets)} in {Y}"
-    width = n_features or inputs[0].shape[-1]
-    for t, (a, b) in enumerate(zip(inputs, targets, strict=False), start=1):
-        if text:
-            break
-        if a.ndim != 2 or a.shape[1] != width:
-            text = f"cell {t} of {X} has shape {a.shape} where (n, {width}) is expected"
-        elif b.size not in (0, max(b.shape)):  # the targets of a task may lie along either direction
-            text = f"cell {t} of {Y} has shape {b.shape} where (n, 1) is expected"
-        elif len(a) != b.size:
-            text = f"task {t} has {counted(len(a), 'row')} in {X}, {b.size} in {Y}"
-    if text:
-        raise DataError(f"{name}: {text}", "Every task is one cell of both, with the same features.")
+    misfit = next(_misfits(inputs, targets, X, Y, n_features or inputs[0].shape[-1]), None)
+    if misfit is not None:
+        raise DataError(f"{name}: {misfit}", "Every task is one cell of both, with the same features.")
     return [cell.astype(np.float64) for cell in inputs], [cell.astype(np.float64).ravel() for cell in targets]
+
+
+def _misfits(inputs: list[Any], targets: list[Any], X: str, Y: str, width: int) -> Iterator[str]:
+    if len(inputs) != len(targets):
+        yield f"{counted(len(inputs), 'cell')} in {X}, {len(targets)} in {Y}"
+    for t, (a, b) in enumerate(zip(inputs, targets, strict=False), start=1):
+        if a.ndim != 2 or a.shape[1] != width:
+            yield f"cell {t} of {X} has shape {a.shape} where (n, {width}) is expected"
+        if b.size not in (0, max(b.shape)):  # the targets of a task may lie along either direction
+            yield f"cell {t} of {Y} has shape {b.shape} where (n, 1) is expected"
+        if len(a) != b.size:
+            yield f"task {t} has {counted(len(a), 'row')} in {X}, {b.size} in {Y}"
 
 
 def matrix(file: DataFile, variable: str, shape: tuple[int, int]) -> np.ndarray:

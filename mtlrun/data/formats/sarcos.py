@@ -113,19 +113,18 @@ def _full_rows(file: DataFile, tests: np.ndarray, blob: str | None, clean: bool)
 def _partial_rows(file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool) -> tuple[np.ndarray, str]:
     table = text_table(file, delimiter=",", header=True)
     rows = table.numbers([*(f"x{j}" for j in range(1, N_INPUTS + 1)), *TASKS])
-    in_test, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
-    clean = in_test == 0
+    marked, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
+    in_test = marked != 0
+    clean = ~in_test
     if unbiased:
         clean &= (bits & UNIFORM_DRAW) > 0
     if _occurs(rows[clean], tests).any():
         raise DataError(f"{file.where()}: rows marked as not in the test file are in it")
-    found = f"partial: {int(clean.sum())} of the {TRAIN_ROWS} training rows"
+    note = f"partial: {clean.sum()} of the {TRAIN_ROWS} training rows"
     if leaked:
-        note = (
-            f"{found}, and {(in_test != 0).sum()} that are in the test file as well: errors are those of training rows"
-        )
-        return rows[clean | (in_test != 0)], note
-    note = f"{found}, none of them in the test file ({(in_test != 0).sum()} rebuilt rows that are in it were left out)"
+        note += f", and {in_test.sum()} that are in the test file as well: errors are those of training rows"
+        return rows[clean | in_test], note
+    note += f", none of them in the test file ({in_test.sum()} rebuilt rows that are in it were left out)"
     return rows[clean], note
 
 
