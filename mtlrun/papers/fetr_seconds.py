@@ -30,11 +30,7 @@ from mtlrun.solvers.relationship.wsystem import (
     Solution,
     box_spectrum,
     closed_form_bytes,
-    solve_cg,
-    solve_closed,
-    solve_eigen,
     solve_gradient,
-    solve_sylvester,
     solve_w,
 )
 
@@ -104,25 +100,16 @@ def w_step_seconds(
     if memory > max_gb:
         text = f"{data.n_features} features, {data.n_tasks} tasks: the closed form needs a matrix of {memory:.3g} GB"
         return Measurement(values, lines=[f"{text}, more than the {max_gb:g} GB allowed; it was not tried."])
-    solution, seconds = _timed(_w_solver(solver, tol, lower, upper, max_gb), system)
+    solution, seconds = _timed(_w_solver(solver, tol, lower, upper), system)
     values |= {"seconds": seconds, "residual": solution.residual, "iterations": float(solution.n_iter)}
     return Measurement(values, solver={"n_iter": solution.n_iter, "converged": solution.residual <= max(tol, 1e-8)})
 
 
-def _w_solver(name: str, tol: float, lower: float, upper: float, max_gb: float) -> Callable[[CoupledSystem], Solution]:
+def _w_solver(name: str, tol: float, lower: float, upper: float) -> Callable[[CoupledSystem], Solution]:
     def gradient(system: CoupledSystem) -> Solution:
         return solve_gradient(system, tol=tol, max_iter=_MAX_ITER, spectrum=box_spectrum(system, lower, upper))
 
-    known: dict[str, Callable[[CoupledSystem], Solution]] = {
-        "closed": partial(solve_closed, max_bytes=int(max_gb * 1e9)),
-        "gradient": gradient,
-        "cg": partial(solve_cg, tol=tol, max_iter=_MAX_ITER),
-        "sylvester": solve_sylvester,
-        "eigen": solve_eigen,
-    }
-    if name not in known:
-        raise ValueError(f"solver must be one of {', '.join(known)}, got {name!r}")
-    return known[name]
+    return gradient if name == "gradient" else partial(solve_w, method=name, tol=tol, max_iter=_MAX_ITER)
 
 
 def _timed(solve: Callable[[CoupledSystem], Solution], system: CoupledSystem) -> tuple[Solution, float]:

@@ -77,8 +77,6 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If Z holds values that are not finite or the threshold is negative.
     """
-    if threshold < 0:
-        raise ValueError(f"threshold must not be negative, got {threshold}")
     gram = small_gram(Z)
     bound = float(np.sqrt(max(np.trace(gram), 0.0)))  # Frobenius norm, at least sigma_1
     if not np.isfinite(bound):
@@ -102,8 +100,6 @@ def svt(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
 
 def svt_full(Z: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     """Do the same as `svt` through the full SVD, as the papers' algorithms do."""
-    if threshold < 0:
-        raise ValueError(f"threshold must not be negative, got {threshold}")
     U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
     kept = int(np.count_nonzero(sigma > threshold))
     shrunk = sigma[:kept] - threshold

@@ -60,7 +60,7 @@ def test_a_closed_form_that_is_too_large_is_named_with_its_size_and_not_tried():
 
 
 def test_an_unknown_solver_is_refused():
-    with pytest.raises(ValueError, match="one of closed, gradient, cg, sylvester, eigen, got 'newton'"):
+    with pytest.raises(ValueError, match=r"must be one of .* got 'newton'"):
         w_step_seconds(SMALL, seed=0, solver="newton")
 
 

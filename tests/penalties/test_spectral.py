@@ -63,12 +63,6 @@ def test_svt_leaves_its_argument_alone():
     np.testing.assert_array_equal(Z, MATRICES["square"])
 
 
-@pytest.mark.parametrize("function", [svt, svt_full])
-def test_svt_refuses_a_negative_threshold(function):
-    with pytest.raises(ValueError, match="negative"):
-        function(np.eye(2), -1.0)
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_values_that_are_not_finite_are_refused(bad):
     with pytest.raises(ValueError, match=r"NaN|inf"):

@@ -182,46 +182,24 @@ def solve_group_mkl(
         primal = _primal(points, coupling, theta)
         if it > 1 and tracker.check(it, primal, _bound(points, slopes, pull), (theta, points)):
             break
-        move = _Move(tasks, coupling, theta, points, slopes)
-        pull = move.step(curvature, tol * inner * max(1.0, abs(primal)))
+        accuracy = tol * inner * max(1.0, abs(primal))
+        new, pull = coupling.step(theta, slopes, curvature, accuracy)
         if tracker.check(it, primal, _bound(points, slopes, pull), (theta, points)):
             break
-        move.descend()
-        if np.array_equal(move.theta, theta):
-            inner *= 0.1
-        new_slopes = _slopes(move.points)
-        curvature = _curvature(move.curvature, move.theta - theta, new_slopes - slopes)
-        theta, points, slopes, pull = move.theta, move.points, new_slopes, move.pull
-    return _finish(tasks, coupling, tracker, {"curvature": curvature})
-
-
-class _Move:
-    """One proximal step: weights `theta`, machines `points` there and the `pull` of the coupling."""
-
-    def __init__(
-        self, tasks: SvmTasks, coupling: Coupling, theta: np.ndarray, points: list[SvmPoint], slopes: np.ndarray
-    ) -> None:
-        self.tasks, self.coupling = tasks, coupling
-        self.origin, self.slopes = theta, slopes
-        # An upper bound: inexact SVMs at the origin must not make a good step look bad.
-        self.ceiling = _primal(points, coupling, theta)
-        self.theta, self.points = theta, points
-
-    def step(self, curvature: np.ndarray, accuracy: float) -> np.ndarray:
-        """Find the weights for one curvature (T, 1); return the pull."""
-        self.curvature, self.accuracy = curvature, accuracy
-        self.theta, self.pull = self.coupling.step(self.origin, self.slopes, curvature, accuracy)
-        return self.pull
-
-    def descend(self) -> None:
-        """Raise the curvature until F has decreased enough."""
         while True:
-            moved = np.square(self.theta - self.origin)
-            self.points = [self.tasks.solve(t, self.theta[t]) for t in range(self.tasks.n_tasks)]
-            low = sum(p.low for p in self.points) + self.coupling.value(self.theta)
-            if low <= self.ceiling - _DECREASE * float(np.sum(self.curvature * moved)):
-                return
-            self.step(_BACKTRACK * self.curvature, self.accuracy)
+            new_points = [tasks.solve(t, new[t]) for t in range(tasks.n_tasks)]
+            # A lower bound against an upper one: inexact SVMs must not make a good step look bad.
+            low = sum(p.low for p in new_points) + coupling.value(new)
+            if low <= primal - _DECREASE * float(np.sum(curvature * np.square(new - theta))):
+                break
+            curvature = _BACKTRACK * curvature
+            new, pull = coupling.step(theta, slopes, curvature, accuracy)
+        if np.array_equal(new, theta):
+            inner *= 0.1
+        new_slopes = _slopes(new_points)
+        curvature = _curvature(curvature, new - theta, new_slopes - slopes)
+        theta, points, slopes = new, new_points, new_slopes
+    return _finish(tasks, coupling, tracker, {"curvature": curvature})
 
 
 def _first_curvature(slopes: np.ndarray, start: MklResult | None) -> np.ndarray:

@@ -104,17 +104,17 @@ def closed_form_bytes(d: int, n_tasks: int) -> int:
     return 8 * (d * n_tasks) ** 2
 
 
-def solve_closed(system: CoupledSystem, *, max_bytes: int | None = None) -> Solution:
+def solve_closed(system: CoupledSystem) -> Solution:
     """Solve the d T equations as one dense system, O(d^3 T^3): small problems only. Any layout.
 
     Raises
     ------
-    ValueError
-        If the matrix would take more than `max_bytes`, by default the memory that is free (MemoryLimitError).
+    MemoryLimitError
+        If the matrix would not fit into memory.
     """
     d, T = system.cross.shape
     what = f"the matrix of the closed form for {d} features and {T} tasks"
-    require(closed_form_bytes(d, T), what, "Use w_solver='auto'.", limit=max_bytes)
+    require(closed_form_bytes(d, T), what, "Use w_solver='auto'.")
     # Entry (t, i, s, j) couples feature i of task t with feature j of task s.
     matrix = system.rho * np.einsum("ts,ij->tisj", system.task_precision, system.feature_precision)
     matrix[np.arange(T), :, np.arange(T), :] += system.gram + system.eta * np.eye(d)

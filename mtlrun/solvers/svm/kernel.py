@@ -20,8 +20,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Rows with more non-zeros than that make LIBSVM's own products of rows slower than a matrix made beforehand.
 _FEW_ENTRIES = 32
-# Free support vectors that `polish` solves for, changes of their set, and margins that count as violated.
-_MAX_FREE, _ROUNDS, _SLACK = 4000, 60, 1e-10
+# Changes of the set of free support vectors that `polish` solves for, and margins that count as violated.
+_ROUNDS, _SLACK = 60, 1e-10
 
 
 def kernel_bytes(n: int, fit_intercept: bool) -> float:
@@ -186,12 +186,21 @@ def certify_kernel(
     return KernelPoint(alpha, b, W, z, primal, gap)
 
 
-def polish(designs: Sequence[Any], coupling: TaskCoupling, y: Array, cost: Array, alpha: Array) -> KernelPoint | None:
-    """Return the optimum with intercept to the accuracy of floats, by an active-set method that begins at `alpha`.
+def polish(
+    designs: Sequence[Any],
+    coupling: TaskCoupling,
+    y: Array,
+    cost: Array,
+    alpha: Array,
+    *,
+    fit_intercept: bool = True,
+    max_free: int = 4000,
+) -> KernelPoint | None:
+    """Return the optimum to the accuracy of floats, by an active-set method that begins at `alpha`.
 
-    The support vectors off their bounds have margins of exactly 1, and the dual variables sum to 0 over the labels:
-    one system of equations. Variables that leave their bounds, and rows whose margins are on the wrong side of 1, are
-    moved, until there are none. Returns the best point on the way, None if the dual variables never sum to 0.
+    The support vectors off their bounds have margins of exactly 1, and with intercept the dual variables sum to 0 over
+    the labels: one system of equations. Variables that leave their bounds, and rows whose margins are on the wrong side
+    of 1, are moved, until there are none. Returns the best point on the way, None if there is none that is feasible.
 
     Parameters
     ----------
@@ -199,20 +208,33 @@ def polish(designs: Sequence[Any], coupling: TaskCoupling, y: Array, cost: Array
         As of `certify_kernel`.
     alpha : ndarray of shape (n,)
         Near the optimum.
+    fit_intercept : bool, default True
+    max_free : int, default 4000
+        Support vectors off their bounds that are solved for.
     """
     owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
-    rows = sp.vstack([sp.csr_array(X) for X in designs], format="csr")
+    rows = sp.vstack(designs, format="csr") if sp.issparse(designs[0]) else np.concatenate(designs)
     low, high = alpha <= 1e-9 * cost, alpha >= (1 - 1e-9) * cost
     best = None
     for _ in range(_ROUNDS):
         free = np.flatnonzero(~(low | high))
-        if not 0 < len(free) <= _MAX_FREE:
+        if len(free) > max_free or (fit_intercept and not len(free)):
             break
-        fixed = np.where(high, cost, 0.0)
-        found, b = _on_support(rows[free], coupling.part(owner[free]), y, fixed, free, designs, coupling, cost)
+        found, b, labels = np.where(high, cost, 0.0), 0.0, y[free]
+        if len(free):
+            products = rows[free] @ rows[free].T
+            products = products.toarray() if sp.issparse(products) else products
+            system = coupling.part(owner[free]) * products * np.outer(labels, labels)
+            right = 1.0 - certify_kernel(designs, coupling, y, cost, found, 0.0).margins[free]
+            if fit_intercept:
+                system = np.block([[system, labels[:, None]], [labels, np.zeros(1)]])
+                right = np.append(right, -float(found @ y))
+            solved = lstsq(system, right, check_finite=False)[0]
+            found[free] = solved[: len(free)]
+            b = float(solved[-1]) if fit_intercept else 0.0
         below, above = found < 0, found > cost
         point = certify_kernel(designs, coupling, y, cost, np.clip(found, 0.0, cost), b)
-        feasible = abs(float(point.alpha @ y)) <= 1e-9 * float(cost.max())
+        feasible = not fit_intercept or abs(float(point.alpha @ y)) <= 1e-9 * float(cost.max())
         if feasible and (best is None or abs(point.gap) < abs(best.gap)):
             best = point
         wrong = (low & (point.margins < 1 - _SLACK)) | (high & (point.margins > 1 + _SLACK))
@@ -220,25 +242,3 @@ def polish(designs: Sequence[Any], coupling: TaskCoupling, y: Array, cost: Array
             break
         low, high = (low & ~wrong) | below, (high & ~wrong) | above
     return best
-
-
-def _on_support(
-    rows: Any,
-    part: Array,
-    y: Array,
-    fixed: Array,
-    free: Array,
-    designs: Sequence[Any],
-    coupling: TaskCoupling,
-    cost: Array,
-) -> tuple[Array, float]:
-    """Return dual variables and intercept with margins 1 on the free rows, the other variables `fixed`."""
-    n, labels = len(free), y[free]
-    system = np.zeros((n + 1, n + 1))
-    system[:n, :n] = part * (rows @ rows.T).toarray() * np.outer(labels, labels)
-    system[:n, n] = system[n, :n] = labels
-    rest = certify_kernel(designs, coupling, y, cost, fixed, 0.0).margins[free]
-    found = lstsq(system, np.append(1.0 - rest, -float(fixed @ y)), check_finite=False)[0]
-    alpha = fixed.copy()
-    alpha[free] = found[:n]
-    return alpha, float(found[n])

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.result import Callback, SolverResult, Tracker
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.dcd import SVM_LOSSES, check_problem, costs, start_alpha, svm_result
+from mtlrun.solvers.svm.kernel import certify_kernel, polish
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -176,39 +177,30 @@ def _newton(p: SmallProblem, tracker: Tracker, loss_name: str, W: Array) -> tupl
 # ---------------------------------------------------------------- hinge
 
 
-def _hinge_gap(p: SmallProblem, alpha: Array) -> tuple[float, float, Array, Array]:
-    """Return primal value, duality gap (a sum of non-negative terms), coefficients and margins of alpha."""
-    V = p.sums(alpha)
-    W = p.coupling.apply(V)
-    z = p.margins(W)
-    h = np.maximum(0.0, 1.0 - z)
-    gap = np.sum(np.where(h > 0, (p.cap - alpha) * h, alpha * (z - 1.0)))
-    return 0.5 * float(np.sum(V * W)) + float(p.cap @ h), float(gap), W, z
-
-
 def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
     """Follow the central path of the dual: alpha s = mu and (cap - alpha) r = mu with s - r = z - 1.
 
-    s and r are the multipliers of the bounds 0 and cap. Mehrotra's predictor and corrector, with one factor.
+    s and r are the multipliers of the bounds 0 and cap. Mehrotra's predictor and corrector, with one factor. At the
+    end the support vectors that complementarity suggests are solved for exactly.
     """
-    alpha = 0.5 * p.cap
-    primal, gap, W, z = _hinge_gap(p, alpha)
-    s = r = np.mean(np.abs(z - 1.0) * p.cap) / alpha
+    alpha, ones = 0.5 * p.cap, np.ones(len(p.cap))
+    point = certify_kernel(p.X, p.coupling, ones, p.cap, alpha, 0.0)
+    s = r = np.mean(np.abs(point.margins - 1.0) * p.cap) / alpha
     iteration, best = 0, np.inf
-    while not tracker.check_gap(iteration, primal, gap):
+    while not tracker.check_gap(iteration, point.primal, point.gap):
         if tracker.gap.relative <= _SETS_KNOWN:
-            exact = _exact_on_support(p, alpha, s, r)
-            if exact[1] < gap:
-                primal, gap, W, alpha = exact
-                tracker.exhausted = True
+            sets = np.where(alpha < s * p.cap, 0.0, np.where(p.cap - alpha < r * p.cap, p.cap, alpha))
+            exact = polish(p.X, p.coupling, ones, p.cap, sets, fit_intercept=False, max_free=SMALL_FREE)
+            if exact is not None and exact.gap < point.gap:
+                point, tracker.exhausted = exact, True
                 continue
-        tracker.exhausted = tracker.gap.relative < 1e-6 and gap > 0.9 * best
-        best = min(best, gap)
+        tracker.exhausted = tracker.gap.relative < 1e-6 and point.gap > 0.9 * best
+        best = min(best, point.gap)
         iteration += 1
-        step, d_alpha, d_s, d_r = _central_step(p, alpha, s, r, z)
+        step, d_alpha, d_s, d_r = _central_step(p, alpha, s, r, point.margins)
         alpha, s, r = alpha + step * d_alpha, s + step * d_s, r + step * d_r
-        primal, gap, W, z = _hinge_gap(p, alpha)
-    return W, alpha
+        point = certify_kernel(p.X, p.coupling, ones, p.cap, alpha, 0.0)
+    return point.W, point.alpha
 
 
 def _central_step(p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array) -> tuple[float, Array, Array, Array]:
@@ -235,33 +227,3 @@ def _central_step(p: SmallProblem, alpha: Array, s: Array, r: Array, z: Array) -
     ahead = ((alpha + step * d_alpha) @ (s + step * d_s) + (room - step * d_alpha) @ (r + step * d_r)) / size
     d_alpha, d_s, d_r = direction(mu * (ahead / mu) ** 3, d_alpha * d_s, d_alpha * d_r)
     return 0.995 * longest(d_alpha, d_s, d_r), d_alpha, d_s, d_r
-
-
-def _exact_on_support(p: SmallProblem, alpha: Array, s: Array, r: Array) -> tuple[float, float, Array, Array]:
-    """Return primal value, gap, W and alpha of the solution with margins 1 on the free support vectors.
-
-    The sets are those that complementarity suggests; variables that turn out to be in a wrong one are moved.
-    """
-    low, high = alpha < s * p.cap, p.cap - alpha < r * p.cap
-    best: tuple[float, float, Array, Array] = (np.inf, np.inf, np.empty(0), alpha)
-    tasks = np.repeat(np.arange(len(p.X)), [len(X) for X in p.X])
-    for _ in range(20):
-        free = np.flatnonzero(~(low | high))
-        if len(free) > SMALL_FREE:
-            break
-        trial = np.where(high, p.cap, 0.0)
-        if len(free):
-            missing = 1.0 - p.margins(p.coefficients(trial))[free]
-            X = np.concatenate([X[f] for X, f in zip(p.X, np.split(~(low | high), p.cuts), strict=True)])
-            t = tasks[free]
-            trial[free] = lstsq(p.coupling.part(t) * (X @ X.T), missing, check_finite=False)[0]
-        below, above = trial < 0, trial > p.cap
-        trial = np.clip(trial, 0.0, p.cap)
-        primal, gap, W, z = _hinge_gap(p, trial)
-        if gap < best[1]:
-            best = (primal, gap, W, trial)
-        wrong = (low & (z < 1 - 1e-9)) | (high & (z > 1 + 1e-9))
-        if not (below.any() or above.any() or wrong.any()):
-            break
-        low, high = (low & ~wrong) | below, (high & ~wrong) | above
-    return best
