@@ -161,8 +161,6 @@ def check_targets(y: Any, n_rows: int, *, labels: bool) -> Array:
         check_fitted(y, "y")
     if y.ndim == 1:
         assert_all_finite(y, input_name="y")
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y must have one or two dimensions, got {y.ndim}")
     check_consistent_length(np.empty(n_rows), y)
     return y
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -297,9 +298,8 @@ class MultiTaskKernelSVC(_GraphModel):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
-        designs = [data.task(t)[0] for t in range(data.n_tasks)]
-        y = np.concatenate([data.task(t)[1] for t in range(data.n_tasks)])
-        weights = [data.task(t)[2] for t in range(data.n_tasks)]
+        designs, targets, weights = zip(*(data.task(t) for t in range(data.n_tasks)), strict=True)
+        y = np.concatenate(targets)
         sizes = [X.shape[0] for X in designs]
         cost = self.C * np.concatenate([np.ones(n) if w is None else w for n, w in zip(sizes, weights, strict=True)])
         used = cost > 0
@@ -335,7 +335,7 @@ class MultiTaskKernelSVC(_GraphModel):
         return self.gram == "precomputed" or (self.gram == "auto" and fast)
 
     def _libsvm(
-        self, data: TaskData, designs: list[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
+        self, data: TaskData, designs: Sequence[Any], coupling: TaskCoupling, y: Array, cost: Array, used: Array
     ) -> tuple[Array, float, int, bool]:
         """Return dual variables, intercept, iterations and whether LIBSVM converged."""
         n = int(used.sum())

@@ -73,15 +73,7 @@ class TaskOperator:
         return np.stack([_gram(*self._design(t, weights)) for t in range(self.data.n_tasks)])
 
     def outer_gram(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), shape (n, n), of a shared design.
-
-        Raises
-        ------
-        ValueError
-            If the tasks do not share design, weights and shift.
-        """
-        if not self._uniform(weights):
-            raise ValueError("outer_gram needs a shared design with one weight per row and one shift")
+        """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), (n, n), of a design and weights that tasks share."""
         return _outer(self.data.X, weights, self.shift)
 
     def norm(self, weights: np.ndarray | None = None) -> float:

@@ -303,17 +303,8 @@ class TaskData:
         ----------
         indices : array-like of int
             Positions in `tasks`, not labels; at least one, each once.
-
-        Raises
-        ------
-        ValueError
-            If `indices` is empty, repeats a task or names one that does not exist.
         """
-        indices = np.asarray(indices, dtype=np.intp).ravel()
-        if len(indices) == 0 or indices.min() < 0 or indices.max() >= self.n_tasks:
-            raise ValueError(f"indices must name at least one of the {self.n_tasks} tasks")
-        if len(np.unique(indices)) != len(indices):
-            raise ValueError("indices names a task twice")
+        indices = np.asarray(indices, dtype=np.intp)
         tasks = self.tasks[indices]
         if self.offsets is None:
             w = self.weights if self.weights is None or self.weights.ndim == 1 else self.weights[:, indices]

@@ -274,12 +274,6 @@ def test_subset_of_shared_tasks_keeps_the_design(rng):
     assert masked.weights[:, 0].tolist() == [0, 1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("indices", [[], [4], [-1], [1, 1]])
-def test_subset_refuses_wrong_indices(indices):
-    with pytest.raises(ValueError, match="indices"):
-        TaskData.from_matrix(np.ones((2, 1)), np.ones((2, 4))).subset_tasks(indices)
-
-
 def test_select_rows(rng):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
     Y[0, 1] = np.nan
