@@ -13,7 +13,7 @@ from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
 from mtlrun.report.checks import HOLDING, NUMBERS, VERDICTS, Verdict, as_list
 from mtlrun.report.claims import ClaimVerdict, tests_section
-from mtlrun.report.figures import Figure, run_figures
+from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
 from mtlrun.report.grid import Column, Grid, Section, html_block
 from mtlrun.report.printed import (
     PrintedTable,
@@ -146,12 +146,7 @@ class Report:
     @property
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
-        lines = []
-        claims, references = [c.verdict for c in self.claims], [r.verdict for r in self.references]
-        if claims:
-            lines.append(f"{counted(len(claims), 'claim')} of the paper: {verdicts_text(claims)}.")
-        if references:
-            lines.append(f"{counted(len(references), 'reference number')}: {verdicts_text(references)}.")
+        lines = verdict_lines([c.verdict for c in self.claims], [r.verdict for r in self.references], "the paper")
         lines.append(f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}.")
         if self.partial and self.run.info.get("command"):
             lines.append(f"To finish it: {self.run.info['command']}")
@@ -196,6 +191,12 @@ def verdicts_text(verdicts: Iterable[str]) -> str:
     return ", ".join(f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict])
 
 
+def verdict_lines(claims: Sequence[str], numbers: Sequence[str], source: str) -> list[str]:
+    """Count the verdicts on claims of `source` and on reference numbers, a line each where there are any."""
+    told = {f"{counted(len(claims), 'claim')} of {source}": claims, counted(len(numbers), "reference number"): numbers}
+    return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in told.items() if verdicts]
+
+
 def _alone(run: Run, others: Sequence[Judged]) -> list[Run]:
     """Return the run under other readings, each with the cells that the main one does not share."""
     return [replace(one.run, planned=run.own(one.run)) for one in others]
@@ -230,7 +231,12 @@ def build_report(folder: Path) -> Report:
         main,
         claims,
         [section for section in sections if not section.empty],
-        run_figures(run, main.rows, main.references),
+        [
+            *printed_figures(run, main.references),
+            *sweep_figures(run, main.rows),
+            *trace_figures(run),
+            *matrix_figures(run),
+        ],
         findings,
         others,
         printed_tables(main),

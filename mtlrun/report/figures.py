@@ -258,11 +258,6 @@ def are_numbers(values: Iterable[Any]) -> bool:
     return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
-def run_figures(run: Run, rows: Sequence[Row], references: Sequence[ReferenceVerdict] = ()) -> list[Figure]:
-    """Return the figures that belong to the report of a run."""
-    return printed_figures(run, references) + sweep_figures(run, rows) + trace_figures(run) + matrix_figures(run)
-
-
 # ---------------------------------------------------------------- printed against ours
 
 

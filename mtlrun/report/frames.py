@@ -95,13 +95,12 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> Path:
 
 def _found(root: Path) -> Iterator[tuple[Path, Callable[[Path], Iterable[_Row]]]]:
     """Yield the folders with results and what reads them; what lies inside one of them belongs to it."""
+    readers = {RUN_FILE: _of_run, COMPARED: _of_comparison, TRAINED: _of_training}
     for place, folders, files in os.walk(root):
-        for name, read in ((RUN_FILE, _of_run), (COMPARED, _of_comparison), (TRAINED, _of_training)):
-            if name in files:
-                yield Path(place), read
-                folders.clear()
-                break
-        folders[:] = sorted(name for name in folders if name != "cells")
+        name = next((name for name in readers if name in files), None)
+        if name is not None:
+            yield Path(place), readers[name]
+        folders[:] = sorted(folder for folder in folders if folder != "cells") if name is None else []
 
 
 def frame_of_run(run: Run) -> pd.DataFrame:

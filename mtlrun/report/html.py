@@ -29,7 +29,7 @@ from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import reference_section
 from mtlrun.report.run import PARTIAL
-from mtlrun.report.sections import cell_groups
+from mtlrun.report.sections import row_cells
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
@@ -52,8 +52,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 def html_report(report: Report) -> str:
     """Return a run as an HTML page: verdict, claims, tables, figures, protocol, and every cell behind it."""
     run = report.run
-    groups = cell_groups(run, report.rows)
-    anchors = {(row.dataset, row.method): group.anchor for row, group in zip(report.rows, groups, strict=True)}
+    anchors = {(row.dataset, row.method): f"cell-{place}" for place, row in enumerate(report.rows)}
     tables = [(table, run.reading if report.readings else "", anchors) for table in report.tables]
     tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
     paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
@@ -72,7 +71,7 @@ def html_report(report: Report) -> str:
         figures=_figures(figures),
         published=published_line(run),
         found=sum(not section.empty for section in report.findings),
-        groups=groups,
+        cells=[(row, *row_cells(run, row)) for row in report.rows],
     )
 
 

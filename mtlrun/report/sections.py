@@ -8,7 +8,6 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -362,35 +361,16 @@ def _wall(entry: Mapping[str, Any]) -> float | None:
 # ---------------------------------------------------------------- every cell
 
 
-@dataclass
-class CellGroup:
-    """The cells of one row of the table.
+def row_cells(run: Run, row: Row) -> tuple[Grid, dict[str, int]]:
+    """Return the cells of a row: what they were given, what came of them, how their solvers ended.
 
-    Attributes
-    ----------
-    anchor : str
-        Name to link to.
-    dataset, method, status : str
+    Returns
+    -------
     grid : Grid
-        One line per trial.
-    logs : list of dict
-        ``trial`` and ``text`` of the cells that left a log or an error, equal ones once.
+        A line per trial.
+    logs : dict of str to int
+        Log or error -> the first trial that left it.
     """
-
-    anchor: str
-    dataset: str
-    method: str
-    status: str
-    grid: Grid
-    logs: list[dict[str, Any]]
-
-
-def cell_groups(run: Run, rows: Sequence[Row]) -> list[CellGroup]:
-    """Return the cells of every row: what they were given, what came of them, how their solvers ended."""
-    return [_cell_group(run, row, f"cell-{place}") for place, row in enumerate(rows)]
-
-
-def _cell_group(run: Run, row: Row, anchor: str) -> CellGroup:
     solved = ("seconds:seconds", "iterations:count", "converged", "gap:small", "objective:number", "stopped by")
     metrics = [Column(name, "number") for name in run.metrics]
     grid = Grid.of("trial:count", "status", "seed", *metrics, *solved, "parameters", "chosen", "file")
@@ -405,8 +385,7 @@ def _cell_group(run: Run, row: Row, anchor: str) -> CellGroup:
         text = (record.log or record.error or "").strip()[-LOG_LENGTH:]
         if text:
             logs.setdefault(text, cell.trial)
-    messages = [{"trial": trial, "text": text} for text, trial in logs.items()]
-    return CellGroup(anchor, run.title_of(row.dataset), row.method, row.status_text, grid, messages)
+    return grid, logs
 
 
 def _cell_facts(run: Run, record: Record) -> list[Any]:

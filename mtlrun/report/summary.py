@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mtlrun.errors import DataError, UnknownNameError, counted
-from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdicts_text
+from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, Styled, duration, harmless, json_text, markdown_section
@@ -123,11 +123,7 @@ class Overview:
         left_out = f"; {len(self.left_out)} left out" * bool(self.left_out)
         lines = [f"{counted(artefacts, 'artefact')}{runs}, {cells_text(_cells(self.entries))}{left_out}."]
         claims = [claim.verdict for _, claim in self.claims()]
-        numbers = [number.verdict for _, number in self.references()]
-        if claims:
-            lines.append(f"{counted(len(claims), 'claim')} of the papers: {verdicts_text(claims)}.")
-        if numbers:
-            lines.append(f"{counted(len(numbers), 'reference number')}: {verdicts_text(numbers)}.")
+        lines += verdict_lines(claims, [number.verdict for _, number in self.references()], "the papers")
         lines.append(f"Cost: {duration(_seconds(self.entries))} of computing (cells and parameter searches).")
         return lines
 

@@ -166,13 +166,6 @@ class Evaluation:
         """Rows of the other class that every tested row is compared with, split by split."""
         return [self._concordances(split, np.zeros(self.y[rows].shape))[1] for split, rows in enumerate(self.rows)]
 
-    @property
-    def how(self) -> str:
-        """The splits in a word or two."""
-        if self.separate:
-            return "separate test rows"
-        return f"{self.folds} blocks of time" if self.blocks else f"{self.folds}-fold x{self.repeats}"
-
     def losses(self, split: int, scores: Array) -> Array:
         """Return the loss of every tested row, a field; of the AUC, how many rows it is ordered rightly with."""
         rows = self.rows[split]
@@ -480,7 +473,8 @@ class _Words:
 
     def statistics(self, gain: Gain, repeats: int) -> str:
         tested = self.tested
-        how = tested.how if tested.separate or tested.blocks else f"{tested.folds}-fold x{repeats}"
+        how = f"{tested.folds} blocks of time" if tested.blocks else f"{tested.folds}-fold x{repeats}"
+        how = "separate test rows" if tested.separate else how
         factor = correction(tested.folds, repeats, tested.separate)
         unit = "block" if tested.blocks else "row" if tested.layout.units is None else "group"
         return (
