@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import skops.io
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from mtlrun import __version__
 from mtlrun.errors import DataError, UserError
@@ -63,6 +61,8 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     UserError
         If a part of the model cannot be stored without pickle.
     """
+    import skops.io  # with all of scikit-learn and more, 200 MB
+
     try:
         archive = skops.io.dumps({"estimator": model.estimator, "step": model.step})
         # Some objects are written and cannot be read again: find out while the model is still there.
@@ -108,6 +108,9 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     UserError
         If the archive holds a type that is not trusted.
     """
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
     path = Path(path)
     folder = finished(path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path)
     facts = read_facts(folder)
@@ -155,6 +158,8 @@ def _options(types: Iterable[str]) -> str:
 
 def _unknown_types(archive: bytes, known: Set[str] = frozenset()) -> list[str]:
     """Return the types in an archive that are only loaded when they are trusted by name."""
+    import skops.io
+
     return sorted(set(skops.io.get_untrusted_types(data=archive)) - TRUSTED - CONTAINERS - known)
 
 

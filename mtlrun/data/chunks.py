@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import glob
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,68 +24,53 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 SUFFIXES = (".parquet", ".csv")
 #: Bytes of the numbers of a chunk, and rows at the head of the first file that the shifts are taken from.
-CHUNK_BYTES, HEAD_ROWS = 64 << 20, 10_000
+CHUNK_BYTES, HEAD_ROWS = 32 << 20, 10_000
 _ENCODE = "Data in chunks takes numbers only: store a 0/1 column per category, or leave the column out (--drop)."
 _FILL = "Fill the gap, take the row out, or leave the column out (--drop)."
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a file.
+    """Rows of a file, those of a task and fold side by side.
 
     Attributes
     ----------
     Z : ndarray of shape (1 + d + k, n)
         A row of ones, d features and k targets less their shifts; a column per row of the file. NaN where a target of a
         shared design is missing.
-    fold : ndarray of shape (n,)
     weights : ndarray of shape (n,) or None
     names : list of str
         Tasks that occur; none in a shared design.
-    codes : ndarray of shape (n,)
-        Position of the task of every row among them, 0 in a shared design.
+    codes, fold : ndarray of shape (n,)
+        Position of the task of every row among them, in a shared design whether a target is missing; and its fold.
     """
 
     Z: Array
-    fold: Array
     weights: Array | None
     names: list[str]
     codes: Array
+    fold: Array
 
     def groups(self, n_targets: int, *, by_target: bool = True) -> Iterator[tuple[int, str | int | None, Array, Any]]:
         """Yield fold, task, columns of `Z` and their weights.
 
         The task is a name; in a shared design None for rows with all targets, and the number of a target for the rows
-        among the others that have it. With ``by_target=False`` all rows of a shared design are yielded together.
+        among the others that have it. With ``by_target=False`` it is None for them, too.
         """
-        several = not self.names and by_target
-        partial = np.asarray(np.isnan(self.Z[-n_targets:]).any(axis=0) if several else [])
-        if not partial.any():
-            for code, fold, columns in self._sorted(self.codes, self.fold):
-                yield fold, self.names[code] if self.names else None, *self._taken(columns)
-            return
-        for _, fold, columns in self._sorted(partial, self.fold):
-            Z, weights = self._taken(columns)
-            if not partial[columns[0]]:
-                yield fold, None, Z, weights
+        changes = np.flatnonzero((np.diff(self.codes) != 0) | (np.diff(self.fold) != 0)) + 1
+        for a, b in pairwise([0, *changes.tolist(), self.Z.shape[1]]):
+            if a == b:
+                continue
+            code, fold, Z = int(self.codes[a]), int(self.fold[a]), self.Z[:, a:b]
+            weights = None if self.weights is None else self.weights[a:b]
+            if self.names or not code or not by_target:
+                yield fold, self.names[code] if self.names else None, Z, weights
                 continue
             for target in range(n_targets):
                 row = len(Z) - n_targets + target
                 known = ~np.isnan(Z[row])
                 part = Z[[*range(len(Z) - n_targets), row]][:, known]
                 yield fold, target, part, None if weights is None else weights[known]
-
-    def _taken(self, columns: Array) -> tuple[Array, Array | None]:
-        return np.take(self.Z, columns, axis=1), None if self.weights is None else self.weights[columns]
-
-    @staticmethod
-    def _sorted(codes: Array, fold: Array) -> Iterator[tuple[int, int, Array]]:
-        """Yield code, fold and the rows that have both."""
-        both = codes * (int(fold.max(initial=0)) + 1) + fold
-        order = np.argsort(both, kind="stable")
-        for columns in np.split(order, np.flatnonzero(np.diff(both[order])) + 1):
-            if len(columns):
-                yield int(codes[columns[0]]), int(fold[columns[0]]), columns
 
 
 @dataclass(frozen=True)
@@ -126,7 +113,8 @@ class ChunkedTable:
         DataError, UnknownNameError
             If a file is damaged, or the columns are not there or not numbers.
         """
-        frame = next(_frames(files[0], None, HEAD_ROWS), pd.DataFrame())
+        frame = next(_frames(files[0], None, HEAD_ROWS), pd.DataFrame()).copy()
+        release_memory()
         head = Table(str(files[0]), frame)
         wanted = target_columns(head, target, targets, targets_last)
         if not wanted or bool(task) != (len(wanted) == 1):
@@ -149,7 +137,7 @@ class ChunkedTable:
         return [*self.features, *self.targets, *filter(None, (self.task, self.weight))]
 
     def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
-        """Yield the rows of a file in chunks.
+        """Yield the rows of a file in chunks; the next one takes the memory of the last.
 
         The fold of a row is a hash of the seed, the name of its file and its number there.
 
@@ -159,34 +147,35 @@ class ChunkedTable:
             Names file, column and row of a cell that is no number, and the remedy.
         """
         columns = self.columns
-        key = np.uint64(derive_seed(seed, file.name, "folds")) << np.uint64(32)
-        first = 0
-        for frame in _frames(file, columns, max(1024, CHUNK_BYTES // (8 * len(columns)))):
-            n = len(frame)
-            numbers = np.arange(first, first + n, dtype=np.uint64) + key
-            fold = (pd.util.hash_array(numbers) % np.uint64(folds)).astype(np.int64)
-            Z, known = self._matrix(frame, file, first)
-            weights = None if self.weight is None else self._weights(frame, file, first)
+        first, most = 0, max(1024, CHUNK_BYTES // (8 * len(columns)))
+        room = np.empty((1 + len(self.shift), most))  # new memory for every chunk would take a third of the time
+        for frame in _frames(file, columns, most):
+            fold = fold_of(file, first, len(frame), folds, seed)
+            missing: Array = np.isnan([_numbers(frame[name], file, first) for name in self.targets])
             names, codes = self._tasks(frame, file, first)
-            if not known.all():
-                Z, fold, codes = Z[:, known], fold[known], codes[known]
-                weights = None if weights is None else weights[known]
-            first += n
-            yield Chunk(Z, fold, weights, names, codes)
+            if self.task is None:
+                codes = np.asarray(missing.any(axis=0), dtype=np.int64)
+            known = np.flatnonzero(~np.asarray(missing.all(axis=0)))
+            both = codes[known] * folds + fold[known]
+            rows = known[np.argsort(both.astype(np.min_scalar_type(both.max(initial=0))), kind="stable")]
+            Z = room[:, : len(rows)]
+            self._fill(Z, frame, rows, file, first)
+            weights = None if self.weight is None else self._weights(frame, file, first)[rows]
+            first += len(frame)
+            yield Chunk(Z, weights, names, codes[rows], fold[rows])
 
-    def _matrix(self, frame: pd.DataFrame, file: Path, first: int) -> tuple[Array, Array]:
-        """Return `Chunk.Z` of all rows, and which of them have a target."""
-        Z = np.ones((1 + len(self.shift), len(frame)))
-        for row, name in enumerate((*self.features, *self.targets)):
-            np.subtract(_numbers(frame[name], file, first), self.shift[row], out=Z[1 + row])
-        d = len(self.features)
-        for row in np.flatnonzero(~np.isfinite(Z[1:].sum(axis=1))).tolist():
-            bad = ~np.isfinite(Z[1 + row]) if row < d else np.isinf(Z[1 + row])
-            if bad.any():
-                name = (*self.features, *self.targets)[row]
-                what = f"column {name!r} has a missing or infinite value in row {first + int(np.argmax(bad)) + 1}"
-                raise DataError(f"{file}: {what}", _FILL)
-        return Z, np.asarray(~np.isnan(Z[1 + d :]).all(axis=0))
+    def _fill(self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path, first: int) -> None:
+        """Write ones, and the features and targets of rows, into `Chunk.Z`."""
+        Z[0] = 1.0
+        for place, name in enumerate((*self.features, *self.targets)):
+            values = Z[1 + place]
+            np.take(_numbers(frame[name], file, first), rows, out=values, mode="clip")
+            values -= self.shift[place]
+            total = values.sum()
+            if np.isfinite(total) or (name in self.targets and np.isnan(total) and not np.isinf(values).any()):
+                continue
+            row = first + int(rows[~np.isfinite(values)].min()) + 1
+            raise DataError(f"{file}: column {name!r} has a missing or infinite value in row {row}", _FILL)
 
     def _weights(self, frame: pd.DataFrame, file: Path, first: int) -> Array:
         weights = _numbers(frame[self.weight], file, first)
@@ -204,6 +193,13 @@ class ChunkedTable:
             text = f"{file}: column {self.task!r} has no task in row {first + int(np.argmax(codes < 0)) + 1}"
             raise DataError(text, "Fill the gap, or take the row out.")
         return names_of(pd.Series(found, name=self.task)), codes.astype(np.int64)
+
+
+def fold_of(file: Path, first: int, n: int, folds: int, seed: int) -> Array:
+    """Return the folds of n rows of a file: a hash of the seed, the name of the file, and the number of the row."""
+    seeded = np.uint64(derive_seed(seed, file.name, "folds")) << np.uint64(32)
+    numbers = np.arange(first, first + n, dtype=np.uint64) + seeded
+    return (pd.util.hash_array(numbers) % np.uint64(folds)).astype(np.int64)
 
 
 def chunk_files(data: Any) -> list[Path]:
@@ -252,10 +248,16 @@ def _parquet(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.Da
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise DataError(f"{file}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
-    with parquet.ParquetFile(file, buffer_size=1 << 20) as stored:
+    with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
         _check_columns(file, stored.schema_arrow.names, columns)
         for batch in stored.iter_batches(batch_size=rows, columns=columns):
             yield batch.to_pandas(split_blocks=True)
+
+
+def release_memory() -> None:
+    """Give back what pyarrow keeps for the next file."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
 
 
 def _csv(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
@@ -274,8 +276,9 @@ def _check_columns(file: Path, found: Sequence[str], wanted: Sequence[str] | Non
 
 def _numbers(column: pd.Series, file: Path, first: int) -> Array:
     """Return a column as floats, NaN where a value is missing."""
-    read: Callable[..., Array] = column.to_numpy
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu":
+        return np.asarray(column, dtype=np.float64)
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
-        return read(dtype=np.float64, na_value=np.nan)
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna() & column.notna()))
     raise DataError(f"{file}: column {column.name!r} has {str(column.iloc[row])!r} in row {first + row + 1}", _ENCODE)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.data.chunks import Chunk, ChunkedTable
+from mtlrun.data.chunks import Chunk, ChunkedTable, release_memory
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.problem import memory
 from mtlrun.problem.statistics import TaskStatistics
@@ -134,6 +134,7 @@ def sums_of(
             what = f"the sums of {len(sums.products)} folds of tasks with {counted(len(table.features), 'feature')}"
             memory.require(need, what, "Leave out features (--drop), or take fewer folds.")
             progress(sums.rows, number)
+    release_memory()
     return sums
 
 

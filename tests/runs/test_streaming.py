@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.data.chunks import ChunkedTable, chunk_files
+from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
@@ -86,18 +86,21 @@ def test_targets_may_be_missing(tmp_path):
     same(sum(parts[1:], parts[0]), TaskStatistics.of(rows[[f"x{j}" for j in range(D)]], rows[names].to_numpy()))
 
 
+def folds_of(table, folds, seed=0):
+    """Return the fold of every row of `frame`."""
+    return np.concatenate([fold_of(file, 0, N // 3, folds, seed) for file in table.files])
+
+
 def test_the_fold_of_a_row_depends_on_seed_file_and_number_alone(tmp_path, monkeypatch):
     folder = write(tmp_path, frame())
-    table = ChunkedTable.of(chunk_files(folder), **RAGGED)
-    whole = [chunk.fold for file in table.files for chunk in table.chunks(file, 5, 0)]
+    whole = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
     monkeypatch.setattr("mtlrun.data.chunks.CHUNK_BYTES", 1)
-    again = [np.concatenate([chunk.fold for chunk in table.chunks(file, 5, 0)]) for file in table.files]
-    assert [fold.tolist() for fold in whole] == [fold.tolist() for fold in again]
-    other = next(table.chunks(table.files[0], 5, 1)).fold
-    assert 0.6 < (other != whole[0]).mean() < 0.95
-    sizes = np.bincount(np.concatenate(whole)) / N
-    assert sizes.min() > 0.16
-    assert sizes.max() < 0.24
+    table, parts, names = read(folder, folds=5, **RAGGED)
+    fold, task = folds_of(table, 5), frame().store.map(names.index)
+    sizes = [np.bincount(task[fold == k], minlength=T).tolist() for k in range(5)]
+    assert [part.n_rows.tolist() for part in parts] == whole == sizes
+    assert 0.6 < (folds_of(table, 5, seed=1) != fold).mean() < 0.95
+    assert 0.16 < np.bincount(fold).min() / N < np.bincount(fold).max() / N < 0.24
 
 
 @pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
@@ -106,7 +109,7 @@ def test_a_fit_without_a_fold_is_that_of_the_rows(tmp_path, roles, family):
     """Training part by subtraction, standardized: the objective of the same model of the rows, to 1e-8."""
     rows = frame()
     table, parts, names = read(write(tmp_path, rows), **roles)
-    fold = np.concatenate([chunk.fold for file in table.files for chunk in table.chunks(file, 3, 0)])
+    fold = folds_of(table, 3)
     train = rows[fold != 1]
     X = StandardScaler().fit_transform(train[list(table.features)])
     model = {MULTITASK: GraphMTL(alpha=30.0, tol=1e-10), POOLED: PooledRidge(alpha=30.0)}[family]
@@ -133,7 +136,7 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     data = Chunked.read(table, Pool(), 3, 0, lambda text: None)
     rng = np.random.default_rng(1)
     coef, intercept = rng.normal(size=(3, 2, D, len(data.tasks))), rng.normal(size=(3, 2, len(data.tasks)))
-    fold = np.concatenate([chunk.fold for file in table.files for chunk in table.chunks(file, 3, 0)])
+    fold = folds_of(table, 3)
     task = np.array([data.tasks.index(t) for t in rows.store]) if "task" in roles else None
     y = rows[list(table.targets)].to_numpy()[:, 0 if task is not None else slice(None)]
     X, scales = rows[list(table.features)].to_numpy(), data.folds.scales
