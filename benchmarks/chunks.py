@@ -91,9 +91,7 @@ def _cpu(call: Callable[[], Any]) -> tuple[float, Any]:
 
 def curves(folder: Path, rows: int) -> None:
     """Print the speed of the pass against rows, tasks and features."""
-    print(
-        "\nrows | features | tasks | CPU s, read + BLAS | CPU s, pass | rows per CPU s | speed of the pass / read + BLAS"
-    )
+    print("\nrows | features | tasks | CPU s, read + BLAS | CPU s, pass | rows per CPU s | speed / read + BLAS")
     sizes = [(rows // k, 100, 200) for k in (100, 10, 1)]
     sizes += [(rows // 10, 100, tasks) for tasks in (1, 20, 1000)] + [(rows // 10, d, 200) for d in (25, 50, 200, 400)]
     for n, d, tasks in sizes:

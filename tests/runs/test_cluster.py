@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import parallel_config
 
 from mtlrun.data import load_dataset
+from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.errors import ConfigError
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
 from mtlrun.record import FAILED, OK
@@ -21,6 +23,7 @@ from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.run import run
+from mtlrun.runs.streaming import Products, Sums, add_up, sums_of
 
 distributed = pytest.importorskip("distributed")
 
@@ -141,6 +144,31 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
         if "predictions" in serial.result:
             scores = [(stores[name].cells / f"{cell.key}.npz").read_bytes() for name in ("serial", "dask")]
             assert scores[0] == scores[1]
+
+
+def test_sums_over_files_survive_a_worker_to_the_last_digit(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("mtlrun.runs.streaming.EVERY", 0.0)
+    rng = np.random.default_rng(0)
+    for k in range(12):
+        rows = pd.DataFrame(rng.normal(size=(2000, 4)), columns=["a", "b", "c", "y"])
+        rows.assign(task=rng.integers(3, size=2000)).to_csv(tmp_path / f"{k:02}.csv", index=False)
+    table = ChunkedTable.of(chunk_files(tmp_path), target="y", task="task")
+    progress, heard = KillOne(cluster, after=2), []
+
+    def say(text):
+        heard.append(text)
+        progress.cell("", "", 0.0, "")
+
+    far = add_up(Products(), table, Pool(backend="dask", scheduler=cluster), 5, 0, say)
+    assert progress.pid is not None
+    near = Sums()
+    for file in table.files:
+        near.merge(sums_of(Products(), table, [file], 5, 0))
+    assert far.rows == 24000
+    assert far.counts == near.counts
+    for key, product in near.products.items():
+        np.testing.assert_array_equal(far.products[key], product)
+    assert heard[-1].startswith(f"{12 * 15 * 15 * 8 / 1e6:.1f} MB of sums")  # files x folds and tasks x half of 5 x 5
 
 
 def finished_work(dask_scheduler):
