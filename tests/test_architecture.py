@@ -22,7 +22,7 @@ LAYERS = [
     "runs",
     "cli",
 ]
-HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba", "joblib", "pooch"]
+HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba", "joblib", "requests"]
 LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",

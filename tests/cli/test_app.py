@@ -12,7 +12,19 @@ import pytest
 
 from mtlrun.errors import DataError, MtlrunError, UnknownNameError
 
-HEAVY = ("numpy", "scipy", "pandas", "sklearn", "matplotlib", "numba", "joblib", "jinja2", "pydantic", "pooch", "torch")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "sklearn",
+    "matplotlib",
+    "numba",
+    "joblib",
+    "jinja2",
+    "pydantic",
+    "requests",
+    "torch",
+)
 EMPTY = "import typer\napp = typer.Typer()\napp.command('a')(lambda: None)\napp.command('b')(lambda: None)\n"
 
 
