@@ -210,13 +210,10 @@ def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
 
     Raises
     ------
-    ValueError
-        If `coupling` is negative or not finite.
     MemoryLimitError
         If M would not fit into memory.
     """
     n_tasks = similarity.shape[0]
-    _check_coupling(coupling)
     _require_pairs(n_tasks, 8)
     A = similarity.toarray() if is_sparse(similarity) else similarity
     # The Laplacian of n_tasks equally similar tasks is similarity * (T I - 11'), whose inverse is known.
@@ -231,11 +228,5 @@ def couple_tasks(similarity: Any, coupling: float = 1.0) -> TaskCoupling:
 
 def _couple_equals(n_tasks: int, similarity: float, coupling: float) -> TaskCoupling:
     """Return the coupling of tasks that are all equally similar."""
-    _check_coupling(coupling)
     a = 1.0 if n_tasks == 1 else 1.0 / (1.0 + coupling * similarity * n_tasks) if coupling else 1.0
     return TaskCoupling(n_tasks, common=(a, (1.0 - a) / n_tasks))
-
-
-def _check_coupling(coupling: float) -> None:
-    if not (np.isfinite(coupling) and coupling >= 0):
-        raise ValueError(f"coupling must be non-negative and finite, got {coupling}")

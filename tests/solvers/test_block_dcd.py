@@ -389,10 +389,9 @@ for options in ({}, {"hash_bits": 5}):
     transformer = WeightedDegree(degree=2, **options).fit(words)
     data = TaskData.from_stacked(transformer.transform(words), y, task)
     for X in (data.X, data.X.toarray(), transformer.design(words)):
-        for loss in ("hinge", "squared_hinge", "logistic"):
-            for form in ("block", "example"):
-                result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-7)
-                print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
+        for loss, form in (("hinge", "block"), ("hinge", "example"), ("squared_hinge", "block"), ("logistic", "block")):
+            result = solve_block_dcd(data.with_design(X), coupling, loss=loss, form=form, tol=1e-4)
+            print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
 """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
@@ -401,4 +400,4 @@ for options in ({}, {"hash_bits": 5}):
     with contextlib.redirect_stdout(compiled):
         exec(code, {})
     assert run.stdout == compiled.getvalue()
-    assert run.stdout.count("\n") == 36
+    assert run.stdout.count("\n") == 24
