@@ -49,6 +49,12 @@ def _experiments(*kinds: str) -> Found:
     yield from _files(".yaml")
 
 
+def _methods() -> Found:
+    from mtlrun.estimators.registry import METHODS
+
+    return [(name, info.summary) for name, info in METHODS.items()]
+
+
 @completer
 def targets(ctx: typer.Context) -> Found:
     """Experiments."""
@@ -70,17 +76,13 @@ def trainings(ctx: typer.Context) -> Found:
 @completer
 def methods(ctx: typer.Context) -> Found:
     """Methods of the registry."""
-    from mtlrun.estimators.registry import METHODS
-
-    return [(name, info.summary) for name, info in METHODS.items()]
+    return _methods()
 
 
 @completer
 def names(ctx: typer.Context) -> Found:
     """Methods, after `mtlrun list methods`."""
-    from mtlrun.estimators.registry import METHODS
-
-    return [(name, info.summary) for name, info in METHODS.items()] if ctx.params.get("kind") == "methods" else []
+    return _methods() if ctx.params.get("kind") == "methods" else []
 
 
 @completer

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from mtlrun.errors import UserError
+from mtlrun.utils import io
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def say_json(value: object) -> None:
 
     import typer
 
-    from mtlrun.utils.io import jsonable
-
-    typer.echo(json.dumps(jsonable(value), indent=1))
+    typer.echo(json.dumps(io.jsonable(value), indent=1))
 
 
 def say_columns(rows: Sequence[Sequence[object]]) -> None:
@@ -107,13 +106,20 @@ def confirm(question: str, *, yes: bool, doing: str) -> None:
         raise UserError(f"nothing was {doing}")
 
 
-@contextmanager
-def writing(place: Path) -> Iterator[None]:
-    """Turn a full disk or a read-only folder into an error that names the alternatives."""
-    from mtlrun.utils.io import writing as checked
+#: Turns a full disk or a read-only folder into an error that names the alternatives.
+writing = partial(io.writing, remedy="Print the report with --format md (or json, csv, tex), or choose another --out.")
 
-    with checked(place, "Print the report with --format md (or json, csv, tex), or choose another --out."):
-        yield
+
+def write_or_print(text: str, path: Path, remedy: str) -> bool:
+    """Write a text to a file, or print it where that is called ``-``; return whether there is a file."""
+    import typer
+
+    if str(path) == "-":
+        typer.echo(text, nl=False)
+        return False
+    with io.writing(path, remedy):
+        io.write_atomic(path, text)
+    return True
 
 
 def open_page(path: Path) -> None:

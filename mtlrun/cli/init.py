@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import complete, options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -180,13 +180,7 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
 
 
 def _write(text: str, path: Path, force: bool) -> None:
-    if str(path) == "-":
-        typer.echo(text, nl=False)
-        return
-    if path.exists() and not force:
+    if str(path) != "-" and path.exists() and not force:
         raise UserError(f"{path} already exists", "Add --force to overwrite it, or choose another file with --output.")
-    from mtlrun.utils.io import write_atomic, writing
-
-    with writing(path, "Choose another file with --output."):
-        write_atomic(path, text)
-    say(f"written: {path}")
+    if write_or_print(text, path, "Choose another file with --output."):
+        say(f"written: {path}")

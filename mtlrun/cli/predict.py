@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import DataError, UserError, counted, listed
 
 if TYPE_CHECKING:
@@ -76,7 +75,10 @@ def predict(
     except ValueError as error:
         remedy = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", remedy) from error
-    _write(to_csv(table), output or Path(f"{Path(data).name.partition('.')[0]}-predictions.csv"), len(table), quiet)
+    place = output or Path(f"{Path(data).name.partition('.')[0]}-predictions.csv")
+    remedy = "Free some space, or choose another file with --output (- prints to the terminal)."
+    if write_or_print(to_csv(table), place, remedy) and not quiet:
+        say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 
 def _rows(
@@ -117,15 +119,3 @@ def _dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
         )
     names = None if dataset.task_id is None else [dataset.tasks[t] for t in dataset.task_id]
     return dataset.X, names
-
-
-def _write(text: str, output: Path, n_rows: int, quiet: bool) -> None:
-    if str(output) == "-":
-        sys.stdout.write(text)
-        return
-    from mtlrun.utils.io import write_atomic, writing
-
-    with writing(output, "Free some space, or choose another file with --output (- prints to the terminal)."):
-        write_atomic(output, text)
-    if not quiet:
-        say(f"predictions of {counted(n_rows, 'row')}: {output}")
