@@ -88,8 +88,8 @@ def _compare(
     source = entry.get("source") or REFERENCE_SOURCES[0]
     ours = row.value(quantity) if row else None
     if row is None or ours is None:
-        why = without if row is None else f"no {quantity} ({row.status_text})"
-        return ReferenceVerdict(entry["dataset"], entry["method"], quantity, source, value, why=why)
+        without = f"no {quantity} ({row.status_text})" if row else without
+        return ReferenceVerdict(entry["dataset"], entry["method"], quantity, source, value, why=without)
     std = None if quantity in row.medians else row.std(quantity)
     n = len(row.samples.get(quantity, ())) or row.n
     tolerance, rule = tolerance_of(entry, tolerances, std, n)
@@ -127,17 +127,15 @@ def tolerance_of(
     rule = rule or next((t for t in tolerances if not t.get("quantity")), {})
     rule = {**rule, **{k: v for k, v in entry.items() if k in RULES and v is not None}}
     decimals = entry.get("decimals")
-    candidates = [(0.5 * 10.0 ** -(_decimals(entry["value"]) if decimals is None else decimals), "printed digits")]
-    if rule.get("absolute") is not None:
-        candidates.append((float(rule["absolute"]), "absolute"))
-    if rule.get("error_rate") is not None:
-        candidates.append((float(rule["error_rate"]) * abs(1 - value), f"{rule['error_rate']:.0%} of the error rate"))
-    if rule.get("relative") is not None:
-        candidates.append((float(rule["relative"]) * abs(value), f"{rule['relative']:.0%} of the value"))
+    digits = _decimals(entry["value"]) if decimals is None else decimals
+    absolute, rate, relative, sigmas = (rule.get(name) for name in RULES)
+    candidates = [(0.5 * 10.0**-digits, "printed digits"), (float(absolute or 0), "absolute")]
+    candidates.append((float(rate or 0) * abs(1 - value), f"{rate or 0:.0%} of the error rate"))
+    candidates.append((float(relative or 0) * abs(value), f"{relative or 0:.0%} of the value"))
     theirs, n_theirs = entry.get("std"), entry.get("n") or n
-    if rule.get("sigmas") is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
+    if sigmas is not None and std is not None and theirs is not None and min(n, n_theirs) >= 2:
         error = math.sqrt(theirs**2 / n_theirs + std**2 / n)
-        candidates.append((rule["sigmas"] * error, f"{rule['sigmas']:g} standard errors"))
+        candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
     return max(candidates, key=lambda pair: pair[0])
 
 
@@ -180,15 +178,14 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
     columns: dict[tuple[str, str], list[ReferenceVerdict]] = {}
     for r in references:
         columns.setdefault((r.dataset, r.quantity), []).append(r)
-    several = [group for group in columns.values() if len(group) > 1]
+    several = [(r, fmean(x.value for x in group)) for group in columns.values() if len(group) > 1 for r in group]
     if not several:
         return []
-    hits = sum(abs(r.value - fmean(x.value for x in g)) <= (r.tolerance or 0) for g in several for r in g)
-    ours = sum(r.verdict == Verdict.WITHIN for group in several for r in group)
-    total = sum(map(len, several))
+    hits = sum(abs(r.value - constant) <= (r.tolerance or 0) for r, constant in several)
+    ours = sum(r.verdict == Verdict.WITHIN for r, _ in several)
     return [
         f"A constant, the mean of what is printed for a data set and quantity, would be within tolerance for {hits} "
-        f"of {total} numbers; ours are for {ours}."
+        f"of {len(several)} numbers; ours are for {ours}."
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,8 @@ SIGNIFICANCE = 0.05
 MIN_BLOCKS = 2
 #: Fewer methods are not ranked, unless the experiment asks for it.
 MIN_METHODS = 3
+#: Kinds of paired tests.
+Kind = Literal["wilcoxon", "t", "corrected_t"]
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,7 @@ def _pairwise_grid(run: Run, rows: Sequence[Row], metric: str, control: str) -> 
 # ---------------------------------------------------------------- paired tests
 
 
-def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilcoxon") -> PairedTest | None:
+def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: Kind = "wilcoxon") -> PairedTest | None:
     """Test a against b on the splits, or the tasks, that both have.
 
     Parameters
@@ -303,14 +305,12 @@ def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: str = "wilc
         pairs = [(x, y) for x, y in zip(*means, strict=True) if x is not None and y is not None]
     else:
         pairs = [(a.samples[quantity][t], b.samples[quantity][t]) for t in trials]
+    train, held_out = (a.counts.get(name) or [1] for name in ("n_train", "n_test"))
     left, right = [x for x, _ in pairs], [y for _, y in pairs]
-    if test == "corrected_t":
-        train, held_out = (a.counts.get(name) or [1] for name in ("n_train", "n_test"))
-        return paired_test(left, right, "corrected_t", test_over_train=fmean(held_out) / fmean(train))
-    return paired_test(left, right, "t" if test == "t" else "wilcoxon")
+    return paired_test(left, right, test, test_over_train=fmean(held_out) / fmean(train))
 
 
-def paired_predictions(run: Run, dataset: str, a: str, b: str, test: str = "wilcoxon") -> list[PairedTest]:
+def paired_predictions(run: Run, dataset: str, a: str, b: str, test: Kind = "wilcoxon") -> list[PairedTest]:
     """Test the kept test scores of method a against those of b, every split by itself.
 
     Parameters
@@ -331,7 +331,7 @@ def paired_predictions(run: Run, dataset: str, a: str, b: str, test: str = "wilc
         if (a, trial) in keys and (b, trial) in keys:
             first, second = (stored.read_scores(keys[method, trial]) for method in (a, b))
             if first is not None and second is not None and first.shape == second.shape:
-                tests.append(paired_test(first.ravel(), second.ravel(), "t" if test == "t" else "wilcoxon"))
+                tests.append(paired_test(first.ravel(), second.ravel(), test))
     return tests
 
 

@@ -51,7 +51,7 @@ def _spoil(maker, text):
     return maker
 
 
-@pytest.mark.parametrize("text", [" ".join(HOSTILE.values()), HOSTILE["formula"], "x" * 3000])
+@pytest.mark.parametrize("text", [" ".join(HOSTILE.values()), HOSTILE["formula"], "x" * 300])
 def test_names_inject_nothing(folder_maker, tmp_path, text):
     folder = _spoil(folder_maker(tmp_path), text).write()
     before = sorted(tmp_path.rglob("*"))
