@@ -111,3 +111,12 @@ def test_quantities_are_known_without_numpy():
     )
     run = subprocess.run([sys.executable, "-c", code], env={**os.environ}, capture_output=True, text=True, check=False)
     assert run.stdout.strip() == "False", run.stderr
+
+
+def test_patterns_say_which_quantities_are_better_when_lower():
+    texts = {"seconds_a": "s", "seconds_b": "s", "rows": "n", "auc": "AUC"}
+    facts = Declaration(texts, lower=("seconds_*",), higher=("auc",)).facts()
+    better = {name: fact["greater_is_better"] for name, fact in facts.items()}
+    assert better == {"seconds_a": False, "seconds_b": False, "rows": None, "auc": True}
+    with pytest.raises(ValueError, match=r"'minutes_\*'"):
+        Declaration(texts, lower=("minutes_*",))
