@@ -2,7 +2,7 @@
 
 Nine tables are real, three are simulated with tasks that are equal, unrelated or in groups. The files lie in a folder:
 ``school.mat`` and ``LandmineData.mat`` (cells), ``yeast.arff`` ... with their ``.xml``, ``wq.arff`` ... Each table has
-the default methods with a budget; the models of scikit-learn are linear models with their own cross-validation per
+the default methods; the models of scikit-learn are linear models with their own cross-validation per
 task, boosted trees per task, and extra trees with several outputs (shared rows) or one-hot tasks (ragged).
 
 Run with: python benchmarks/compare_tables.py FOLDER --output tables.jsonl; finished tables are not computed again.
@@ -133,7 +133,7 @@ def cpu_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def one(name: str, folder: Path, budget: float, jobs: int, methods: list[str]) -> dict[str, Any]:
+def one(name: str, folder: Path, budget: float | None, jobs: int, methods: list[str]) -> dict[str, Any]:
     """Compare the methods on a table."""
     data, options = table(name, folder)
     started, cpu = time.monotonic(), cpu_seconds()
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=TABLES)
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--budget", type=float, default=10.0, help="minutes for a table")
+    parser.add_argument("--budget", type=float, help="minutes for a table; default: no limit")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     lines = [json.loads(line) for line in given.output.read_text().splitlines()] if given.output.exists() else []

@@ -214,7 +214,7 @@ class Pool:
                 return attempt_alone(1, function, *arguments)
             worker = free.pop()  # there are as many units at work as workers
             try:
-                return worker.call(self.left, *work, function, *arguments)
+                return worker.call(self, *work, function, *arguments)
             finally:
                 free.append(worker)
 
@@ -237,16 +237,18 @@ class _Worker:
         self.executor: Any = None
         self.ended = False
 
-    def call(self, left: Callable[[], float | None], work: Callable[..., Outcome], *arguments: Any) -> Outcome:
-        """Do a piece of work within the time that is left when the process has started."""
+    def call(self, pool: Pool, work: Callable[..., Outcome], *arguments: Any) -> Outcome:
+        """Do a piece of work within the time that a pool has left when the process has started."""
         from concurrent.futures import BrokenExecutor
 
+        started, limit = time.perf_counter(), None
         try:
-            executor = self._start()
+            executor = self._start(replace(pool, seconds=None).left())
             if self.ended:  # meanwhile
                 self.stop()
-            started = time.perf_counter()
-            limit = left()
+            started, limit = time.perf_counter(), pool.left()
+            if limit is not None and limit <= 0:
+                raise TimeoutError
             return executor.submit(work, *arguments).result(timeout=limit)
         except TimeoutError:
             self.stop()
@@ -267,13 +269,13 @@ class _Worker:
         self.ended = True
         self.stop()
 
-    def _start(self) -> Any:
+    def _start(self, patience: float | None) -> Any:
         from joblib.externals.loky import ProcessPoolExecutor
 
         if self.executor is None:
             self.executor = ProcessPoolExecutor(max_workers=1)
-            # Starting and importing count for nobody's limit.
-            self.executor.submit(_prepare, os.getpid()).result()
+            # Starting and importing count for nobody's limit, but end with the time of the pool.
+            self.executor.submit(_prepare, os.getpid()).result(timeout=patience)
         return self.executor
 
 

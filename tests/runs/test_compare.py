@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.io import savemat
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import r2_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
@@ -23,11 +24,14 @@ from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators.baselines import CalibratedTasks, ScaledTargets, TaskFeature, TaskMean
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
+from mtlrun.estimators.registry import build
+from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
 from mtlrun.models import load_model
 from mtlrun.record import Record
 from mtlrun.report.verdict import Strategy
-from mtlrun.runs.candidates import core, default_candidates
+from mtlrun.runs.candidates import BOOSTING, core, default_candidates
+from mtlrun.runs.cell import with_params
 from mtlrun.runs.settings import Protocol, Settings
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
@@ -371,6 +375,27 @@ def test_default_methods_hold_the_baselines_of_every_family():
         for candidate in found.values():  # what competes has an inner score
             competes = candidate.family in ("multi-task", "independent", "pooled")
             assert competes == bool(candidate.grid or candidate.method.get("scored")), candidate.label
+
+
+def test_boosted_trees_are_those_of_scikit_learn_and_split_tasks_of_few_rows():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(75, 2)), columns=list("ab")).assign(school=np.repeat(list("xyz"), 25))
+    frame["y"] = np.where(frame.school == "z", -3, 3) * np.sign(frame.a) + frame.b
+    data = dataset_of(frame, targets=("y",), task="school")
+    found = {c.label: c for c in default_candidates(data, 0.8)}
+    part = Part.of(data, np.arange(75), np.arange(75))
+    made = {}
+    for label in ("GradientBoosting+Task", "IndependentGradientBoosting"):
+        candidate = found[label]
+        chosen = {name: values[-1] for name, values in candidate.grid.items()}
+        made[label] = build({"estimator": candidate.estimator, "params": with_params(candidate.params, chosen)})
+        assert r2_score(data.y, part.predict(part.fit(made[label]))) > 0.8  # not the mean of a task
+    trees = HistGradientBoostingRegressor(
+        max_bins=255, categorical_features=[0], early_stopping=False, random_state=0, **BOOSTING
+    )
+    rows, scaled = np.c_[data.task_id, data.X], (data.y - data.y.mean()) / data.y.std()
+    by_hand = trees.fit(rows, scaled).predict(rows) * data.y.std() + data.y.mean()
+    np.testing.assert_allclose(part.predict(made["GradientBoosting+Task"]), by_hand)
 
 
 OWN = "sklearn.linear_model:Ridge"

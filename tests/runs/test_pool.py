@@ -122,3 +122,12 @@ def test_dask_without_its_package_is_a_user_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ConfigError, match=r"pip install 'mtlrun\[distributed\]'"):
         list(Pool(2, "dask").run(work, iter(UNITS)))
+
+
+def test_a_process_that_starts_too_slowly_ends_with_the_time_of_the_pool(monkeypatch):
+    monkeypatch.setattr("mtlrun.runs.pool._prepare", time.sleep)  # as many seconds as its argument, a process id, says
+    started = time.monotonic()
+    with Pool(1, until=started + 1, stops=True).keeping() as pool:
+        assert results(pool, [("a", ("return", 1))])["a"][0] == TIMEOUT
+        assert results(pool, [("b", ("return", 2))])["b"][0] == TIMEOUT
+    assert time.monotonic() - started < 60
