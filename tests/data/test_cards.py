@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -183,14 +181,3 @@ def test_users_cards_are_found_but_never_replace_shipped_ones(tmp_path: Path) ->
 def test_ids_are_no_paths(id: str) -> None:
     with pytest.raises(DataError, match="is not the name of a data set"):
         check_id(id)
-
-
-def test_listing_cards_imports_no_numpy() -> None:
-    code = (
-        "import sys, mtlrun.data, mtlrun.cli.data\n"
-        "from mtlrun.data.cards import card_paths, load_card\n"
-        "[load_card(id) for id in card_paths()]\n"
-        "print(sorted({'numpy', 'pandas', 'scipy', 'sklearn', 'requests'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
