@@ -79,11 +79,7 @@ def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None)
         seconds = {"fit": fitted.seconds, "fit_all": fitted.all_seconds, "predict": time.perf_counter() - begun}
         scores = part.score(fitted.model, predicted, list(cell.scoring.metrics), cell.scoring.average)
     converged, solver = _solver_facts(fitted)
-    record = Record(
-        cell.key,
-        cell.family,
-        cell.content(),
-        dict(cell.code),
+    record = cell.record(
         status=OK if converged else NOT_CONVERGED,
         log="\n".join(dict.fromkeys(fitted.warnings)) or None,
         params=params,
@@ -133,16 +129,7 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
         "warm_started": warm,
     }
     seconds = {"total": time.perf_counter() - started}
-    environment = {"threads": 1, **host_facts()}
-    return Record(
-        cell.key,
-        cell.family,
-        cell.content(),
-        dict(cell.code),
-        selection=selection,
-        seconds=seconds,
-        environment=environment,
-    )
+    return cell.record(selection=selection, seconds=seconds, environment={"threads": 1, **host_facts()})
 
 
 def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:

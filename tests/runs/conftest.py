@@ -197,7 +197,7 @@ class Lab:
 
     def failure(self, cell, error="no"):
         """Return the record of a cell that failed."""
-        return Record(cell.key, cell.family, cell.content(), dict(cell.code), status=FAILED, error=error)
+        return cell.record(status=FAILED, error=error)
 
     def python(self, code: str, *arguments: str, **environment: str) -> subprocess.Popen:
         """Start a script in the laboratory, in a Python that has imported nothing yet."""
