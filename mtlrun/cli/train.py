@@ -51,7 +51,7 @@ def train(
     """
     from mtlrun.cli.fetching import ensure_data
     from mtlrun.report.training import training_lines
-    from mtlrun.runs.chunked import chunk_training, train_chunks
+    from mtlrun.runs.chunkspec import chunk_training
     from mtlrun.runs.load import load_training
     from mtlrun.runs.pool import Pool
     from mtlrun.runs.progress import make_progress
@@ -61,6 +61,8 @@ def train(
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:
+        from mtlrun.runs.chunked import train_chunks
+
         pool = Pool(jobs, backend, scheduler)
         trained = train_chunks(chunked, output=output_dir, pool=pool, force=force, say=progress.message)
     else:

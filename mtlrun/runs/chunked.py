@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from pydantic import AfterValidator, Field, ValidationError
 
 from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.files import data_file
@@ -27,18 +26,14 @@ from mtlrun.report.leaderboard import Board
 from mtlrun.report.run import COMPARED
 from mtlrun.report.verdict import INDEPENDENT, MULTITASK, NMSE, POOLED, SMALLEST, TRIVIAL, Entry
 from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate
-from mtlrun.runs.catalogue import find, shown_path
+from mtlrun.runs.chunkspec import ChunkTraining
 from mtlrun.runs.comparison import MODEL, Comparison
 from mtlrun.runs.foldsums import TUNED, Folds, Search, SummedEvaluation, Training, target_moments, values_of
-from mtlrun.runs.layers import Layers
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.settings import Settings, read_settings
-from mtlrun.runs.spec import Base, Values, experiment_id
 from mtlrun.runs.streaming import Losses, Products, add_up, check_tasks, statistics_of
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
-from mtlrun.utils.schema import schema_findings
-from mtlrun.utils.yaml import load_file, render
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -303,72 +298,6 @@ def _final(data: Chunked, candidate: Candidate) -> Trained:
         "config": {"method": candidate.label},
     }
     return Trained(data.model(candidate.label, training, fitted, facts), result, "")
-
-
-class Columns(Base):
-    """The files of a training, relative to the folder of its file, and what their columns are."""
-
-    files: str
-    target: str | None = None
-    task: str | None = None
-    targets: list[str] = Field(default_factory=list)
-    weight: str | None = None
-    drop: list[str] = Field(default_factory=list)
-
-
-class ChunkMethod(Base):
-    """Its parameters count for standardized features and targets."""
-
-    estimator: str
-    params: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, Values] = Field(default_factory=dict)
-
-
-class ChunkTraining(Base):
-    """A training file with a section `data`: a table in chunks. The first fold is tested, the others choose."""
-
-    schema_: Annotated[Literal[1], Field(alias="schema")]
-    id: Annotated[str, AfterValidator(experiment_id)]
-    kind: Literal["train"]
-    title: str = ""
-    data: Columns
-    method: ChunkMethod
-    folds: Annotated[int, Field(ge=3)] = 5
-    refit: bool = True
-    seed: Annotated[int, Field(ge=0)] = 0
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return self.model_dump(by_alias=True)
-
-
-def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None = None) -> ChunkTraining | None:
-    """Return a training file whose data come in chunks; None for any other file.
-
-    Raises
-    ------
-    ConfigError
-        With all problems of the file, each at its place.
-    """
-    path = find(target)
-    layers = Layers(load_file(path, shown_path(path)))
-    if "data" not in layers.data:
-        return None
-    for text in [*overrides, *([] if seed is None else [f"seed={seed}"])]:
-        layers.apply_override(text)
-    if isinstance(layers.data.get("method"), str):
-        layers.data["method"] = {"estimator": layers.data["method"]}
-    spec = None
-    try:
-        spec = ChunkTraining.model_validate(layers.data)
-    except ValidationError as error:
-        for place, at_key, message, hint in schema_findings(error, layers.data, ChunkTraining):
-            layers.problem(layers.origin(place), message, hint, at_key=at_key)
-    if spec is None or layers.problems:
-        raise ConfigError(render(layers.problems, layers.document))
-    files = str(path.parent / spec.data.files)
-    return spec.model_copy(update={"data": spec.data.model_copy(update={"files": files})})
 
 
 def train_chunks(

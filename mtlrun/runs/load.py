@@ -15,6 +15,7 @@ from mtlrun.papers.printed import KEYS, read_printed
 from mtlrun.report.checks import as_list
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.checks import crosscheck, shown
+from mtlrun.runs.chunkspec import chunk_training
 from mtlrun.runs.code import remembering
 from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, plain
 from mtlrun.runs.layers import Layers, Origin
@@ -111,6 +112,8 @@ def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> 
         As `load_experiment`; a problem that several profiles share is named once.
     """
     path, document = _document(target)
+    if chunk_training(str(target)) is not None:
+        return document
     bases = [] if _is_training(document) else bases_of(document, path)
     problems = []
     for profile in _profiles(Layers(document, bases)):

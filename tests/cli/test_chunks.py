@@ -60,6 +60,8 @@ def test_a_training_file_that_is_wrong(mtlrun, rows, tmp_path, old, new, place):
     result = mtlrun("train", "bad.yaml")
     assert result.exit_code == 2
     assert place in result.stderr
+    assert mtlrun("validate", "shops.yaml").exit_code == 0
+    assert mtlrun("validate", "bad.yaml").exit_code == (2 if place.startswith("bad.yaml") else 0)
 
 
 def test_compare(mtlrun, rows, tmp_path):
