@@ -173,6 +173,8 @@ class Pool:
     def keeping(self) -> Iterator[Pool]:
         """Yield this pool with processes that several runs share: starting one takes seconds."""
         workers = self._new_workers()
+        for worker in workers if not self.late else ():
+            worker.begin()
         try:
             yield replace(self, workers=workers)
         finally:
@@ -235,6 +237,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.executor: Any = None
+        self.ready: Any = None
         self.ended = False
 
     def call(self, pool: Pool, work: Callable[..., Outcome], *arguments: Any) -> Outcome:
@@ -269,13 +272,18 @@ class _Worker:
         self.ended = True
         self.stop()
 
-    def _start(self, patience: float | None) -> Any:
+    def begin(self) -> None:
+        """Start the process, and do not wait for it."""
         from joblib.externals.loky import ProcessPoolExecutor
 
         if self.executor is None:
             self.executor = ProcessPoolExecutor(max_workers=1)
-            # Starting and importing count for nobody's limit, but end with the time of the pool.
-            self.executor.submit(_prepare, os.getpid()).result(timeout=patience)
+            self.ready = self.executor.submit(_prepare, os.getpid())
+
+    def _start(self, patience: float | None) -> Any:
+        """Wait for the process: starting and importing count for nobody's limit, but end with the time of the pool."""
+        self.begin()
+        self.ready.result(timeout=patience)
         return self.executor
 
 
