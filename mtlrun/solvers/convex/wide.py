@@ -55,8 +55,9 @@ def _sparse_product(indptr: Array, indices: Array, values: Array, B: Array, out:
 
 
 def column_products(A: Array, B: Array) -> Array:
-    """Return the inner products of the columns of two matrices, summed in double precision."""
-    return np.asarray(np.einsum("ij,ij->j", A, B, dtype=np.float64))
+    """Return the inner products of the columns of two matrices; blocks of rows are added in double precision."""
+    blocks = (slice(i, i + 128) for i in range(0, len(A), 128))
+    return sum((np.einsum("ij,ij->j", A[block], B[block]) for block in blocks), np.zeros(A.shape[1]))
 
 
 @dataclass
