@@ -22,9 +22,9 @@ INNER = "estimator__"
 SEARCH_TOL, FIT_TOL = 1e-3, 1e-4
 #: Logistic losses take many more iterations: relative gap of searches and of the last fit. LIBLINEAR's own tolerance.
 SEARCH_LABELS, FIT_LABELS, SVC_TOL = 3e-3, 1e-3, 0.1
-#: Of boosted trees; per task the number of leaves is searched. 20 rows in a leaf, scikit-learn's default, would leave
-#: tasks of less than 40 rows without a split.
-BOOSTING = {"max_iter": 30, "learning_rate": 0.2, "max_leaf_nodes": 8, "min_samples_leaf": 5}
+#: Of boosted trees, whose number of leaves is searched; 20 rows in a leaf, scikit-learn's default, would leave tasks of
+#: less than 40 rows without a split.
+BOOSTING = {"max_iter": 40, "learning_rate": 0.15, "min_samples_leaf": 5}
 #: Histogram trees take so many tasks as categories; beyond, the position of the task is a number.
 MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
@@ -227,7 +227,7 @@ def _trees(dataset: Dataset) -> list[Candidate]:
     task = {**alone, "params": {**params, **last}}
     leaves = f"{INNER}max_leaf_nodes"
     found = [
-        _feature(TREES[0], task, {}, "number"),
+        _feature(TREES[0], task, {"max_leaf_nodes": [4, 16]}, "number"),
         Candidate(TREES[1], INDEPENDENT, f"{TABULAR}:PerTask", {"estimator": alone}, {leaves: [3, 8]}),
     ]
     if dataset.task_id is None and not (dataset.y != dataset.y).any():
