@@ -68,7 +68,7 @@ def choices(paper: str) -> str:
     for experiment in experiments:
         lines = [_item(_markdown(line)) for line in experiment.spec.deviations if line not in shared]
         parts += [
-            f"\n### `{experiment.id}`\n\n{experiment.spec.title}\n\n",
+            f"\n### `{experiment.id}`\n\n{textwrap.fill(experiment.spec.title, 100)}\n\n",
             *_protocol(experiment),
             *_readings(experiment),
             *lines,

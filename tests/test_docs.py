@@ -32,6 +32,17 @@ def test_the_files_named_on_a_page_exist(page):
     assert [path for path in sorted(named) if not any(ROOT.glob(path.rstrip("/")))] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_prose_is_wrapped_at_100_characters(page):
+    if page.name in ("methods.md", "README.md", "summary.md"):  # derived, or with derived tables
+        return
+    code = False
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), start=1):
+        code ^= line.lstrip().startswith("```")
+        apart = code or line.startswith(("|", "    ", "!", "#", "<"))
+        assert apart or len(line) <= 100, f"{page.name}:{number}"
+
+
 def test_the_protocols_are_those_of_the_experiment_files():
     text = (DOCS / "protocols.md").read_text("utf-8")
     assert PAGE["with_choices"](text) == text, "run: python scripts/protocols_page.py docs/protocols.md"
