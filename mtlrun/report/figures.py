@@ -242,7 +242,8 @@ class Forest:
         reach = max(numbers) - min(numbers) or max(high - low for _, _, low, high in shown) or 1.0
         low = max(min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - reach)
         high = min(max(0.0, *(high for _, _, _, high in shown)), max(numbers) + reach)
-        return low - 0.05 * (high - low), high + 0.05 * (high - low)
+        margin = 0.05 * (high - low) or 1.0
+        return low - margin, high + margin
 
 
 def file_name(*parts: str) -> str:
