@@ -316,7 +316,7 @@ def test_a_budget_that_is_too_small_leaves_a_board(mtlrun, grades):
         (("--jobs", "0", "--budget", "1"), ("--jobs", "not 0", "-1")),
         (("--jobs", "-2"), ("--jobs", "not -2")),
         (("--methods", "Nope"), ("Nope", "mtlrun list methods", "TaskMean, ")),
-        (("--methods", "nowhere.at_all:Model"), ("'nowhere'", "'nowhere.at_all:Model'")),
+        (("--methods", "nowhere.at_all:Model"), ("'nowhere.at_all'", "'nowhere.at_all:Model'")),
         (("--methods", "json.decoder:JSONDecoder"), ("'json.decoder:JSONDecoder'", "fit")),
         (("-o", "grades.csv"), ("grades.csv", "folder")),
         (("-o", "grades.csv/below"), ("grades.csv", "folder")),

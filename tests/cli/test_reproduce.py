@@ -86,8 +86,11 @@ def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, writ
     assert report.read_text() == text
 
 
-def test_status_starts_no_solver(mtlrun, write_experiment, tmp_path, environment):
+def test_status_starts_no_solver(mtlrun, write_experiment, tmp_path, environment, monkeypatch):
     write_experiment()
+    # A cache of its own: of processes that write to one at once one wins.
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
     code = (
         "import sys\nsys.argv = ['mtlrun', 'status', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
