@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import ctypes
+import faulthandler
 import itertools
 import os
 import shutil
@@ -23,6 +24,9 @@ from hypothesis import settings
 # never timed: on a busy machine an example may take any time.
 settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("many", deadline=None, max_examples=400)
+
+#: Seconds that a process has to end.
+PATIENCE = 240
 
 # A shell starts programs in the background deaf to Ctrl-C, and those that they start inherit it: the tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -116,6 +120,7 @@ class Forked:
             os.environ.clear()
             os.environ.update(environment)
             _forget_modules_below(self.folder_of_tests)
+            faulthandler.dump_traceback_later(PATIENCE - 20, file=sys.stderr)  # of one that hangs, where it does
             function()
             code = 0
         except SystemExit as end:
@@ -134,22 +139,25 @@ class Forked:
             self.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.returncode
 
-    def wait(self, timeout: float = 240) -> int:
+    def wait(self) -> int:
         """Wait for the end."""
-        end = time.monotonic() + timeout
+        end = time.monotonic() + PATIENCE
         while (code := self.poll()) is None:
-            assert time.monotonic() < end
+            assert time.monotonic() < end, self.said()
             time.sleep(0.01)
         return code
 
-    def communicate(self, timeout: float = 240) -> tuple[str, str]:
+    def communicate(self) -> tuple[str, str]:
         """Wait for the end; return what was printed and what was said."""
-        self.wait(timeout)
-        said = []
-        for stream in self.streams:
-            stream.seek(0)
-            said.append(stream.read().decode())
-        return said[0], said[1]
+        self.wait()
+        return self.said()
+
+    def said(self) -> tuple[str, str]:
+        """Return what was printed and what was said until now."""
+        files = [stream.fileno() for stream in self.streams]
+        # A living process writes at the end of these files, which reading must not move.
+        out, err = (os.pread(file, os.fstat(file).st_size, 0).decode() for file in files)
+        return out, err
 
     def send_signal(self, number: int) -> None:
         """Send a signal, unless the process has ended."""
