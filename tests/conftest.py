@@ -110,6 +110,7 @@ class Forked:
         """Become as a process that has just started; call the function, end with the code that it exits with."""
         code = 1
         try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever an earlier test has set
             if own_group:
                 os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -86,12 +86,12 @@ def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, writ
     assert report.read_text() == text
 
 
-def test_status_starts_no_solver(mtlrun, write_experiment, tmp_path, environment, monkeypatch):
+def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     write_experiment()
-    # A cache of its own: of processes that write to one at once one wins.
-    environment["XDG_CACHE_HOME"] = str(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert mtlrun("reproduce", "table.yaml").exit_code == 0
+    # A process that has just started, with a cache of its own, learns what `status` then knows without importing it.
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", "-q"]
+    subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
     code = (
         "import sys\nsys.argv = ['mtlrun', 'status', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
