@@ -107,8 +107,8 @@ def _heading(name: str) -> str:
 def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[str]) -> str:
     """Return the generated part of ``docs/methods.md``."""
     by_name = {info.name: info for info in methods}
-    twins = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
-    hidden = {twin.name for twin in twins.values() if twin}
+    classifiers = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
+    hidden = {classifier.name for classifier in classifiers.values() if classifier}
     shown = [info for info in methods if info.name not in hidden]
     overview = [(f"[{info.name}](#{info.name.lower()})", info.summary, info.source) for info in shown]
     wrappers = [(f"`{cls.__module__}:{cls.__name__}`", sections(cls.__doc__)[""].split("\n")[0]) for cls in others]
@@ -120,7 +120,7 @@ def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[s
     parts = [
         "## Overview\n",
         _table(("Method", "What it does", "Source"), overview),
-        *(_section(info, twins[info.name]) for info in shown),
+        *(_section(info, classifiers[info.name]) for info in shown),
         "## Baselines and wrappers of `mtlrun compare`\n",
         "They belong to no paper's experiment, hence not to the registry; in a file they are written as the class.\n",
         _table(("Class", "What it does"), wrappers),
@@ -137,9 +137,9 @@ def page_text(methods: list[MethodInfo], others: list[type], along_paths: list[s
     return "\n".join(parts)
 
 
-def _section(info: MethodInfo, twin: MethodInfo | None) -> str:
+def _section(info: MethodInfo, classifier: MethodInfo | None) -> str:
     code = ("Minimizes", "All zero from", "Class", "Needs")
-    lines = [f"- {key}: {f'`{text}`' if key in code else text}" for key, text in info.described(twin)]
+    lines = [f"- {key}: {f'`{text}`' if key in code else text}" for key, text in info.described(classifier)]
     return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
 
 

@@ -162,13 +162,13 @@ class MethodInfo:
         """BibTeX entries of the sources."""
         return "\n".join(references()[key] for key in self.cite)
 
-    def described(self, twin: MethodInfo | None = None) -> list[tuple[str, str]]:
-        """Return what is known about the method, and its twin for classification, as names and plain texts."""
+    def described(self, classifier: MethodInfo | None = None) -> list[tuple[str, str]]:
+        """Return what is known about the method, and the classifier that goes with it, as names and plain texts."""
         grid = "; ".join(f"{key}: {', '.join(map(_plain, values))}" for key, values in self.default_grid.items())
         found = [
             ("Minimizes", self.objective),
-            ("Kind", self.kind + (f", and {twin.name}" if twin else "")),
-            ("Losses", ", ".join(dict.fromkeys([*self.losses, *(twin.losses if twin else [])]))),
+            ("Kind", self.kind + (f", and {classifier.name}" if classifier else "")),
+            ("Losses", ", ".join(dict.fromkeys([*self.losses, *(classifier.losses if classifier else [])]))),
             ("Designs", ", ".join(self.designs)),
             ("Cost", self.complexity),
             ("All zero from", f"{self.zero_from}(X, y)" if self.zero_from else ""),

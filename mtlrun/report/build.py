@@ -49,7 +49,7 @@ class Report:
         Everything below the table, empty ones left out.
     figures : list of Figure
         Drawn by `mtlrun.report.drawing`.
-    findings : list of Section
+    measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
     readings : list of Judged
         The run under the readings other than the main one, as far as they were begun.
@@ -63,7 +63,7 @@ class Report:
     claims: list[ClaimVerdict]
     sections: list[Section]
     figures: list[Figure] = field(default_factory=list)
-    findings: list[Section] = field(default_factory=list)
+    measured: list[Section] = field(default_factory=list)
     readings: list[Judged] = field(default_factory=list)
     tables: list[PrintedTable] = field(default_factory=list)
     other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
@@ -219,10 +219,10 @@ def build_report(folder: Path) -> Report:
     main = judged(run)
     others = [judged(other) for other in run.others if run.begun(other)]
     claims = over_readings(main, others)
-    findings = [*measurement_sections(run), *map(group_section, main.groups)]
+    measured = [*measurement_sections(run), *map(group_section, main.groups)]
     sections = [
         readings_section(main, others, claims),
-        *findings,
+        *measured,
         tests_section(run, claims),
         comparison_section(run, main.rows),
         *run_sections(run, main.rows, _alone(run, others)),
@@ -237,7 +237,7 @@ def build_report(folder: Path) -> Report:
             *trace_figures(run),
             *matrix_figures(run),
         ],
-        findings,
+        measured,
         others,
         printed_tables(main),
         {one.name: printed_tables(one) for one in others if run.own(one.run)},

@@ -51,7 +51,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One comparison of one check on one data set.
 
     Attributes
@@ -96,7 +96,7 @@ class ClaimVerdict:
         The reason in one line.
     expect : str
         Verdict that the experiment expects.
-    findings : list of Finding
+    results : list of CheckResult
         Under the main reading.
     readings : dict of str to Verdict
         Verdict under every reading; {} without readings.
@@ -108,18 +108,18 @@ class ClaimVerdict:
     verdict: str
     why: str
     expect: str = Verdict.CONFIRMED
-    findings: list[Finding] = field(default_factory=list)
+    results: list[CheckResult] = field(default_factory=list)
     readings: dict[str, str] = field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:
         """Whether `--check` is content: nothing here speaks against the claim, or that was expected."""
-        return self.verdict == self.expect or not any(f.holds is False for f in self.findings)
+        return self.verdict == self.expect or not any(f.holds is False for f in self.results)
 
     @property
     def tested(self) -> int:
         """Comparisons that could be made."""
-        return sum(f.holds is not None or f.undecided for f in self.findings)
+        return sum(f.holds is not None or f.undecided for f in self.results)
 
     @property
     def holding(self) -> str:
@@ -139,54 +139,54 @@ def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
     """Judge one claim under one reading (`verdict_of`)."""
     reason = claim.get("not_testable")
     checks = [] if reason else as_list(claim.get("checks"))
-    findings = [finding for check in checks for finding in evaluate(check, evidence)]
-    verdict = verdict_of(findings, conjunction=bool(claim.get("all")))
-    why = _summary(findings)
+    results = [result for check in checks for result in evaluate(check, evidence)]
+    verdict = verdict_of(results, conjunction=bool(claim.get("all")))
+    why = _summary(results)
     if verdict == Verdict.NOT_TESTABLE:
-        why = reason or "; ".join(dict.fromkeys(f.why for f in findings if f.why)) or "the claim has no checks"
+        why = reason or "; ".join(dict.fromkeys(f.why for f in results if f.why)) or "the claim has no checks"
     expect = claim.get("expect") or Verdict.CONFIRMED
     expect = expect["verdict"] if isinstance(expect, Mapping) else expect
-    return ClaimVerdict(str(claim["id"]), str(claim["text"]), claim.get("where"), verdict, why, expect, findings)
+    return ClaimVerdict(str(claim["id"]), str(claim["text"]), claim.get("where"), verdict, why, expect, results)
 
 
-def verdict_of(findings: Sequence[Finding], *, conjunction: bool = False) -> Verdict:
+def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> Verdict:
     """Return the verdict on a claim from its comparisons.
 
     Confirmed when all of them hold; mostly from 80% on, and partly above one half, of those that could be made (of all
     of them for mostly). Undecided when the undecided ones could still carry it over one half; else not confirmed. A
     `conjunction` is not confirmed as soon as one comparison fails, and undecided as long as one is undecided.
     """
-    good = sum(f.holds is True for f in findings)
-    bad = sum(f.holds is False for f in findings)
-    open_ = sum(f.undecided for f in findings)
+    good = sum(f.holds is True for f in results)
+    bad = sum(f.holds is False for f in results)
+    open_ = sum(f.undecided for f in results)
     made = good + bad + open_
     if not made:
         return Verdict.NOT_TESTABLE
-    if good == len(findings):
+    if good == len(results):
         return Verdict.CONFIRMED
     if conjunction and (bad or open_):
         return Verdict.NOT_CONFIRMED if bad else Verdict.UNDECIDED
-    if good >= MOSTLY * len(findings):
+    if good >= MOSTLY * len(results):
         return Verdict.MOSTLY
     if good > made / 2:
         return Verdict.PARTLY
     return Verdict.UNDECIDED if good + open_ > made / 2 else Verdict.NOT_CONFIRMED
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def _summary(results: Sequence[CheckResult]) -> str:
     """Say in one line what was found; a single comparison is quoted."""
-    if len(findings) == 1:
-        (one,) = findings
+    if len(results) == 1:
+        (one,) = results
         return f"{one.text} ({one.why})" if one.undecided else one.text
-    good, bad = ([f for f in findings if f.holds is holds] for holds in (True, False))
-    undecided = [f for f in findings if f.undecided]
+    good, bad = ([f for f in results if f.holds is holds] for holds in (True, False))
+    undecided = [f for f in results if f.undecided]
     parts = [f"{len(good)} of {len(good) + len(bad) + len(undecided)} comparisons hold"]
     for name, some in (("contradicted by", bad), ("undecided:", undecided)):
         if some:
             more = f" and {len(some) - 3} more" * (len(some) > 3)
             texts = (f"{f.text} ({f.why})" if f.undecided else f.text for f in some[:3])
             parts.append(f"{name} {'; '.join(texts)}{more}")
-    reasons = dict.fromkeys(f.why for f in findings if f.why and not f.undecided)
+    reasons = dict.fromkeys(f.why for f in results if f.why and not f.undecided)
     if reasons:
         parts.append("not tested, because " + "; ".join(map(str, reasons)))
     return "; ".join(parts)
@@ -199,9 +199,9 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
         return section
     grid = Grid.of("claim", "comparison", "found:small", "holds")
     for claim in claims:
-        for finding in claim.findings:
-            text = finding.text if finding.why is None else f"{finding.text}: {finding.why}"
-            grid.rows.append([claim.id, text, finding.found, finding.answer])
+        for result in claim.results:
+            text = result.text if result.why is None else f"{result.text}: {result.why}"
+            grid.rows.append([claim.id, text, result.found, result.answer])
     section.grids.append(grid)
     return section
 
@@ -209,24 +209,24 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
 # ---------------------------------------------------------------- checks
 
 
-def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[Finding]:
+def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
     """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
     defaults = {name: choices[0] for name, choices in CHOICES.items() if name != "bound"}
     check = {**defaults, **{name: value for name, value in check.items() if value is not None}}
     ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
     table = evidence.table
-    findings = []
+    results = []
     for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
         if why is not None:
-            findings.append(Finding(_title(check, place), None, why=why))
+            results.append(CheckResult(_title(check, place), None, why=why))
         elif check["kind"] == "rejections":
-            findings.append(_rejections(check, next(g for g in evidence.groups if g.label == place)))
+            results.append(_rejections(check, next(g for g in evidence.groups if g.label == place)))
         elif check["unit"] == PREDICTION:
-            findings += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
+            results += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
-                findings.append(_on_methods(check, place, methods, task, [table.get((place, m)) for m in methods]))
-    return findings
+                results.append(_on_methods(check, place, methods, task, [table.get((place, m)) for m in methods]))
+    return results
 
 
 def _datasets(check: Mapping[str, Any], run: Run) -> Iterator[tuple[str, str | None]]:
@@ -268,13 +268,13 @@ def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _on_methods(
     check: Mapping[str, Any], dataset: str, methods: tuple[str, ...], task: str | None, group: Sequence[Row | None]
-) -> Finding:
+) -> CheckResult:
     """Compare the rows of one or two methods, or the values of one task in them."""
     where, quantity = dataset, check["quantity"]
     if task is not None:
         where = f"{dataset}, {task}"
         if any(row is not None and task not in row.task_names for row in group):
-            return Finding(_title(check, where, methods), None, why=f"no task {task!r} is known in {dataset}")
+            return CheckResult(_title(check, where, methods), None, why=f"no task {task!r} is known in {dataset}")
         group = [row and row.of_task(task) for row in group]
     rows = []
     for method, row in zip(methods, group, strict=True):
@@ -282,12 +282,12 @@ def _on_methods(
             lacking = f"{method} was not run on {where}"
             if row is not None:
                 lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
-            return Finding(_title(check, where, methods), None, why=lacking)
+            return CheckResult(_title(check, where, methods), None, why=lacking)
         rows.append(row)
     return _compared(check, _title(check, where, methods), where, rows)
 
 
-def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[Row]) -> Finding:
+def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[Row]) -> CheckResult:
     """Compare rows that have a number each."""
     kind, quantity = check["kind"], check["quantity"]
     values = [r.value(quantity) or 0.0 for r in rows]
@@ -295,11 +295,11 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     if kind == "paired":
         result = paired(rows[0], rows[1], quantity, check["unit"], check["test"])
         if result is None or result.pvalue is None:
-            return Finding(title, None, why="a single split gives no p-value")
+            return CheckResult(title, None, why="a single split gives no p-value")
         found, effect = result.pvalue, 0.0
     elif kind == "ratio":
         if values[1] == 0:
-            return Finding(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
+            return CheckResult(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
         found = values[0] / values[1]
         effect = found * smallest_effect(check, rows, math.log)
     else:
@@ -315,7 +315,7 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
         margin = _margin(check, found)
         text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
     unsettled = _unsettled(check, rows, margin, effect, holds)
-    return Finding(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
+    return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 
 
 def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[[float], float] = float) -> float:
@@ -354,28 +354,28 @@ def _unsettled(check: Mapping[str, Any], rows: Sequence[Row], margin: float, eff
     return None
 
 
-def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> Finding:
+def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> CheckResult:
     """Test the kept scores split by split; the split that speaks most against the bound decides."""
     title = _title(check, dataset, methods)
     tests = paired_predictions(run, dataset, methods[0], methods[1], check["test"])
     values = [t.pvalue for t in tests if t.pvalue is not None]
     if not values:
-        return Finding(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
+        return CheckResult(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
     extreme, word = (min, "smallest") if "at_least" in check else (max, "largest")
     found = extreme(values)
     splits = f"{counted(len(values), 'split')} of up to {counted(max(t.n for t in tests), 'pair')}"
     text = f"{title}: {word} p-value {show(found, 'small')} of {splits} ({_bounds(check)})"
-    return Finding(text, all(_margin(check, value) >= 0 for value in values), found)
+    return CheckResult(text, all(_margin(check, value) >= 0 for value in values), found)
 
 
-def _rejections(check: Mapping[str, Any], group: Ranking) -> Finding:
+def _rejections(check: Mapping[str, Any], group: Ranking) -> CheckResult:
     control = str(check["control"])
     title = _title(check, f"{group.label} ({len(group.blocks)} data sets)")
     ranking = replace(group, control=control)
     if not ranking.tests:
-        return Finding(title, None, why=f"{control} has no rank")
+        return CheckResult(title, None, why=f"{control} has no rank")
     found, tests = ranking.rejections, ranking.tests
-    return Finding(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
+    return CheckResult(f"{title}: {found} of {len(tests)} ({_bounds(check)})", _margin(check, found) >= 0, float(found))
 
 
 def _margin(check: Mapping[str, Any], found: float) -> float:

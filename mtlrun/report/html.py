@@ -70,7 +70,7 @@ def html_report(report: Report) -> str:
         references=reference_section(report.references),
         figures=_figures(figures),
         published=published_line(run),
-        found=sum(not section.empty for section in report.findings),
+        found=sum(not section.empty for section in report.measured),
         cells=[(row, *row_cells(run, row)) for row in report.rows],
     )
 

@@ -28,8 +28,8 @@ MAX_NAMES = 4
 
 
 def print_report(console: Console, report: Report) -> None:
-    """Print findings, edges of grids and claims, then the tables; failures and the outcome come last."""
-    for section in report.findings:
+    """Print measurements, edges of grids and claims, then the tables; failures and the outcome come last."""
+    for section in report.measured:
         if section.lines:
             _block(console, Text(section.title, style="bold"), [line.removeprefix("* ") for line in section.lines])
     if not report.tables:

@@ -81,7 +81,7 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     linear, trees = _linear(dataset, scale), _trees(dataset)
     names = ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
     names += ["DirtyMTL", "ClusteredMTL", "RobustFeatureMTL", *(["MTRL"] if dataset.task_type == "regression" else [])]
-    joint = [_registered(_twin(name, dataset), dataset, train) for name in names]
+    joint = [_registered(_for_labels(name, dataset), dataset, train) for name in names]
     return [*linear[:4], *joint[:3], *linear[4:], *joint[3:6], *trees, *joint[6:]]
 
 
@@ -114,17 +114,17 @@ def named_candidates(
     standard = {candidate.label: candidate for candidate in default_candidates(dataset, train)}
     found = dict(list(standard.items())[:4])
     for name in names or ["default"]:
-        twin = _twin(name, dataset)
+        model = _for_labels(name, dataset)
         if name == "default":
             found |= standard
-        elif twin in standard or name in standard:
-            candidate = standard.get(name) or standard[twin]
+        elif model in standard or name in standard:
+            candidate = standard.get(name) or standard[model]
             found[candidate.label] = candidate
-        elif twin in METHODS and not METHODS[twin].foreign:
-            found[twin] = _registered(twin, dataset, train)
-        elif twin in METHODS:
-            grid = _grid(twin, _scale(dataset, train))
-            found[twin] = _wrapped(Candidate(twin, families.pop(twin, OWN), twin, grid=grid), dataset)
+        elif model in METHODS and not METHODS[model].foreign:
+            found[model] = _registered(model, dataset, train)
+        elif model in METHODS:
+            grid = _grid(model, _scale(dataset, train))
+            found[model] = _wrapped(Candidate(model, families.pop(model, OWN), model, grid=grid), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
             label = name if short in found.keys() | standard.keys() | METHODS.keys() else short
@@ -174,7 +174,7 @@ def _check_class(name: str) -> None:
         raise ConfigError(f"{name!r} cannot be created without parameters: {error}", remedy) from None
 
 
-def _twin(name: str, dataset: Dataset) -> str:
+def _for_labels(name: str, dataset: Dataset) -> str:
     """Return the classifier of a model where labels are predicted and there is one."""
     return f"{name}Classifier" if dataset.task_type == "binary" and f"{name}Classifier" in METHODS else name
 

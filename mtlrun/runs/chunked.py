@@ -141,8 +141,12 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
     estimator = "IndependentRidge" if name == "PooledRidge" else name
     if not hasattr(build(estimator), "fit_statistics"):
         able = [other for other, info in METHODS.items() if getattr(load_class(other), "_by_sums", False)]
-        twin = name.removesuffix("Classifier")
-        near = f"Use {twin} (squared loss on labels -1 and +1)" if twin != name and twin in able else "Use another one"
+        regressor = name.removesuffix("Classifier")
+        near = (
+            f"Use {regressor} (squared loss on labels -1 and +1)"
+            if regressor != name and regressor in able
+            else "Use another one"
+        )
         text = f"{name} needs the rows: only the squared loss can be computed from sums over chunks"
         raise ConfigError(text, f"{near}, or a sample of the rows as one file. From chunks: {', '.join(able)}.")
     info = METHODS[name]

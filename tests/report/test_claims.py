@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.claims import ClaimVerdict, Finding
-from mtlrun.report.claims import verdict_of as verdict_of_findings
+from mtlrun.report.claims import CheckResult, ClaimVerdict
+from mtlrun.report.claims import verdict_of as verdict_of_results
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -33,7 +33,7 @@ def test_difference_with_lists_tests_every_pair(maker):
     check = {"kind": "difference", "quantity": "auc", "of": ["APG-RMTL", DC], "over": ["One Norm"], "at_least": 0.015}
     claim = verdict_of(maker.fill(), check)
     assert claim.verdict == "not confirmed"  # not more than half of them
-    assert [f.holds for f in claim.findings] == [False, True]
+    assert [f.holds for f in claim.results] == [False, True]
     assert claim.why.startswith(
         "1 of 2 comparisons hold; contradicted by auc of APG-RMTL minus One Norm on alpha: 0.0100"
     )
@@ -65,7 +65,7 @@ def test_paired_by_trial(maker):
     check = {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_most": 0.05}
     claim = verdict_of(maker, check)
     assert claim.verdict == "confirmed"
-    assert claim.findings[0].found == pytest.approx(2 / 64)  # six differences of one sign
+    assert claim.results[0].found == pytest.approx(2 / 64)  # six differences of one sign
 
 
 def test_paired_by_task_averages_the_splits_first(maker):
@@ -87,7 +87,7 @@ def test_corrected_t_takes_the_overlap_from_the_counts(maker):
         test: {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_most": 1, "test": test}
         for test in ("t", "corrected_t")
     }
-    found = {test: verdict_of(maker, check).findings[0].found for test, check in checks.items()}
+    found = {test: verdict_of(maker, check).results[0].found for test, check in checks.items()}
     assert found["corrected_t"] > found["t"]
 
 
@@ -147,8 +147,8 @@ def test_not_testable_by_declaration(maker):
 # --- how many comparisons hold
 
 
-def finding(word: str) -> Finding:
-    return Finding("it", {"good": True, "bad": False}.get(word), undecided=word == "open")
+def result(word: str) -> CheckResult:
+    return CheckResult("it", {"good": True, "bad": False}.get(word), undecided=word == "open")
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def finding(word: str) -> Finding:
     ],
 )
 def test_verdict_of_comparisons(words, verdict, of_a_conjunction):
-    findings = [finding(word) for word in words.split()]
-    assert verdict_of_findings(findings) == verdict
-    assert verdict_of_findings(findings, conjunction=True) == of_a_conjunction
+    results = [result(word) for word in words.split()]
+    assert verdict_of_results(results) == verdict
+    assert verdict_of_results(results, conjunction=True) == of_a_conjunction
 
 
 # --- what decides nothing

@@ -72,7 +72,7 @@ def test_a_spoiled_record_flips_every_check(path):
             info = {"config": config, "datasets": {dataset: {"id": dataset}}, "paper_datasets": [dataset]}
             rows = rows_of(check, numbers(check, good), dataset)
             found = evaluate({**check, "dataset": dataset}, Evidence(Run(Path(), info, []), rows))
-            held[good] = {finding.holds for finding in found}
+            held[good] = {result.holds for result in found}
         if check.get("bound") is None:
             assert held == {True: {True}, False: {False}}, name
         else:  # a bound decides one side only

@@ -77,7 +77,7 @@ def test_rejections(ranked, at_least, verdict):
 
 
 def test_a_control_that_ranks_worse_rejects_nothing(ranked):
-    assert claim(ranked, kind="rejections", control="One Norm", at_least=1).findings[0].found == 0.0
+    assert claim(ranked, kind="rejections", control="One Norm", at_least=1).results[0].found == 0.0
 
 
 def test_groups_follow_the_axis(ranked):
@@ -94,7 +94,7 @@ def test_groups_follow_the_axis(ranked):
                     label, method, 0, auc=records[dataset, method, 0].metrics["auc"] * (1 if value < 0.2 else -1)
                 )
     found = claim(ranked, kind="value", quantity="average_rank", of=DC, at_most=1)
-    assert [f.found for f in found.findings] == [1.0, 3.0]
+    assert [f.found for f in found.results] == [1.0, 3.0]
     only = claim(ranked, kind="rejections", control=DC, dataset="train 0.1", at_least=2)
     assert only.verdict == "confirmed"
     unknown = claim(ranked, kind="rejections", control=DC, dataset="train 0.7", at_least=2)
@@ -168,7 +168,7 @@ def test_checks_of_single_tasks(joints, lacking):
         task=["joint 1", "joint 2"],
         at_most=0,
     )
-    assert [f.found for f in found.findings] == [0.5, -0.5]
+    assert [f.found for f in found.results] == [0.5, -0.5]
     assert "mse of APG-RMTL minus One Norm on alpha, joint 1: 0.5000" in found.why
     unknown = claim(joints, kind="value", quantity="mse", of="One Norm", task="knee", at_most=0)
     assert unknown.verdict == "not testable here"
@@ -198,7 +198,7 @@ def test_predictions_are_tested_split_by_split(maker):
     check = {"kind": "paired", "unit": "prediction", "of": "APG-RMTL", "over": "One Norm"}
     found = claim(maker, **check, at_least=0.3)
     assert found.verdict == "not confirmed"
-    assert found.findings[0].found < 1e-6, "the worst split decides"
+    assert found.results[0].found < 1e-6, "the worst split decides"
     assert "p-value of predictions of APG-RMTL against One Norm by prediction on alpha: smallest p-value" in found.why
     assert "of 2 splits of up to 60 pairs" in found.why
     assert claim(maker, **check, at_most=0.3).verdict == "not confirmed", "the other split has a large p"

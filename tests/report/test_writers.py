@@ -167,7 +167,7 @@ def test_json_is_strict_and_holds_the_trials(full):
     content = json.loads(json_report(build_report(full.write())), parse_constant=lambda name: pytest.fail(name))
     assert content["cells"] == {"planned": 12, "done": 11, "failed": 1, "missing": 0}
     assert content["trials"][0]["values"]["auc"] == {"0": 0.7, "1": 0.701}
-    assert content["claims"][0]["findings"][0]["found"] == 4.0
+    assert content["claims"][0]["results"][0]["found"] == 4.0
     assert content["reference"][0]["verdict"] == "outside"
 
 

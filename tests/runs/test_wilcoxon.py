@@ -28,11 +28,11 @@ def test_a_p_value_for_every_pair_and_number_of_blocks(tmp_path):
     solvers["checks"] = [{**check, "dataset": "simulated-rmtl (t 2)"} for check in solvers["checks"]]
     run(made)  # nothing is computed; run.json takes the data set that this profile has
     divided, solvers = build_report(made.folder).claims
-    assert len(divided.findings) == 2 * 2
-    assert len(solvers.findings) == 1  # it does not depend on t
-    assert all(0 <= finding.found <= 1 for finding in [*divided.findings, *solvers.findings])
+    assert len(divided.results) == 2 * 2
+    assert len(solvers.results) == 1  # it does not depend on t
+    assert all(0 <= result.found <= 1 for result in [*divided.results, *solvers.results])
     # 36 test rows of 20 labels, whose scores differ by more than rounding
-    assert "2 splits of up to 720 pairs" in divided.findings[0].text
+    assert "2 splits of up to 720 pairs" in divided.results[0].text
 
 
 def test_readings_say_what_is_paired():
