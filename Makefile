@@ -21,7 +21,7 @@ MUTATION := $(VENV)/.installed-mutation
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test coverage mutation lint typecheck format data bench docs clean
+.PHONY: help reproduce test test-slow coverage mutation lint typecheck format data bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +41,13 @@ reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo
 	$(BIN)/mtlrun reproduce $(EXPERIMENT) --profile $(PROFILE) --output $(OUTPUT) $(ARGS)
 
 # Files of tests share fixtures: the workers begin with neighbouring tests, and one that is done takes over the end of another's.
-test: $(TEST) ## Run the tests, one process per core; those on real files need MTLRUN_DATA, else they are skipped
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
+PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+
+test: $(TEST) ## Run the tests but the slow ones, one process per core; those on real files need MTLRUN_DATA, else they are skipped
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(TEST) ## Run the slow tests: killed runs, budgets, clusters, whole comparisons, notebooks and tutorials
+	$(PYTEST) -m slow $(ARGS)
 
 # Compiled code is not seen by coverage.py: the tests of the kernels run a second time as plain Python.
 coverage: $(COVERAGE) ## Run the tests and show which lines and branches they do not reach; fails below 95%

@@ -34,6 +34,8 @@ FEATURES, NOISE = 12, 1.0
 #: Tasks, rows of each, and how their coefficients are drawn.
 REGIMES = {
     "unrelated": (20, 30, "unrelated"),
+    "unrelated, many rows": (20, 200, "unrelated"),
+    "orthogonal": (12, 30, "orthogonal"),
     "shared low rank": (60, 30, "low rank"),
     "equal": (20, 30, "equal"),
     "groups": (20, 30, "groups"),
@@ -47,6 +49,8 @@ def truth(kind: str, n_tasks: int, seed: int) -> np.ndarray:
         made = rng.normal(size=(n_tasks, 2)) @ rng.normal(size=(2, FEATURES))
     elif kind == "equal":
         made = np.tile(rng.normal(size=FEATURES), (n_tasks, 1))
+    elif kind == "orthogonal":  # no direction and no singular value of the matrix is more than another
+        made = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))[0][:n_tasks]
     elif kind == "groups":
         made = rng.normal(size=(4, FEATURES))[np.arange(n_tasks) % 4]
     else:

@@ -40,6 +40,7 @@ def test_the_page_shows_the_examples_as_they_are():
         assert path.read_text(encoding="utf-8") in text
 
 
+@pytest.mark.slow
 def test_the_method_takes_part_in_a_comparison(example, capsys):
     module = example("my_method")
     result = module.main()

@@ -11,6 +11,7 @@ run = runpy.run_path(str(ROOT / "scripts" / "notebooks.py"))["run"]
 NOTEBOOKS = sorted(ROOT.glob("docs/tutorials/*.ipynb"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path):
     shown = [text for kind, _, text in run(path, tmp_path) if kind == "code"]

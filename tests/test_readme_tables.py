@@ -23,6 +23,7 @@ def texts(made):
     return made["texts"](ROOT)
 
 
+@pytest.mark.slow
 def test_committed_tables_are_up_to_date(texts):
     stale = [name for name, text in texts.items() if (ROOT / name).read_text(encoding="utf-8") != text]
     assert stale == [], "run: python scripts/readme_tables.py --write"

@@ -29,6 +29,7 @@ _CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"(?:^`?| {4}|&& )(mtlrun [a-z][^`\n]*)", re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page, tmp_path, monkeypatch):

@@ -31,6 +31,7 @@ def use(mtlrun, folder, *columns, train=False):
     return folder / "out/compare/s"
 
 
+@pytest.mark.slow
 def test_features_of_any_name(mtlrun, tmp_path, frame):
     frame.to_csv(tmp_path / "s.csv", index=False)
     folder = use(mtlrun, tmp_path, "-t", "grade", "--task", "school", train=True)
@@ -44,6 +45,7 @@ def test_features_of_any_name(mtlrun, tmp_path, frame):
     np.testing.assert_allclose(table["intercept"], stored["intercept"], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["intercept", "task", "row", "index"])
 def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
     frame[task] = frame.pop("school")
@@ -52,6 +54,7 @@ def test_a_task_column_of_any_name(mtlrun, tmp_path, frame, task):
     assert set(pd.read_csv(tmp_path / "new.csv")["task"]) == {"north", "south", "west"}
 
 
+@pytest.mark.slow
 def test_targets_of_any_name(mtlrun, tmp_path, frame):
     frame.to_csv(tmp_path / "s.csv", index=False)
     folder = use(mtlrun, tmp_path, "--targets", "intercept,task,row,index", "--drop", "school", train=True)
@@ -61,6 +64,7 @@ def test_targets_of_any_name(mtlrun, tmp_path, frame):
     assert len(set(header)) == len(header) == 5
 
 
+@pytest.mark.slow
 def test_a_target_of_any_name(mtlrun, tmp_path, frame):
     for name in ("intercept", "prediction"):
         frame.to_csv(tmp_path / "s.csv", index=False)

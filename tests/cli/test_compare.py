@@ -101,6 +101,7 @@ def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, gra
     assert all(np.isfinite(float(row[2])) for row in rows[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--group", "team"), ("--time", "day")])
 def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun, grades, tmp_path, more):
     """In `train`, and in `reproduce`, whose cell is that of the comparison."""
@@ -163,6 +164,7 @@ def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades,
     assert not lacking(refused.stderr, "error:", "probabilities", "--proba")
 
 
+@pytest.mark.slow
 def test_labels_of_mulan_with_probabilities(mtlrun, tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 3))
@@ -241,6 +243,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 def test_the_printed_command_predicts_with_a_forest(mtlrun, tmp_path):
     """The types that it must be told to trust are in it."""
     rng = np.random.default_rng(0)
@@ -290,6 +293,7 @@ def test_a_label_list_that_names_a_missing_column(mtlrun, tmp_path, lacking):
     assert not lacking(result.stderr, "set.xml", "set.arff", "bleu", "'blue'?")
 
 
+@pytest.mark.slow
 def test_a_smallest_gain_and_families_are_options(mtlrun, grades, tmp_path):
     own = "sklearn.linear_model:Ridge"
     words = ("--methods", own, "--family", f"multi-task={own}", "--smallest-gain", "0.5", "--splits", "3", "-q")
@@ -342,6 +346,7 @@ def test_one_task_is_nothing_to_compare(mtlrun, grades, tmp_path, lacking):
     assert "--task," in result.stderr
 
 
+@pytest.mark.slow
 def test_classes_of_one_name_are_rows_of_their_own(mtlrun, grades, tmp_path):
     code = "import sklearn.linear_model\nclass Ridge(sklearn.linear_model.Ridge): ...\n"
     (tmp_path / "made_methods.py").write_text(code)

@@ -6,6 +6,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = """\
 schema: 1
@@ -60,6 +62,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_no_source_of_a_dependency_is_read(tmp_path):
     """Following imports into scikit-learn and scipy kept a run from starting for minutes."""
     folder = tmp_path / "deps"

@@ -55,6 +55,7 @@ def compared(table, method):
     return compare(table, target="grade", task="school", methods=[method], splits=2, repeats=1, folds=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("PooledRidge", "TaskMean"), ("TaskMean", "PooledRidge")])
 def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, tmp_path, killed, monkeypatch, order):
     first, second = (compared(grades, method) for method in order)
@@ -87,6 +88,7 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, t
     assert n > 10
 
 
+@pytest.mark.slow
 def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, killed):
     (tmp_path / "small.yaml").write_text(TRAINING)
     wide, narrow = (load_training(tmp_path / "small.yaml", overrides=[f"method.params.alpha={a}"]) for a in (2.0, 50.0))
@@ -110,6 +112,7 @@ def test_a_training_killed_while_it_writes_leaves_one_model(mtlrun, tmp_path, ki
     assert sorted(set(seen)) == [2.0, 50.0]
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, tmp_path, killed, monkeypatch):
     result = compared(grades, "PooledRidge")
     monkeypatch.setattr(Comparison, "page", lambda self: "")
@@ -124,6 +127,7 @@ def test_results_that_cannot_be_completed_are_refused_not_mixed(mtlrun, grades, 
     assert done.stderr.startswith(f"error: {folder}: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_what_a_stopped_comparison_has_finished_is_kept_beside_earlier_results(
     mtlrun, grades, tmp_path, write_experiment, begin, until, stop

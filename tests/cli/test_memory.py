@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem.memory import free_bytes, require
@@ -30,6 +31,7 @@ def test_a_method_that_does_not_fit_is_a_row_with_the_reason(mtlrun, tmp_path, m
     assert rows["IndependentRidge"]["score"] is not None
 
 
+@pytest.mark.slow
 def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(mtlrun, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "mtlrun.estimators.base.BaseMTL._require_memory",
@@ -44,6 +46,7 @@ def test_a_best_method_that_does_not_fit_on_all_rows_leaves_the_leaderboard(mtlr
     assert all(row["score"] is not None for row in board["methods"])
 
 
+@pytest.mark.slow
 def test_processes_share_the_memory(monkeypatch):
     monkeypatch.setattr("mtlrun.runs.pool._prepare", end_with)  # which spares the workers the import of the solvers
     pool = Pool(jobs=2)

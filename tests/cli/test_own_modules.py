@@ -67,11 +67,13 @@ def marks(folder):
     return sorted(path.name for path in folder.glob("ran-*"))
 
 
+@pytest.mark.slow
 def test_files_called_like_optional_packages_are_not_run(run, folder):
     run(MODULE, *COMPARE, "--methods", "PooledRidge")  # reads and writes tables, draws figures, writes pages
     assert marks(folder) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the script mtlrun is not installed beside this Python")
 def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
     (folder / "mine.py").write_text(MINE)

@@ -94,6 +94,7 @@ def test_the_rules_that_are_checked_are_those_of_the_class(name):
     assert {key for key in METHODS[name].default_grid if "__" not in key} <= set(found)
 
 
+@pytest.mark.slow
 def test_rules_of_a_class_of_the_user_may_be_anything(mtlrun, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_rules.py").write_text(

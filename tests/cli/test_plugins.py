@@ -84,6 +84,7 @@ def other(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_they_are_listed_and_completed(other):
     listed, described, datasets, environment = other(
         "list methods --json", "list methods GrandMean", "list datasets --json", "env --json"
@@ -99,6 +100,7 @@ def test_they_are_listed_and_completed(other):
     assert "GrandMean" in completed.split()
 
 
+@pytest.mark.slow
 def test_they_are_compared_and_trained(other, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))

@@ -86,6 +86,7 @@ def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, writ
     assert report.read_text() == text
 
 
+@pytest.mark.slow
 def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     write_experiment()
     # A process that has just started, with a cache of its own, learns what `status` then knows without importing it.

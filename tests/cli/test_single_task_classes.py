@@ -154,6 +154,7 @@ def table(tmp_path):
     frame.to_csv(tmp_path / "s.csv", index=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "method"),
     [

@@ -217,6 +217,7 @@ def test_shipped_file_on_a_small_stand_in(mtlrun, tmp_path, name):
     assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_file_on_the_real_rows(mtlrun, name, request):

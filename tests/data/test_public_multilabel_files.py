@@ -74,6 +74,7 @@ def test_they_are_read_as_they_are(small, tmp_path):
     assert load_dataset(id, data_dir=tmp_path, sample=25).n_samples == 25
 
 
+@pytest.mark.slow
 def test_table_2_runs_on_them(small, tmp_path, monkeypatch):
     id, _, _ = small
     monkeypatch.chdir(tmp_path)

@@ -193,6 +193,7 @@ def test_letter_pairs():
     assert sizes.tolist() == [400, 400, 400, 400, 389, 400, 400, 400]
 
 
+@pytest.mark.slow
 def test_mnist():
     data = load("mnist")
     check_statistics(data, "mnist")
@@ -238,6 +239,7 @@ def test_splice_windows(variant, site):
         assert not set(sites) & set(decoys)
 
 
+@pytest.mark.slow
 def test_splice_c_elegans():
     data = load("splice-c-elegans")
     check_statistics(data, "splice-c-elegans")

@@ -186,6 +186,7 @@ def test_the_objective_is_that_of_all_tasks_at_the_joined_solution():
     assert model.objective_[-1] >= base().fit(X, Y).objective_[-1] * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes():
     X, Y = problem(T=14)
     expected = DivideAndConquerRMTL(base(), 4).fit(X, Y)

@@ -32,6 +32,7 @@ def strings(n=12, length=9, alphabet="ACGT", seed=0):
     return np.array(["".join(rng.choice(list(alphabet), length)) for _ in range(n)])
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 12).flatmap(lambda n: st.lists(st.text("ACGTN", min_size=n, max_size=n), min_size=1, max_size=5)),
     st.integers(1, 6),  # the matrix has up to 12 * 4^7 / 3 columns

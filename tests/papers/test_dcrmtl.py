@@ -66,6 +66,7 @@ def enron():
     return np.delete(table, columns, axis=1), table[:, columns]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("coding", "intercept"), [("0/1", False), ("-1/+1", False), ("-1/+1", True)])
 def test_ridge_on_enron_is_that_of_plain_numpy_under_every_coding_of_the_labels(coding, intercept, tmp_path):

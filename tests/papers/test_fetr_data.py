@@ -74,6 +74,7 @@ def test_stl_on_sarcos_is_nearly_least_squares(sarcos, tmp_path):
     np.testing.assert_allclose(found.per_task["mse"], least_squares(train, tests), rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_the_learning_curve_of_least_squares_on_sarcos(sarcos):
     """Means over many random subsets of four sizes, fitted by sigma^2 (1 + c/n)."""
     train, tests = sarcos
@@ -108,6 +109,7 @@ def leave_one_out_ridge(X, y, alphas):
     return best[1], level - mean @ best[1]
 
 
+@pytest.mark.slow
 def test_stl_on_school_trained_on_two_tenths(tmp_path):
     content = matrix("school/school.mat", tmp_path)
     schools = [

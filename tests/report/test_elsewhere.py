@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import matplotlib as mpl
+import pytest
 
 from mtlrun.report.build import build_report
 from mtlrun.report.summary import read_overview, render_overview
@@ -33,6 +34,7 @@ sys.meta_path.insert(0, Refuse())
 from mtlrun.report.build import build_report
 from mtlrun.report.summary import read_overview, render_overview
 from mtlrun.report.writers import FILES, render
+import pytest
 
 root, pages = Path(sys.argv[1]), sys.argv[2:]
 found = {}
@@ -68,6 +70,7 @@ def rebuild(root: Path, cwd: Path, *pages: str, **variables: str) -> dict[str, d
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_place_language_and_zone(tmp_path):
     home, few = tmp_path / "home", tmp_path / "few"
     home.mkdir()

@@ -51,6 +51,7 @@ def _spoil(maker, text):
     return maker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [" ".join(HOSTILE.values()), HOSTILE["formula"], "x" * 300])
 def test_names_inject_nothing(folder_maker, tmp_path, text):
     folder = _spoil(folder_maker(tmp_path), text).write()

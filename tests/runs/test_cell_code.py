@@ -122,6 +122,7 @@ def test_profiles_of_the_same_content_share_their_cells(lab):
     assert full == demo != smoke
 
 
+@pytest.mark.slow
 def test_an_up_to_date_experiment_is_checked_without_its_solvers(lab):
     methods = """
   - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}

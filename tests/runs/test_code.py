@@ -274,6 +274,7 @@ def test_facts_of_classes_and_functions(own):
     assert {"alpha", "fit_intercept"} <= set(facts("sklearn.linear_model:Ridge").names)
 
 
+@pytest.mark.slow
 def test_facts_are_remembered_until_the_code_changes(own, cache):
     ask = """
 import sys

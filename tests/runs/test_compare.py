@@ -214,6 +214,7 @@ def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_
     np.testing.assert_array_equal(again.y, result.dataset.y)
 
 
+@pytest.mark.slow
 def test_numbers_do_not_depend_on_jobs_and_follow_the_seed():
     options = {"target": "y", "task": "school", "methods": ["TraceNormMTL"], "splits": 2, "repeats": 1}
     runs = [mtlrun.compare(schools(6, 12), **options, jobs=jobs, seed=seed) for jobs, seed in ((1, 0), (2, 0), (1, 1))]
@@ -296,6 +297,7 @@ def test_a_method_more_computes_itself_alone_and_another_table_is_computed_anew(
     assert not {e["key"] for e in other.cells["cells"]} & {e["key"] for e in more.cells["cells"]}
 
 
+@pytest.mark.slow
 def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
     options = {"target": "y", "task": "school", "methods": ["GraphMTL"], "splits": 2, "repeats": 1, "output": tmp_path}
     first = mtlrun.compare(schools(4, 12), **options)
@@ -424,6 +426,7 @@ def test_families_that_cannot_be_are_refused(family, words, lacking):
     assert not lacking(f"{caught.value.message} {caught.value.remedy}", *words)
 
 
+@pytest.mark.slow
 def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
     """Folds, inner scores and losses of a comparison against scikit-learn on the same rows."""
     frame = schools(6, 20)
@@ -452,6 +455,7 @@ def test_the_chosen_strategy_is_the_best_inner_score_of_the_pipeline():
         assert entries[independent.picked[split]].inner[split] == min(tuned, alone)
 
 
+@pytest.mark.slow
 def test_a_budget_ends_with_a_board_and_says_what_it_left_out():
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(120, 300)), columns=[f"x{j}" for j in range(300)])
@@ -468,6 +472,7 @@ def test_a_budget_ends_with_a_board_and_says_what_it_left_out():
     assert max(map(len, lines)) < 600
 
 
+@pytest.mark.slow
 def test_long_lists_of_names_are_shortened():
     rng = np.random.default_rng(0)
     frame = schools(3, 20)
@@ -598,6 +603,7 @@ def test_table_features_fill_scale_and_name():
     assert no_gaps.transform(np.array([[np.nan]])).tolist() == [[0.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compare_schools", "compare_outputs"])
 def test_examples_run(name, capsys):
     path = Path(__file__).resolve().parents[2] / "examples" / f"{name}.py"
@@ -605,6 +611,7 @@ def test_examples_run(name, capsys):
     assert result.verdict in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["polars", "pyarrow"])
 def test_frames_of_other_packages_keep_their_names(package):
     other = pytest.importorskip(package, reason=f"{package} is not installed")

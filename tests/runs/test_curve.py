@@ -28,6 +28,7 @@ def test_parts_are_of_every_task_and_nested():
     assert len(part) < 0.3 * len(fit)
 
 
+@pytest.mark.slow
 def test_the_curve_ends_at_the_verdict_and_is_kept(tmp_path):
     frame = pd.DataFrame(RNG.normal(size=(180, 4)), columns=list("abcd"))
     frame["school"] = np.repeat([f"s{k}" for k in range(6)], 30)

@@ -71,6 +71,7 @@ def plain(lab):
     return found
 
 
+@pytest.mark.slow
 def test_processes_and_threads_do_not_change_a_bit(lab, plain):
     for name, options in {"loky": {"jobs": 2}, "threads": {"jobs": 2, "backend": "threading"}}.items():
         lab.output = lab.root / name

@@ -247,6 +247,7 @@ def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
     assert len(journal.read_text().splitlines()) == 2 * (2 * 2 + 1)
 
 
+@pytest.mark.slow
 def test_a_limit_makes_a_row_and_the_rest_finishes(lab):
     text = lab.tiny.replace("trials: 2", "trials: 1") + "limits: {seconds: 5}\n"
     text = text.replace(

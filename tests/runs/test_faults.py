@@ -88,6 +88,7 @@ def obey_permissions():
         assert libc.capset(header, sets) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="faults are made as Linux has them")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed_later(lab, fault, request):

@@ -99,6 +99,7 @@ def test_timed_kinds_are_serial_and_have_threads_in_their_keys(lab, trace):
     assert cells(lab.plan(trace + "timing: {threads: 2}\n"))[0].scoring.timing.threads == 2
 
 
+@pytest.mark.slow
 def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     slow = trace.replace("steps: 5", "slow: 30").replace("repeats: 2", "limits: {seconds: 5}")
     summary = lab.run(slow)

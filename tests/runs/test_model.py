@@ -59,6 +59,7 @@ def results(frame):
     return {name: compared(frame, columns, **options) for name, (columns, options) in CASES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(frame, results, case):
     result, options = results[case], CASES[case][1]
@@ -164,6 +165,7 @@ def test_unknown_tasks_and_missing_columns_are_named_with_the_remedy(frame, resu
         results["classes of tasks"].predict(frame.assign(school="east"))
 
 
+@pytest.mark.slow
 def test_labels_of_each_task_are_those_that_occurred_there(frame):
     few = frame.assign(level=np.where((frame.school == "north") & (frame.level == "top"), "mid", frame.level))
     result = compared(few, ["level", "school"], target="level", task="school")

@@ -74,6 +74,7 @@ def test_units_are_taken_while_earlier_ones_run():
     run.close()
 
 
+@pytest.mark.slow
 def test_work_over_the_limit_is_stopped_and_the_rest_goes_on():
     found = results(Pool(seconds=3), [("slow", ("sleep", 600)), ("fast", ("return", 1))])
     assert found["slow"][0] == TIMEOUT
@@ -81,6 +82,7 @@ def test_work_over_the_limit_is_stopped_and_the_rest_goes_on():
     assert found["fast"] == (OK, 1, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [Pool(2), Pool(seconds=60)], ids=str)
 def test_a_worker_that_dies_takes_no_other_work_with_it_for_good(pool):
     units = [("dead", ("die", 0)), *((i, ("return", i)) for i in range(12))]

@@ -96,6 +96,7 @@ def test_an_unknown_option_is_named_with_its_place(lab):
         lab.plan(swept(lab, "{name: a, option: dd, values: [4]}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fig2", "sensitivity-lambda", "simulated-features"])  # split, parameter, option
 def test_the_shipped_sweeps_run_and_are_then_up_to_date(name, tmp_path):
     made = plan(load_experiment(f"dcrmtl/{name}", profile="smoke"), output=tmp_path)

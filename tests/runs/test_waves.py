@@ -97,6 +97,7 @@ def test_a_board_after_every_fit():
     assert found[-1][2] != "no verdict"
 
 
+@pytest.mark.slow
 def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(own, tmp_path):
     options = {**QUICK, "methods": ["own_methods:Asleep"], "budget": 0.4, "output": tmp_path / "out"}
     started = time.monotonic()
@@ -109,6 +110,7 @@ def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_reco
     assert not list((tmp_path / "out/cells").glob("*.lock"))
 
 
+@pytest.mark.slow
 def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monkeypatch):
     frame = schools().assign(y=lambda table: table.a**2)
     options = {**QUICK, "methods": ["own_methods:Square"], "budget": 10}
@@ -123,6 +125,7 @@ def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monke
     assert len(late.predict(frame)) == len(frame)
 
 
+@pytest.mark.slow
 def test_a_budget_changes_no_number(tmp_path):
     whole = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
     timed = mtlrun.compare(schools(), methods=["GraphMTL"], budget=10, **QUICK)

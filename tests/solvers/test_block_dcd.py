@@ -374,6 +374,7 @@ def test_bad_variants_are_refused(change):
         solve_block_dcd(ragged(), graph(), **change)
 
 
+@pytest.mark.slow
 def test_plain_python_gives_the_same_numbers():
     code = """
 import numpy as np

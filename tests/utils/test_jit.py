@@ -25,6 +25,7 @@ print("numba" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_models_of_matrix_products_load_no_compiler():
     run = subprocess.run([sys.executable, "-c", BY_BLAS], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -49,6 +49,7 @@ def test_a_block_that_raises_changes_nothing(tmp_path):
     assert content(tmp_path) == OLD | FOREIGN
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_leaves_the_old_files_or_the_new_ones(tmp_path, killed):
     seen = []
     for n in count(1):
