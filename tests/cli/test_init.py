@@ -102,6 +102,7 @@ def test_errors_end_with_2(mtlrun, tmp_path, args, text):
     assert text in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("path", [path for path in CARDS if not read_card(path).simulated], ids=lambda path: path.stem)
 def test_sources_of_strings_are_known(path):

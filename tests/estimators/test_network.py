@@ -44,6 +44,7 @@ def test_bad_parameters_are_explained(params, message):
         MTNetwork(**params).fit(*problem(20))
 
 
+@pytest.mark.slow
 class TestTraining:
     """What needs PyTorch."""
 

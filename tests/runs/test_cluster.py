@@ -26,6 +26,7 @@ from mtlrun.runs.run import run
 from mtlrun.runs.streaming import Products, Sums, add_up, sums_of
 
 distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
 
 WORK = '''
 import os, time

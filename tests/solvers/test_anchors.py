@@ -102,6 +102,7 @@ def test_apg_stops_late_with_a_large_beta(enron):
     assert result.objective[-1] == pytest.approx(227.68, abs=1e-2)
 
 
+@pytest.mark.slow
 def test_fista_agrees_on_enron(enron):
     data, _ = enron
     result = solve_fista(data, SquaredLoss(0.02), [TraceNorm(1.0), L12(0.5)])
