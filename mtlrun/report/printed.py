@@ -406,9 +406,13 @@ def mean_std(row: Row, quantity: str) -> str:
 
 
 def result_notes(run: Run, rows: list[Row]) -> list[str]:
-    """Say for every data set what `task_note` says."""
-    notes = ((d, task_note(run, [row for row in rows if row.dataset == d])) for d in run.datasets)
-    return [f"{dataset}: {note}." for dataset, note in notes if note]
+    """Say what `task_note` says, once for all data sets of which it says the same."""
+    where: dict[str, list[str]] = {}
+    for dataset in run.datasets:
+        if note := task_note(run, [row for row in rows if row.dataset == dataset]):
+            where.setdefault(note, []).append(dataset)
+    everywhere = len(run.datasets) > 3 and len(where) == 1 and len(run.datasets) == sum(map(len, where.values()))
+    return [f"{'Everywhere' if everywhere else ', '.join(datasets)}: {note}." for note, datasets in where.items()]
 
 
 def task_note(run: Run, rows: list[Row]) -> str | None:
@@ -420,12 +424,12 @@ def task_note(run: Run, rows: list[Row]) -> str | None:
     for row in rows:
         for name, values in row.counts.items():
             counts.setdefault(name, []).extend(values)
-    names = {ONE_CLASS: "have only one class in the training part"}
-    names.update({f"undefined_{m}": f"have no defined {m}" for m in run.metrics})
+    names = {ONE_CLASS: "with only one class in the training part"}
+    names.update({f"undefined_{m}": f"without a defined {m}" for m in run.metrics})
     parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts.get(name, ()))]
     if not parts:
         return None
-    return f"in each split, of {range_text(counts.get('n_tasks'))} tasks {' and '.join(parts)}"
+    return f"of {range_text(counts.get('n_tasks'))} tasks in each split, {' and '.join(parts)}"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:

@@ -54,7 +54,7 @@ def test_undefined_metric_is_left_out_and_counted(maker):
 def test_tasks_of_one_class_are_told(maker):
     run = read_run(maker.fill().write())
     rows = build_rows(run)
-    note = "in each split, of 3 tasks 1-2 have only one class in the training part and 1 have no defined auc"
+    note = "of 3 tasks in each split, 1-2 with only one class in the training part and 1 without a defined auc"
     assert task_note(run, rows) == note
     for row in rows:
         row.counts = {"n_tasks": [3, 3], "one_class_train": [0, 0], "undefined_auc": [0, 0]}
