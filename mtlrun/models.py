@@ -276,7 +276,7 @@ def _refuse_large(archive: bytes, name: str) -> None:
     with zipfile.ZipFile(io.BytesIO(archive)) as members:
         infos = members.infolist()
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
-            raise DataError(f"{name}: its members are compressed, which mtlrun never does", UNTRUSTED_REMEDY)
+            raise DataError(f"{name}: its members are compressed; mtlrun writes them uncompressed", UNTRUSTED_REMEDY)
         _check_size(sum(info.file_size for info in infos), limit, name)
         total, sizes = 0, {info.filename: info.file_size for info in infos}
         for file in _members(json.loads(members.read(ARCHIVE_SCHEMA))):

@@ -113,5 +113,5 @@ def _checked(value: Any, key: str, where: str) -> Any:
             )
         return number
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{where}: {value!r} is not a text", f'Write {key} = "..." with a name or a path.')
+        raise ConfigError(f"{where}: {value!r} is not a string", f'Write {key} = "..." with a name or a path.')
     return value

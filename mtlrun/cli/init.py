@@ -112,7 +112,7 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
     UnknownNameError
         For an unknown method.
     ConfigError
-        If the method does not suit data of this kind.
+        If the method cannot be used with data of this kind.
     """
     default, metrics = DEFAULTS[card.task_type != "regression"]
     name = method or default

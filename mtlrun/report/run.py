@@ -514,7 +514,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object, None where there is no file; raises DataError when it is damaged."""
 
     def refuse(name: str) -> float:
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a JSON number")
 
     try:
         value = cleaned(json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse))

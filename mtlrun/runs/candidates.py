@@ -134,7 +134,9 @@ def named_candidates(
             _refuse(name, standard)
     if families:
         name = next(iter(families))
-        raise ConfigError(f"--family names {name!r}, which is no class of --methods", f"Add --methods default,{name}.")
+        raise ConfigError(
+            f"--family names {name!r}, which is not among the --methods", f"Add --methods default,{name}."
+        )
     return list(found.values())
 
 
@@ -151,7 +153,7 @@ def read_families(texts: Sequence[str]) -> dict[str, str]:
         family, equals, name = text.partition("=")
         if not equals or family not in FAMILIES or not name:
             remedy = f"Write FAMILY=package.module:Class, with one of: {', '.join(FAMILIES)}."
-            raise ConfigError(f"--family {text!r} names no family of a class", remedy)
+            raise ConfigError(f"--family {text!r} does not assign a family to a class", remedy)
         found[name] = family
     return found
 

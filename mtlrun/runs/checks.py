@@ -422,7 +422,7 @@ def read_curves(name: str) -> dict[str, Any]:
 
 
 def _known(name: Any, known: Iterable[Any], path: KeyPath, what: str) -> Iterator[Finding]:
-    """Check a name, or every name in a list; what is not a text is left to the schema."""
+    """Check a name, or every name in a list; what is not a string is left to the schema."""
     if isinstance(name, list):
         for k, entry in enumerate(name):
             if not isinstance(entry, list):

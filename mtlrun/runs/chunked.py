@@ -193,7 +193,7 @@ def compare_chunks(
     asked = {name: value for name, value in {**asdict(settings), **given}.items() if value and value != standard[name]}
     for name in asked:
         if name not in OPTIONS:
-            raise ConfigError(f"--{name.replace('_', '-')} does not go with data in chunks", _SAMPLE)
+            raise ConfigError(f"--{name.replace('_', '-')} cannot be used with data in chunks", _SAMPLE)
     if settings.splits < 3:
         raise ConfigError("data in chunks need at least 3 folds: the inner folds are the other ones", "--splits 5")
     table = ChunkedTable.of(files, weight=given.get("weight"), drop=given.get("drop", ()), **roles)

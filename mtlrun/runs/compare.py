@@ -128,7 +128,7 @@ def compare(
     started = clock.monotonic()
     if files := chunk_files(data):
         if labels or test is not None:
-            raise ConfigError("--labels and --test do not go with data in chunks", "Leave them out.")
+            raise ConfigError("--labels and --test cannot be used with data in chunks", "Leave them out.")
         roles = {"target": target, "task": task, "targets": targets, "targets_last": targets_last}
         return compare_chunks(files, say=say, roles=roles, **options)
     for name in ("backend", "scheduler"):

@@ -134,7 +134,7 @@ class Protocol:
         Raises
         ------
         ConfigError
-            If the metric does not suit the targets.
+            If the metric cannot be computed for the targets.
         """
         split: dict[str, Any] = {"kind": "kfold", "folds": settings.splits}
         made = cls(split, 1, settings.folds, _metric(settings.metric, dataset), settings.seed)
@@ -236,7 +236,7 @@ def _metric(name: str | None, dataset: Dataset) -> str:
     if (get_metric(name).needs == "value") != regression:
         fit = ", ".join(m.name for m in METRICS.values() if (m.needs == "value") == regression)
         kind = "numbers" if regression else "labels"
-        raise ConfigError(f"the metric {name!r} does not suit targets that are {kind}", f"Use one of: {fit}.")
+        raise ConfigError(f"the metric {name!r} cannot be computed for targets that are {kind}", f"Use one of: {fit}.")
     return name
 
 

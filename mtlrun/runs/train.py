@@ -112,7 +112,7 @@ def train(
     Raises
     ------
     ConfigError
-        If the method cannot be made or fitted as the file says, or the features do not go with the data.
+        If the method cannot be made or fitted as the file says, or the features cannot be used with the data.
     DataError
         If the data are missing or damaged.
     UserError
@@ -189,7 +189,7 @@ def tested(fitted: Fitted) -> Tested:
 
 
 def check_training(training: Experiment, dataset: Dataset) -> None:
-    """Refuse features that do not go with the data, and estimators that cannot take its classes.
+    """Refuse features that cannot be used with the data, and estimators that cannot take its classes.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
         raise ConfigError(f"{spec.id}: the rows of {dataset.id} are strings", "Add the line: features: one-hot")
     if kind is not None and dataset.strings != features.strings:
         what = "strings" if dataset.strings else "numbers"
-        raise ConfigError(f"{spec.id}: features: {kind} does not suit {dataset.id}, whose rows are {what}")
+        raise ConfigError(f"{spec.id}: features: {kind} cannot be used with {dataset.id}, whose rows are {what}")
     if dataset.zero_one and not is_classifier(build({"estimator": method.estimator, "params": method.params})):
         text = f"{spec.id}: a regression model that is saved takes labels from the signs of its predictions"
         raise ConfigError(text, "Leave out coding: 0/1, or use a classifier.")

@@ -80,7 +80,8 @@ def test_markdown_has_the_sections_in_order(full):
         "* 11 of 12 cells done, 1 failed.",
         "* 1 claim of the paper: 1 confirmed.",
         "* 1 reference number: 1 out of tolerance.",
-        "alpha, beta: of 3 tasks in each split, 1-2 with only one class in the training part and 1 without a defined auc.",
+        "alpha, beta: of 3 tasks in each split, 1-2 with only one class in the training part "
+        "and 1 without a defined auc.",
         "* **confirmed**: made-1 (Table I): DC is 3.5x faster_. Found: 2 of 2 comparisons hold.",
         "In 1 of 1 row the best value was at an edge of the grid at least once, so a better one may lie outside.",
         "Wall clock of 1 invocation: 60.0 s.",

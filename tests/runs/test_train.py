@@ -233,8 +233,8 @@ def test_a_model_of_another_configuration_is_not_overwritten(run):
             "no candidate",
         ),
         ([STRINGS], "simulated-splice are strings"),
-        ([STRINGS, "features=standardize"], "standardize does not suit simulated-splice, whose rows are strings"),
-        (["features=one-hot"], "one-hot does not suit simulated-fetr, whose rows are numbers"),
+        ([STRINGS, "features=standardize"], "standardize cannot be used with simulated-splice, whose rows are strings"),
+        (["features=one-hot"], "one-hot cannot be used with simulated-fetr, whose rows are numbers"),
     ],
 )
 def test_wrong_files_are_explained(run, overrides, text):
