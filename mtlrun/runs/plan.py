@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -533,14 +534,17 @@ def settings_text(overrides: Iterable[str]) -> str:
 
 
 def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
-    """Return one line that runs the experiment again, on the data of the same folder where one was given."""
+    """Return one line that runs the experiment again, on the data of the same folder if an option named it.
+
+    A folder that the environment names is that of this machine, not of whoever reads the report.
+    """
     shipped = experiment.source == f"configs/{experiment.id}.yaml"
     words = ["mtlrun", "reproduce", experiment.id if shipped else experiment.source, "--profile", experiment.profile]
     for override in experiment.overrides:
         words += ["--set", override]
     if experiment.others:
         words += ["--reading", ALL_READINGS]
-    if data_dir is not None:
+    if data_dir is not None and str(data_dir) != os.environ.get("MTLRUN_DATA"):
         words += ["--data-dir", str(data_dir)]
     return shlex.join(words)
 

@@ -196,6 +196,16 @@ def test_run_json_lists_the_whole_plan(lab):
     assert facts["paper_datasets"] == ["simulated-rmtl"]
 
 
+def test_the_command_names_a_data_folder_only_if_an_option_did(lab, tmp_path, monkeypatch):
+    def command():
+        return plan(load_experiment(lab.write(lab.tiny)), output=lab.output, data_dir=tmp_path).run_json()["command"]
+
+    monkeypatch.delenv("MTLRUN_DATA", raising=False)
+    assert command().endswith(f" --data-dir {tmp_path}")
+    monkeypatch.setenv("MTLRUN_DATA", str(tmp_path))
+    assert "--data-dir" not in command()
+
+
 def test_two_data_sets_of_one_id_need_labels(lab):
     text = lab.tiny.replace(f"[{lab.data}]", f"[{lab.data}, {{id: simulated-rmtl, label: larger, n: 80}}]")
     assert {row.dataset for row in lab.plan(text).rows} == {"simulated-rmtl", "larger"}
