@@ -94,6 +94,12 @@ def test_what_does_not_arrive_counts_with_all_its_seconds(algorithm):
     assert len(found.curves["excess"].x) <= 300
 
 
+def test_what_ends_elsewhere_has_no_seconds_to_the_best_objective():
+    found = fetr_convergence(SMALL, seed=0, algorithm="flip-flop", rho=0.1, fudge=1.0, seconds=30.0)
+    assert found.values["final_excess"] > 1e-6
+    assert np.isnan(found.values["seconds_at_least"])
+
+
 def test_an_unknown_algorithm_is_refused():
     with pytest.raises(ValueError, match=r"algorithm must be one of coordinate, .* got 'newton'"):
         fetr_convergence(SMALL, seed=0, algorithm="newton")
