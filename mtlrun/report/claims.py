@@ -292,11 +292,13 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     kind, quantity = check["kind"], check["quantity"]
     values = [r.value(quantity) or 0.0 for r in rows]
     short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
+    pairs = None
     if kind == "paired":
         result = paired(rows[0], rows[1], quantity, check["unit"], check["test"])
         if result is None or result.pvalue is None:
             return CheckResult(title, None, why="a single split gives no p-value")
         found, effect = result.pvalue, 0.0
+        pairs = result.n if check["test"] == "wilcoxon" else None
     elif kind == "ratio":
         if values[1] == 0:
             return CheckResult(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
@@ -314,7 +316,7 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     else:
         margin = _margin(check, found)
         text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
-    unsettled = _unsettled(check, rows, margin, effect, holds)
+    unsettled = _unsettled(check, rows, margin, effect, holds, pairs)
     return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 
 
@@ -339,9 +341,13 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
     return 0.0 if spread is None else spread / math.sqrt(len(differences))
 
 
-def _unsettled(check: Mapping[str, Any], rows: Sequence[Row], margin: float, effect: float, holds: bool) -> str | None:
-    """Say why a comparison is undecided; None when it decides."""
+def _unsettled(
+    check: Mapping[str, Any], rows: Sequence[Row], margin: float, effect: float, holds: bool, pairs: int | None
+) -> str | None:
+    """Say why a comparison, or a signed-rank test of so many pairs, is undecided; None when it decides."""
     quantity = check["quantity"]
+    if pairs is not None and (least := 2.0 ** (1 - pairs)) >= check.get("at_least", check.get("at_most")):
+        return f"{pairs} pairs give no p-value below {show(least, 'small')}"
     for row in rows:
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"

@@ -98,6 +98,16 @@ def test_one_split_gives_no_p_value(maker):
     assert (claim.verdict, claim.why) == ("not testable here", "a single split gives no p-value")
 
 
+@pytest.mark.parametrize(("bound", "value"), [("at_least", 0.2), ("at_most", 0.05)])
+def test_a_signed_rank_test_of_too_few_pairs_decides_nothing(maker, bound, value):
+    maker.trials = 3
+    check = {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", bound: value}
+    claim = verdict_of(maker.fill(), check)  # three differences of one sign: p = 2 / 8
+    assert claim.verdict == "undecided"
+    assert claim.results[0].found == pytest.approx(0.25)
+    assert "3 pairs give no p-value below 0.25" in claim.why
+
+
 def test_data_set_that_was_not_run(maker):
     claim = verdict_of(maker.fill(), ratio(2.0, dataset="delicious"))
     assert claim.verdict == "not testable here"
