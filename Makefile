@@ -24,7 +24,7 @@ export PYTHON
 .PHONY: help reproduce test test-slow coverage mutation lint typecheck format data bench docs clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Variables: EXPERIMENT PROFILE OUTPUT (reproduce), DATA (data), BENCH (bench), WORKERS (test), ARGS (reproduce, test, bench), PYTHON"
 
 # The environment is brought up to date whenever pyproject.toml has changed since it was installed.

@@ -411,8 +411,8 @@ def result_notes(run: Run, rows: list[Row]) -> list[str]:
     for dataset in run.datasets:
         if note := task_note(run, [row for row in rows if row.dataset == dataset]):
             where.setdefault(note, []).append(dataset)
-    everywhere = len(run.datasets) > 3 and len(where) == 1 and len(run.datasets) == sum(map(len, where.values()))
-    return [f"{'Everywhere' if everywhere else ', '.join(datasets)}: {note}." for note, datasets in where.items()]
+    everywhere = [*run.datasets] if len(run.datasets) > 3 else None
+    return [f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}." for note, names in where.items()]
 
 
 def task_note(run: Run, rows: list[Row]) -> str | None:

@@ -82,9 +82,7 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     names = ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
     names += ["DirtyMTL", "ClusteredMTL", "RobustFeatureMTL", *(["MTRL"] if dataset.task_type == "regression" else [])]
     joint = [_registered(_for_labels(name, dataset), dataset, train) for name in names]
-    forests = [candidate for candidate in trees if candidate.family == NATIVE]
-    boosted = [candidate for candidate in trees if candidate.family != NATIVE]
-    return [*linear[:4], *joint[:3], *forests, *linear[4:], *joint[3:6], *boosted, *joint[6:]]
+    return [*linear[:4], *joint[:3], *trees[2:], *linear[4:], *joint[3:6], *trees[:2], *joint[6:]]
 
 
 def core(candidates: Sequence[Candidate]) -> list[Candidate]:

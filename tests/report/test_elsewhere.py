@@ -34,7 +34,6 @@ sys.meta_path.insert(0, Refuse())
 from mtlrun.report.build import build_report
 from mtlrun.report.summary import read_overview, render_overview
 from mtlrun.report.writers import FILES, render
-import pytest
 
 root, pages = Path(sys.argv[1]), sys.argv[2:]
 found = {}

@@ -125,7 +125,6 @@ class KillOne:
             os.kill(self.pid, signal.SIGKILL)
 
 
-@pytest.mark.slow
 def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_path):
     (tmp_path / "blocks.yaml").write_text(EXPERIMENT)
     experiment = load_experiment(tmp_path / "blocks.yaml")
@@ -148,7 +147,6 @@ def test_a_run_that_loses_a_worker_has_the_numbers_of_a_serial_run(cluster, tmp_
             assert scores[0] == scores[1]
 
 
-@pytest.mark.slow
 def test_sums_over_files_survive_a_worker_to_the_last_digit(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.runs.streaming.EVERY", 0.0)
     rng = np.random.default_rng(0)
