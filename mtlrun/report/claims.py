@@ -14,7 +14,7 @@ from mtlrun.record import NOT_CONVERGED
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, as_list
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Row, Run, std
-from mtlrun.report.statistics import Ranking, paired, paired_predictions, rank_rows
+from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
 
 #: Share of the comparisons from which on a claim holds mostly.
 MOSTLY = 0.8
@@ -214,7 +214,7 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
     defaults = {name: choices[0] for name, choices in CHOICES.items() if name != "bound"}
     check = {**defaults, **{name: value for name, value in check.items() if value is not None}}
     ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
-    table = evidence.table
+    table, greater = evidence.table, greater_is_better(str(check.get("quantity")), evidence.run)
     results = []
     for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
         if why is not None:
@@ -225,7 +225,8 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
             results += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
-                results.append(_on_methods(check, place, methods, task, [table.get((place, m)) for m in methods]))
+                group = [table.get((place, m)) for m in methods]
+                results.append(_on_methods(check, place, methods, task, group, greater))
     return results
 
 
@@ -267,7 +268,12 @@ def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _on_methods(
-    check: Mapping[str, Any], dataset: str, methods: tuple[str, ...], task: str | None, group: Sequence[Row | None]
+    check: Mapping[str, Any],
+    dataset: str,
+    methods: tuple[str, ...],
+    task: str | None,
+    group: Sequence[Row | None],
+    greater: bool,
 ) -> CheckResult:
     """Compare the rows of one or two methods, or the values of one task in them."""
     where, quantity = dataset, check["quantity"]
@@ -284,21 +290,22 @@ def _on_methods(
                 lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
             return CheckResult(_title(check, where, methods), None, why=lacking)
         rows.append(row)
-    return _compared(check, _title(check, where, methods), where, rows)
+    return _compared(check, _title(check, where, methods), where, rows, greater)
 
 
-def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[Row]) -> CheckResult:
-    """Compare rows that have a number each."""
+def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[Row], greater: bool) -> CheckResult:
+    """Compare rows that have a number each; `greater` says whether greater ones are better."""
     kind, quantity = check["kind"], check["quantity"]
     values = [r.value(quantity) or 0.0 for r in rows]
     short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
-    pairs = None
+    pairs, worse = None, False
     if kind == "paired":
         result = paired(rows[0], rows[1], quantity, check["unit"], check["test"])
         if result is None or result.pvalue is None:
             return CheckResult(title, None, why="a single split gives no p-value")
         found, effect = result.pvalue, 0.0
         pairs = result.n if check["test"] == "wilcoxon" else None
+        worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
     elif kind == "ratio":
         if values[1] == 0:
             return CheckResult(title, None, why=f"{quantity} of {rows[1].method} on {where} is 0")
@@ -316,6 +323,8 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     else:
         margin = _margin(check, found)
         text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
+        if holds and worse and "at_most" in check:  # a significant difference, but against the claim
+            text, holds = f"{text}, but {rows[0].method} is the worse one", False
     unsettled = _unsettled(check, rows, margin, effect, holds, pairs)
     return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 

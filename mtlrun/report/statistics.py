@@ -14,7 +14,7 @@ import numpy as np
 from mtlrun.errors import counted
 from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.record import Records
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, as_list
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, as_list
 from mtlrun.report.grid import Column, Grid, Section, show
 from mtlrun.report.run import Row, Run
 from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
@@ -96,10 +96,15 @@ class Ranking:
 
 
 def greater_is_better(metric: str, run: Run | None = None) -> bool:
-    """Tell the direction of a metric, or of a quantity of the measures of a run; an unknown one is taken as a score."""
+    """Tell the direction of a metric, of a quantity like seconds, or of one of the measures of a run.
+
+    An unknown one is taken as a score.
+    """
     greater = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
     if greater is not None:
         return bool(greater)
+    if metric in QUANTITIES:
+        return metric == "speedup"
     return metric not in METRIC_FACTS or METRIC_FACTS[metric].greater_is_better
 
 

@@ -68,6 +68,20 @@ def test_paired_by_trial(maker):
     assert claim.results[0].found == pytest.approx(2 / 64)  # six differences of one sign
 
 
+@pytest.mark.parametrize("quantity", ["auc", "seconds"])
+def test_a_significant_difference_against_the_claim_does_not_hold(maker, quantity):
+    maker.trials = 6
+    for trial in range(6):
+        maker.cell("alpha", "One Norm", trial, auc=0.60 + 0.001 * trial, fit=2.0 + 0.001 * trial)
+        maker.cell("alpha", DC, trial, auc=0.70 + 0.002 * trial, fit=1.0 + 0.002 * trial)
+    check = {"kind": "paired", "quantity": quantity, "at_most": 0.05}
+    better = verdict_of(maker, {**check, "of": DC, "over": "One Norm"})
+    worse = verdict_of(maker, {**check, "of": "One Norm", "over": DC})
+    assert (better.verdict, worse.verdict) == ("confirmed", "not confirmed")
+    assert better.results[0].found == worse.results[0].found  # the same p-value
+    assert worse.why.endswith("but One Norm is the worse one")
+
+
 def test_paired_by_task_averages_the_splits_first(maker):
     for trial in range(2):
         values = [0.5 + 0.01 * t for t in range(8)]
