@@ -63,7 +63,7 @@ def compare(
     ] = None,
     min_rows: Annotated[int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)] = None,
     test: Annotated[Path | None, protocol("FILE", "Table of test rows, instead of cross-validation.")] = None,
-    group: Annotated[str | None, protocol("COLUMN", "Never split rows with the same value in this column.")] = None,
+    group: Annotated[str | None, protocol("COLUMN", "Keep rows with the same value in this column together.")] = None,
     time: Annotated[
         str | None, protocol("COLUMN", "Train on earlier rows and test on later ones by this column.")
     ] = None,
@@ -114,7 +114,7 @@ def compare(
             "Smallest gain of interest: a share of the error, or points of AUC. Default: 0.01, or 0.005 of AUC.",
         ),
     ] = None,
-    folds: Annotated[int | None, protocol("N", "Folds of the search of parameters. Default: 3.", min=2)] = None,
+    folds: Annotated[int | None, protocol("N", "Folds of the parameter search. Default: 3.", min=2)] = None,
     curve: Annotated[
         bool, protocol(None, "Repeat the comparison with 10, 20 and 50% of the training rows of each task.", "--curve")
     ] = False,

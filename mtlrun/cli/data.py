@@ -110,7 +110,7 @@ def verify(
             continue
         wrong += not _verify(card, folder, files_only)
     if wrong:
-        say(f"{counted(wrong, 'data set')} not as described by the data card", error=True)
+        say(f"{counted(wrong, 'data set')} did not match the data card", error=True)
         raise typer.Exit(2)
 
 

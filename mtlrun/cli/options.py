@@ -136,7 +136,7 @@ Scheduler = Annotated[
 Force = Annotated[bool, option(HOW, None, "Recompute everything, including finished cells.", "--force", "-f")]
 DryRun = Annotated[bool, option(HOW, None, "Show what would be computed and why, then stop.", "--dry-run", "-n")]
 FailFast = Annotated[bool, option(HOW, None, "Stop at the first cell that fails.", "--fail-fast")]
-Retries = Annotated[int, option(HOW, "N", "Compute a cell that fails so many times again.", min=0)]
+Retries = Annotated[int, option(HOW, "N", "How often to retry a cell that fails.", min=0)]
 Yes = Annotated[bool, option(HOW, None, "Answer yes to all questions (downloads, deletions).", "--yes", "-y")]
 Trust = Annotated[
     list[str] | None,

@@ -33,8 +33,6 @@ def plot(
             autocompletion=complete.words("trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients"),
         ),
     ],
-    dataset: Annotated[str | None, options.option(None, "NAME", "Draw only this data set.")] = None,
-    parameter: Annotated[str | None, options.option(None, "NAME", "For --kind path: draw only this parameter.")] = None,
     trust: options.Trust = None,
     profile: options.Profile = None,
     out: options.Out = None,
@@ -57,9 +55,9 @@ def plot(
         from mtlrun.report.modelplots import plot_model
 
         with writing(out, "Choose another --out."):
-            say(str(plot_model(folder, kind, out, parameter=parameter, trust=trust or ())))
+            say(str(plot_model(folder, kind, out, trust=trust or ())))
         return
     with writing(out, "Choose another --out."):
-        paths = draw(run_folder(target, profile, output_dir), kind, out, dataset=dataset, parameter=parameter)
+        paths = draw(run_folder(target, profile, output_dir), kind, out)
     for path in paths:
         say(str(path))

@@ -12,7 +12,7 @@ from mtlrun.errors import UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.cli.reproduce import Request
-    from mtlrun.report.summary import Overview
+    from mtlrun.report.summary import Overview, RunReport
     from mtlrun.runs.artefacts import Batch
     from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan
@@ -24,8 +24,9 @@ DEFAULT_PROFILE = "quick"
 
 @dataclass
 class _Tally:
-    """What went wrong: artefacts that were not finished and why, whether a cell failed, whether it was interrupted."""
+    """What came out: reports, artefacts that were not finished and why, whether a cell failed or Ctrl-C was pressed."""
 
+    entries: list[RunReport] = field(default_factory=list)
     unfinished: dict[str, str] = field(default_factory=dict)
     failed: bool = False
     interrupted: bool = False
@@ -111,6 +112,7 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
             _compute_one(made, request, tally)
         except KeyboardInterrupt:
             tally.interrupted = True
+            tally.unfinished[name] = "interrupted"
         except UserError as error:
             batch.refused[name] = error
             say(f"error: {name}: {error}", error=True)
@@ -125,32 +127,30 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
 
 def _compute_one(made: Plan, request: Request, tally: _Tally) -> None:
     """Run one plan, write its report and its page, and print what it found in a few lines."""
-    from mtlrun.cli.report import write_run
-    from mtlrun.report.build import build_report
+    from mtlrun.report.summary import RunReport
+    from mtlrun.runs.results import write_results
 
     summary = request.compute(made)
     tally.interrupted = summary.interrupted
     tally.failed = tally.failed or bool(summary.n_failed)
-    report = build_report(made.folder)
-    write_run(report, made.folder)
+    report = write_results(made)
+    tally.entries.append(RunReport(made.folder.relative_to(request.output_dir).as_posix(), report))
     if not request.quiet:
         for line in report.summary:
             say(line, error=True)
 
 
 def _overview(batch: Batch, tally: _Tally, request: Request) -> Overview:
-    """Return the summary of the requested artefacts; runs of others in the folder are left out."""
-    from mtlrun.report.summary import read_overview
+    """Return the summary of the artefacts that were computed now."""
+    from mtlrun.report.summary import Overview
 
-    overview = read_overview(request.output_dir, request.profile)
-    asked = {made.folder.relative_to(request.output_dir).as_posix() for made in batch.plans}
-    overview.entries = [entry for entry in overview.entries if entry.place in asked]
-    have = {entry.id for entry in overview.entries}
-    reasons = {**batch.left_out, **tally.unfinished}
-    overview.left_out = {name: why for name, why in reasons.items() if name not in have}
     words = ["--profile", request.profile] if request.profile else []
     words += ["--reading", request.reading] if request.reading else []
     words += ["--seed", str(request.seed)] if request.seed is not None else []
     words += [word for text in request.only or () for word in ("--only", text)]
-    overview.command = shlex.join(["mtlrun", "reproduce", "all", *words])
-    return overview
+    return Overview(
+        sorted(tally.entries, key=lambda entry: entry.place),
+        left_out={**batch.left_out, **tally.unfinished},
+        profile=request.profile,
+        command=shlex.join(["mtlrun", "reproduce", "all", *words]),
+    )

@@ -67,7 +67,9 @@ def train(
         trained = train_chunks(chunked, output=output_dir, pool=pool, force=force, say=progress.message)
     else:
         if backend or scheduler:
-            raise ConfigError("--backend and --scheduler are for training files with a section data", "Use --jobs.")
+            raise ConfigError(
+                "--backend and --scheduler apply only to training files with a `data` section", "Use --jobs."
+            )
         training = load_training(config, overrides=overrides or (), seed=seed, data_dir=data_dir)
         ensure_data(training, data_dir, yes=yes)
         trained = fit(

@@ -18,7 +18,6 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.report.figures import (
-    FIGURES,
     Curve,
     Figure,
     Forest,
@@ -26,7 +25,6 @@ from mtlrun.report.figures import (
     Panel,
     RankDiagram,
     are_numbers,
-    file_name,
     matrix_figures,
     path_figures,
     rank_diagrams,
@@ -77,18 +75,12 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
-KINDS: dict[str, tuple[str, Callable[[Run, list[Row], str | None], Sequence[Figure | RankDiagram]]]] = {
-    "trace": ("curves of measurements (kind: trace)", lambda run, rows, parameter: trace_figures(run)),
-    "scaling": ("the axis of a sweep (section: sweep)", lambda run, rows, parameter: sweep_figures(run, rows)),
-    "heatmap": ("matrices of measurements", lambda run, rows, parameter: matrix_figures(run)),
-    "cd-diagram": (
-        "three methods with a number on each of at least two data sets or splits",
-        lambda run, rows, parameter: rank_diagrams(run, rows),
-    ),
-    "path": (
-        "a parameter search over at least two values of a parameter",
-        lambda run, rows, parameter: path_figures(run, parameter),
-    ),
+KINDS: dict[str, tuple[str, Callable[[Run, list[Row]], Sequence[Figure | RankDiagram]]]] = {
+    "trace": ("curves of measurements (kind: trace)", lambda run, rows: trace_figures(run)),
+    "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
+    "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
+    "cd-diagram": ("three methods with a number on each of at least two data sets or splits", rank_diagrams),
+    "path": ("a parameter search over at least two values of a parameter", lambda run, rows: path_figures(run)),
 }
 POINTS_PER_INCH = 72
 FORMATS = (".svg", ".png", ".pdf")
@@ -142,11 +134,6 @@ def _no_formulas(canvas: Canvas) -> None:
         texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
     for text in [*texts, *canvas.texts]:
         text.set_parse_math(False)
-
-
-def svg(figure: Figure | RankDiagram) -> str:
-    """Return a figure as SVG, without a date."""
-    return _saved(_canvas(figure), "svg").decode()
 
 
 def _canvas(figure: Figure | RankDiagram | Forest) -> Any:
@@ -320,20 +307,6 @@ def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     return groups
 
 
-def write_figures(figures: Sequence[Figure], folder: Path) -> list[Path]:
-    """Write figures into ``figures/`` of a run folder and return their paths.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written.
-    """
-    paths = [Path(folder) / FIGURES / f"{figure.name}.svg" for figure in figures]
-    for path, figure in zip(paths, figures, strict=True):
-        write_drawing(figure, path)
-    return paths
-
-
 def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> None:
     """Refuse a kind of figure that there is not, or a file of a format that cannot be drawn."""
     if kind not in kinds:
@@ -342,7 +315,7 @@ def check_drawing(what: str, kind: str, kinds: Collection[str], out: Path) -> No
         raise UserError(f"{out}: unknown format {out.suffix!r}", f"End the name with one of {', '.join(FORMATS)}.")
 
 
-def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, parameter: str | None = None) -> list[Path]:
+def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     """Draw figures of a run into files.
 
     Parameters
@@ -353,10 +326,6 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
         One of `KINDS`.
     out : Path
         Its ending says the format; with several figures their names are put before it.
-    dataset : str, optional
-        Label of a data set (in a sweep also without the value of the axis) or of a group of them.
-    parameter : str, optional
-        For ``path``: the parameter along which to go.
 
     Returns
     -------
@@ -372,30 +341,17 @@ def plot(folder: Path, kind: str, out: Path, *, dataset: str | None = None, para
     check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
     rows = build_rows(run)
-    figures = KINDS[kind][1](run, rows, parameter)
+    figures = KINDS[kind][1](run, rows)
     if not figures:
-        raise _nothing(folder, kind, parameter, run, rows)
-    if dataset is not None:
-        chosen = [f for f in figures if f.name == file_name(dataset) or f.name.startswith(f"{file_name(dataset)}-")]
-        if not chosen:
-            raise UnknownNameError("figure", file_name(dataset), [f.name for f in figures])
-        figures = chosen
+        fitting = [name for name, (_, make) in KINDS.items() if make(run, rows)]
+        others = f" This run has something for --kind {', '.join(fitting)}." if fitting else ""
+        raise UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind][0]}.{others}")
     paths = []
     for figure in figures:
         path = out if len(figures) == 1 else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
         write_drawing(figure, path)
         paths.append(path)
     return paths
-
-
-def _nothing(folder: Path, kind: str, parameter: str | None, run: Run, rows: list[Row]) -> UserError:
-    """Say why there is nothing to draw, and what there is."""
-    if kind == "path" and parameter is not None and (figures := path_figures(run)):
-        names = {panel.axis or "" for figure in figures for panel in figure.panels if isinstance(panel, Panel)}
-        return UnknownNameError("parameter of the searches", parameter, names)
-    fitting = [name for name, (_, make) in KINDS.items() if make(run, rows, None)]
-    others = f" This run has something for --kind {', '.join(fitting)}." if fitting else ""
-    return UserError(f"{folder}: nothing to draw for --kind {kind}", f"It needs {KINDS[kind][0]}.{others}")
 
 
 def _places(figure: Figure, curve: Curve) -> list[Any]:

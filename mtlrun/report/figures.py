@@ -449,17 +449,9 @@ def matrix_figures(run: Run) -> list[Figure]:
 # ---------------------------------------------------------------- parameter searches and ranks
 
 
-def path_figures(run: Run, parameter: str | None = None) -> list[Figure]:
+def path_figures(run: Run) -> list[Figure]:
     """Return one figure per data set with parameter searches, a panel per parameter of their grids.
 
-    Parameters
-    ----------
-    run : Run
-    parameter : str, optional
-        Only this one.
-
-    Notes
-    -----
     The score at a value is that of the best candidate with it, averaged over the splits, with their standard deviation.
     """
     figures = []
@@ -468,7 +460,7 @@ def path_figures(run: Run, parameter: str | None = None) -> list[Figure]:
         names = dict.fromkeys(
             name for group in searches.values() for record in group for name in record.selection.get("grid") or {}
         )
-        panels = [_path_panel(run, name, searches) for name in names if parameter in (None, name)]
+        panels = [_path_panel(run, name, searches) for name in names]
         panels = [panel for panel in panels if any(len(curve.x) > 1 for curve in panel.curves)]
         if panels:
             figures.append(Figure(file_name(dataset, "path"), run.title_of(dataset), panels))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.errors import UserError
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
@@ -20,7 +20,7 @@ MOST_FEATURES = 40
 KINDS = ("tasks", "coefficients", "path")
 
 
-def plot_model(folder: Path, kind: str, out: Path, *, parameter: str | None = None, trust: Iterable[str] = ()) -> Path:
+def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ()) -> Path:
     """Draw a figure of a model into a file, and return the file.
 
     Parameters
@@ -32,15 +32,13 @@ def plot_model(folder: Path, kind: str, out: Path, *, parameter: str | None = No
         along the grid of the search that chose the parameters.
     out : Path
         Its ending says the format.
-    parameter : str, optional
-        For ``path``: the only parameter to draw.
     trust : iterable of str
         For ``tasks``: types that may be loaded, see `load_model`.
 
     Raises
     ------
     UnknownNameError
-        If there is no such kind or parameter.
+        If there is no such kind.
     UserError
         If the model has nothing of the kind, or the format is unknown.
     """
@@ -48,7 +46,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, parameter: str | None = No
     folder = finished(folder)
     panels: list[Panel | HeatMap]
     if kind == "path":
-        panels = [*_paths(folder, parameter)]
+        panels = [*_paths(folder)]
     else:
         panels = [_tasks(folder, load_model(folder, trust)) if kind == "tasks" else _coefficients(folder)]
     facts = read_facts(folder)
@@ -83,20 +81,18 @@ def _coefficients(folder: Path) -> HeatMap:
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks, centre=0.0)
 
 
-def _paths(folder: Path, parameter: str | None) -> list[Panel]:
+def _paths(folder: Path) -> list[Panel]:
     """Return a panel per parameter: at every value the best mean score over the folds."""
     found: Mapping[str, Any] = (read_json(folder / TRAINED) or {}).get("selection") or {}
     grid = {name: values for name, values in (found.get("grid") or {}).items() if len(values) > 1}
     if not grid:
         raise UserError(f"{folder}: no search over the values of a parameter chose this model", "Give it a grid.")
-    if parameter is not None and parameter not in grid:
-        raise UnknownNameError("parameter of the search", parameter, grid)
     panels = []
-    for name in grid if parameter is None else [parameter]:
+    for name in grid:
         scores = best_scores(found, name)
         if len(scores) > 1:
             curve = Curve("cross-validated", list(scores), list(scores.values()))
             panels.append(path_panel(str(found["metric"]), name, [curve]))
     if not panels:
-        raise UserError(f"{folder}: the values of the search are not numbers", "Choose another --parameter.")
+        raise UserError(f"{folder}: the values of the search are not numbers", "Try --kind tasks or coefficients.")
     return panels

@@ -462,8 +462,8 @@ class _Words:
                 span += f"; of the RMSE: {self.size(1 - math.sqrt(1 - min(gain.value, 1)))}"
             return f"Multi-task learning {verb} by {self.size(gain.value)} ({span}) against the best without it."
         return (
-            f"Cannot tell: anything between {self.end(low)} and {self.end(high)} fits these {self.data}; half this "
-            "interval takes four times the rows."
+            f"Cannot tell: anything between {self.end(low)} and {self.end(high)} is compatible with "
+            f"these {self.data}; halving the interval takes four times as many rows."
         )
 
     def support(self, gains: Mapping[str, Gain], main: Gain) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.figures import published_line
+from mtlrun.report.figures import FIGURES, published_line
 from mtlrun.report.grid import (
     Column,
     Grid,
@@ -164,10 +164,11 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         path = Path(folder) / name
         write_atomic(path, writer(report))
         paths.append(path)
-    if report.figures:  # matplotlib is loaded only where there is something to draw
-        from mtlrun.report.drawing import write_figures
+    for figure in report.figures:
+        from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
 
-        paths += write_figures(report.figures, folder)
+        paths.append(Path(folder) / FIGURES / f"{figure.name}.svg")
+        write_drawing(figure, paths[-1])
     return paths
 
 

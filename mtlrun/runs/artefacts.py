@@ -104,7 +104,7 @@ def gather(
             found.refused[entry.id] = error
     if not found.plans and not found.refused:
         what = f"artefact has the profile {profile!r}" if not only else f"cell is named by --only {','.join(only)}"
-        raise ConfigError(f"no {what}", "mtlrun list names the artefacts, mtlrun show NAME one with its profiles.")
+        raise ConfigError(f"no {what}", "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of one.")
     return found
 
 

@@ -67,7 +67,9 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
     assert all(len(line) <= 80 for line in result.stdout.splitlines() if ":" not in line)
     page = (tmp_path / RUNS / "summary-demo.html").read_text()
     assert 'href="alpha/good/demo/report.html"' in page
-    assert (tmp_path / RUNS / "alpha/good/demo/report.html").is_file()
+    run = tmp_path / RUNS / "alpha/good/demo"
+    assert (run / "report.html").is_file()
+    assert (run / "cells.jsonl.gz").is_file(), "the folder of a run has its records in it"
     text = (tmp_path / RUNS / "summary-demo.md").read_text()
     assert "[c1](alpha/good/demo/report.md#claims)" in text
     assert "Made with `mtlrun reproduce all --profile demo`." in text

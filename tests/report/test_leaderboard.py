@@ -110,7 +110,7 @@ def test_noise_cannot_tell_and_says_what_would():
     found = answer(loud, WHERE)
     assert found.kind == CANNOT_TELL
     assert "240 rows" in found.sentence
-    assert "four times the rows" in found.sentence
+    assert "four times as many rows" in found.sentence
 
 
 @pytest.mark.parametrize(

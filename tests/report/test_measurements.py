@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mtlrun.report.build import build_report
-from mtlrun.report.drawing import draw, svg
+from mtlrun.report.drawing import draw, write_drawing
 from mtlrun.report.figures import HeatMap
 from mtlrun.report.terminal import print_report
 from mtlrun.report.writers import FORMATS, csv_table, markdown, markdown_table, render
@@ -148,13 +148,16 @@ def test_matrices_are_heat_maps(maker):
     maker.measure("inspect", ["rank"])
     stored = {"values": [[1.0, -2.0], [-2.0, None]], "rows": ["a", "b"], "columns": ["c", "d"], "centre": 0.0}
     maker.measurement("alpha", "DCD", metrics={"rank": 2}, result={"matrices": {"task covariance": stored}})
-    (figure,) = build_report(maker.write()).figures
+    folder = maker.write()
+    (figure,) = build_report(folder).figures
     assert figure.panels == [HeatMap("task covariance", stored["values"], ["a", "b"], ["c", "d"], 0.0)]
     assert (figure.name, figure.caption) == ("alpha-DCD-matrices", "alpha: DCD: task covariance")
     mesh = draw(figure).axes[0].collections[0]
     assert (mesh.norm.vmin, mesh.norm.vmax) == (-2.0, 2.0), "the colours are symmetric about the centre"
-    text = svg(figure)
-    assert text == svg(figure)
+    for name in ("first.svg", "second.svg"):
+        write_drawing(figure, folder / name)
+    text = (folder / "first.svg").read_text()
+    assert text == (folder / "second.svg").read_text()
     assert "<image" not in text
 
 

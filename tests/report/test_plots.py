@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.errors import UserError
 from mtlrun.report.build import build_report
 from mtlrun.report.drawing import alike, drawn_alone, drawn_panel, plot
 from mtlrun.report.figures import Curve, Forest, Panel, path_figures, printed_figures
@@ -36,8 +36,6 @@ def test_a_path_takes_the_best_of_the_other_parameters(searched):
     assert curve.y == pytest.approx([0.57, 0.67, 0.77])
     assert curve.spread == pytest.approx([0.1 / 2**0.5] * 3)
     assert (beta.x_log, beta.curves[0].y) == (False, pytest.approx([0.75, 0.77]))
-    (only,) = path_figures(read_run(searched.folder), "beta")
-    assert [panel.axis for panel in only.panels] == ["beta"]
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [(".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")])
@@ -73,10 +71,6 @@ def test_several_data_sets_are_several_files(searched, tmp_path):
     folder = searched.write()
     paths = plot(folder, "path", tmp_path / "made.svg")
     assert [p.name for p in paths] == ["made-alpha-path.svg", "made-beta-path.svg"]
-    (path,) = plot(folder, "path", tmp_path / "one.svg", dataset="beta")
-    assert path.name == "one.svg"
-    with pytest.raises(UnknownNameError, match="bata"):
-        plot(folder, "path", tmp_path / "one.svg", dataset="bata")
 
 
 @pytest.mark.parametrize("kind", ["trace", "scaling", "heatmap", "path"])
@@ -90,9 +84,6 @@ def test_what_there_is_instead_is_told(searched, tmp_path):
     with pytest.raises(UserError) as found:
         plot(folder, "trace", tmp_path / "a.svg")
     assert re.search(r"This run has something for --kind .*path\.$", found.value.remedy)
-    with pytest.raises(UnknownNameError) as found:
-        plot(folder, "path", tmp_path / "a.svg", parameter="alpho")
-    assert found.value.remedy == "Did you mean 'alpha'?"
 
 
 def test_the_command(searched, tmp_path):
