@@ -14,9 +14,10 @@ from mtlrun.estimators.facts import POWERS, SPECTRAL_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.relationship.fetr import LowRank, check_box, fetr_bytes, solve_alternating, solve_fetr
+from mtlrun.solvers.relationship.fetr import check_box, covariance_root, fetr_bytes, solve_alternating, solve_fetr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -200,33 +201,33 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     def _penalties(self) -> list[Penalty]:
         return [self._norm()]
 
-    def _fit_data(self, data: TaskData) -> SolverResult:
+    def _solve(
+        self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
+    ) -> SolverResult:
+        self._covariance: Array | None = None
         if self.variant == "corrected":
-            result = super()._fit_data(data)
-            root = LowRank.root(result.W if self._over == "features" else result.W.T)
-            self._covariance: Any = (root.values, root.vectors)  # arrays alone: a saved model holds nothing else
-        else:
-            norm = self._norm()
-            result = solve_alternating(
-                data,
-                norm.alpha,
-                ridge=norm.ridge,
-                over=self._over,
-                eps=self.eps,
-                fit_intercept=self.fit_intercept,
-                tol=self.tol,
-                max_iter=self.max_iter,
-            )
-            self._covariance = result.info["covariance"].matrix
+            return super()._solve(data, start=start, rotation=rotation)
+        norm = self._norm()
+        result = solve_alternating(
+            data,
+            norm.alpha,
+            ridge=norm.ridge,
+            over=self._over,
+            eps=self.eps,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        self._covariance = result.info["covariance"].matrix
         return result
 
     def _learned(self) -> Array:
-        """Return the covariance; it is computed on demand, since it may be much larger than the coefficients."""
-        try:
-            found = self._covariance
-        except AttributeError:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet") from None
-        return np.asarray(LowRank(*found).matrix(self._over) if isinstance(found, tuple) else found)
+        """Return the covariance; where the coefficients say what it is, on demand: it may be much larger than they."""
+        if not hasattr(self, "coef_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        if isinstance(self._covariance, np.ndarray):
+            return self._covariance
+        return covariance_root(self.coef_.T if self._over == "features" else self.coef_, self._over)
 
 
 class MTFL(_SquaredTrace):

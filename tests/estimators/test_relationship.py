@@ -74,6 +74,19 @@ def test_the_covariance_is_the_minimiser_of_its_trace_term():
     assert np.linalg.eigvalsh(tasks)[0] >= -1e-12
 
 
+@pytest.mark.parametrize("variant", ["corrected", "paper"])
+@pytest.mark.parametrize("cls", [MTFL, MTRL])
+def test_more_rows_give_the_covariance_of_all_rows(cls, variant):
+    X, Y, _ = problem()
+    model = cls(variant=variant, **TIGHT)
+    whole = clone(model).fit(X, Y)
+    for rows in (slice(0, 15), slice(15, None)):
+        model.partial_fit(X[rows], Y[rows])
+    name = "feature_covariance_" if cls is MTFL else "task_covariance_"
+    assert_allclose(getattr(model, name), getattr(whole, name), atol=1e-6)
+    assert_allclose(model.coef_, whole.coef_, atol=1e-6)
+
+
 def test_without_the_trace_term_it_is_ridge():
     X, Y, _ = problem()
     model = MTRL(2.0, 1e-10, **TIGHT).fit(X, Y)

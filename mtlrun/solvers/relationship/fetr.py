@@ -438,45 +438,28 @@ _SQUARES = 8
 _RANK = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
-class LowRank:
-    """The matrix U diag(values) U' of trace 1, or I / size where W is zero; a (size, size) matrix only on demand.
+def covariance_root(W: np.ndarray, what: str) -> np.ndarray:
+    """Return (W W')^{1/2} / tr((W W')^{1/2}), or I / size where W is zero.
 
-    Attributes
-    ----------
-    values : ndarray of shape (r,)
-        Positive.
-    vectors : ndarray of shape (size, r)
+    Like `root_covariance` without eps, from the singular vectors of W alone.
+
+    Raises
+    ------
+    MemoryLimitError
+        If it would not fit into memory; `what` is the name of the rows of W.
     """
-
-    values: np.ndarray
-    vectors: np.ndarray
-
-    @classmethod
-    def root(cls, W: np.ndarray) -> LowRank:
-        """Return (W W')^{1/2} / tr((W W')^{1/2}): `root_covariance` of W in its singular vectors."""
-        U, sigma, _ = np.linalg.svd(W, full_matrices=False)
-        rank = int(np.count_nonzero(sigma > _RANK * sigma.max(initial=0.0)))
-        return cls(sigma[:rank] / sigma[:rank].sum(), np.ascontiguousarray(U[:, :rank]))
-
-    def matrix(self, what: str) -> np.ndarray:
-        """Return the matrix.
-
-        Raises
-        ------
-        MemoryLimitError
-            If it would not fit into memory; `what` is its name.
-        """
-        size = len(self.vectors)
-        require(
-            2 * 8 * size**2,
-            f"the covariance of {size} {what}",
-            "Use the coefficients: their singular vectors are its own.",
-        )
-        if not len(self.values):
-            return np.eye(size) / size
-        scaled = self.vectors * np.sqrt(self.values)
-        return np.asarray(scaled @ scaled.T)
+    size = len(W)
+    require(
+        2 * 8 * size**2,
+        f"the covariance of {size} {what}",
+        "Use the coefficients: their singular vectors are its own.",
+    )
+    U, sigma, _ = np.linalg.svd(W, full_matrices=False)
+    rank = int(np.count_nonzero(sigma > _RANK * sigma.max(initial=0.0)))
+    if rank == 0:
+        return np.eye(size) / size
+    scaled = np.ascontiguousarray(U[:, :rank]) * np.sqrt(sigma[:rank] / sigma[:rank].sum())
+    return np.asarray(scaled @ scaled.T)
 
 
 def root_covariance(A: np.ndarray, eps: float = 0.0) -> tuple[Precision, float]:
