@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
 from mtlrun.cli.defaults import default_map
-from mtlrun.cli.options import debugging, reset_debugging
 from mtlrun.errors import MtlrunError, UserError
 
 #: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
@@ -51,20 +50,19 @@ class Guarded(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; user errors end with 2, an interrupt with 130, anything unexpected with 1."""
-        reset_debugging()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             complain("interrupted")
             raise typer.Exit(130) from None
         except MtlrunError as error:
-            if debugging():
+            if ctx.meta.get("debug"):
                 raise
             complain(error.message if isinstance(error, UserError) else str(error), getattr(error, "remedy", None))
             raise typer.Exit(error.exit_code) from None
         except Exception as error:
             # Typer handles its own exceptions (usage, exit, abort); a closed pipe is no error.
-            if debugging() or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
+            if ctx.meta.get("debug") or isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                 raise
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")

@@ -55,34 +55,12 @@ def _methods() -> Found:
     return [(name, info.summary) for name, info in METHODS.items()]
 
 
-@completer
-def targets(ctx: typer.Context) -> Found:
-    """Experiments."""
-    return _experiments()
-
-
-@completer
-def targets_and_all(ctx: typer.Context) -> Found:
-    """Experiments, or all of them."""
-    return [("all", "every artefact of every paper"), *_experiments()]
-
-
-@completer
-def trainings(ctx: typer.Context) -> Found:
-    """Training files."""
-    return _experiments("train")
-
-
-@completer
-def methods(ctx: typer.Context) -> Found:
-    """Methods of the registry."""
-    return _methods()
-
-
-@completer
-def names(ctx: typer.Context) -> Found:
-    """Methods, after `mtlrun list methods`."""
-    return _methods() if ctx.params.get("kind") == "methods" else []
+#: What is offered for arguments and options.
+targets = completer(lambda ctx: _experiments())
+targets_and_all = completer(lambda ctx: [("all", "every artefact of every paper"), *_experiments()])
+trainings = completer(lambda ctx: _experiments("train"))
+methods = completer(lambda ctx: _methods())
+names = completer(lambda ctx: _methods() if ctx.params.get("kind") == "methods" else [])  # of `list methods`
 
 
 @completer

@@ -17,30 +17,16 @@ HOW = "How to run it"
 OUT = "Output"
 OUTPUT_DEFAULT = Path("results") / "runs"
 
-#: Set by --debug: an error then shows its traceback.
-_debug = False
-
 
 def data_dir_option(data_dir: Path | None) -> str:
     """Return the --data-dir of this command as a part of one that is printed, empty where none was given."""
     return "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
 
 
-def debugging() -> bool:
-    """Whether --debug was given."""
-    return _debug
-
-
-def set_debugging(value: bool) -> None:
-    """Remember --debug for the rest of the command."""
-    global _debug
-    _debug = _debug or value
-
-
-def reset_debugging() -> None:
-    """Forget --debug: one process may run several commands, for instance in tests."""
-    global _debug
-    _debug = False
+def _keep_debug(ctx: typer.Context, value: bool) -> bool:
+    """Keep --debug where the group of all commands finds it: an error then shows its traceback."""
+    ctx.meta["debug"] = value
+    return value
 
 
 def option(panel: str | None, metavar: str | None, help: str, *names: str, **settings: Any) -> Any:
@@ -181,5 +167,5 @@ Open = Annotated[bool, option(OUT, None, "Show the report in the browser.", "--o
 Json = Annotated[bool, option(OUT, None, "Print JSON, for other programs.", "--json")]
 Quiet = Annotated[bool, option(OUT, None, "Print only results and errors, no plan and no progress.", "--quiet", "-q")]
 Debug = Annotated[
-    bool, option(OUT, None, "Show the full traceback if an error occurs.", "--debug", callback=set_debugging)
+    bool, option(OUT, None, "Show the full traceback if an error occurs.", "--debug", callback=_keep_debug)
 ]

@@ -123,22 +123,22 @@ def say_problems(problems: Sequence[str]) -> bool:
     return not problems
 
 
-def check_summary_format(form: str | None) -> None:
-    """Refuse a --format that a summary does not have."""
-    from mtlrun.report.summary import FORMATS
+def check_format(form: str | None, what: str = "format") -> None:
+    """Refuse an unknown --format before anything is computed; a "format of a summary" is one of fewer."""
+    from mtlrun.report import summary, writers
 
-    if form is not None and form not in (*FORMATS, PARQUET):
-        raise UnknownNameError("format of a summary", form, [*FORMATS, PARQUET])
+    known = [*(writers if what == "format" else summary).FORMATS, PARQUET]
+    if form is not None and form not in known:
+        raise UnknownNameError(what, form, known)
 
 
 def write_run(made: Report, folder: Path) -> Path:
     """Write all files of a run, including its page, and return the page."""
-    from mtlrun.report.summary import write_page
-    from mtlrun.report.writers import write_report
+    from mtlrun.report.writers import PAGE, write_report
 
     with writing(folder):
         write_report(made, folder)
-        return write_page(made, folder)
+    return folder / PAGE
 
 
 def print_summary(overview: Overview, root: Path, form: str | None, out: Path | None = None) -> None:
@@ -180,7 +180,7 @@ def _report_many(
     from mtlrun.report.summary import read_overview
     from mtlrun.runs.artefacts import artefacts
 
-    check_summary_format(form)
+    check_format(form, "format of a summary")
     if merge:
         raise UserError("--merge needs a single run", "Name the experiment or the folder of its run.")
     overview = read_overview(root, profile, known=[entry.id for entry in artefacts()])

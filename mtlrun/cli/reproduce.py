@@ -12,8 +12,8 @@ import typer
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import open_page, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.cli.report import ALL, PARQUET, REPORT
-from mtlrun.errors import UnknownNameError, UserError, counted
+from mtlrun.cli.report import ALL, REPORT, check_format
+from mtlrun.errors import UserError, counted
 from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Request:
     check: bool
     show: bool
     quiet: bool
+    debug: bool
 
     def compute(self, made: Plan) -> RunSummary:
         """Run a plan, with progress."""
@@ -113,7 +114,7 @@ def reproduce(
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import plan
 
-    _check_format(form)
+    check_format(form)
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     if not quiet:
         _say_experiment(experiment)
@@ -130,15 +131,6 @@ def reproduce(
     if show:
         open_page(made.folder / REPORT)
     raise typer.Exit(code)
-
-
-def _check_format(form: str | None) -> None:
-    """Refuse an unknown --format before anything is computed."""
-    if form is not None:
-        from mtlrun.report.writers import FORMATS
-
-        if form not in (*FORMATS, PARQUET):
-            raise UnknownNameError("format", form, [*FORMATS, PARQUET])
 
 
 def _say_experiment(experiment: Experiment) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mtlrun.cli.console import say
-from mtlrun.cli.options import debugging
 from mtlrun.errors import UserError, counted
 
 if TYPE_CHECKING:
@@ -38,11 +37,11 @@ def reproduce_all(request: Request) -> int:
     A failure of one artefact does not stop the others. Codes: 130 interrupted, 2 an artefact could not be started
     (data, configuration), 1 a cell failed or --check found a deviation, 0 otherwise.
     """
-    from mtlrun.cli.report import all_problems, check_summary_format, print_summary, say_problems
+    from mtlrun.cli.report import all_problems, check_format, print_summary, say_problems
     from mtlrun.runs.artefacts import gather
 
     request = replace(request, profile=request.profile or DEFAULT_PROFILE)
-    check_summary_format(request.form)
+    check_format(request.form, "format of a summary")
     batch = gather(
         profile=request.profile,
         seed=request.seed,
@@ -117,7 +116,7 @@ def _compute_all(batch: Batch, request: Request) -> _Tally:
             batch.refused[name] = error
             say(f"error: {name}: {error}", error=True)
         except Exception as error:  # a bug in one artefact must not cost the others
-            if debugging():
+            if request.debug:
                 raise
             tally.failed = True
             tally.unfinished[name] = f"{type(error).__name__}: {error}"

@@ -525,3 +525,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise DataError(f"{path}: a JSON object is expected", _AGAIN)
     return value
+
+
+def read_sound(path: Path) -> dict[str, Any]:
+    """Read a JSON object, {} where there is none or it is damaged."""
+    try:
+        return read_json(path) or {}
+    except DataError:
+        return {}

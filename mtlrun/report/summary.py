@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtlrun.errors import DataError, UnknownNameError, counted
+from mtlrun.errors import DataError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
@@ -23,8 +23,8 @@ SCHEMA = 1
 DEPTH = 3
 #: Comparisons lie in <folder of the results>/compare/<name>.
 COMPARE = "compare"
-#: The page of a run, the summary of all runs, and the formats of a summary.
-PAGE, INDEX = "report.html", "index"
+#: The summary of all runs, and its formats.
+INDEX = "index"
 FORMATS = ("md", "json", "html")
 #: Heads of columns that are not called as what they count.
 SHORT = {str(Verdict.NOT_TESTABLE): "not testable", "seconds": "computing"}
@@ -256,15 +256,7 @@ def overview_html(overview: Overview, root: Path) -> str:
 
 
 def render_overview(overview: Overview, form: str, root: Path) -> str:
-    """Return the summary in one of `FORMATS`; its links are relative to the folder of the runs.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such format.
-    """
-    if form not in FORMATS:
-        raise UnknownNameError("format of a summary", form, FORMATS)
+    """Return the summary in one of `FORMATS`; its links are relative to the folder of the runs."""
     if form == "html":
         return overview_html(overview, root)
     return overview_json(overview) if form == "json" else overview_markdown(overview)
@@ -277,15 +269,6 @@ def write_overview(overview: Overview, root: Path, forms: tuple[str, ...] = FORM
     for path, form in zip(paths, forms, strict=True):
         write_atomic(path, render_overview(overview, form, root))
     return paths
-
-
-def write_page(report: Report, folder: Path) -> Path:
-    """Write ``report.html`` into a run folder; returns its path."""
-    from mtlrun.report.html import html_report
-
-    path = Path(folder) / PAGE
-    write_atomic(path, html_report(report))
-    return path
 
 
 def results_root(report: Report, folder: Path) -> Path | None:

@@ -29,6 +29,8 @@ from mtlrun.report.references import reference_grid, reference_section
 from mtlrun.utils.io import write_atomic
 
 SCHEMA = 1
+#: The page of a run.
+PAGE = "report.html"
 #: What a document needs around report.tex.
 TEX_HEAD = """\
 % Tables of a run of mtlrun, to be set in a document such as
@@ -164,6 +166,8 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         path = Path(folder) / name
         write_atomic(path, writer(report))
         paths.append(path)
+    paths.append(Path(folder) / PAGE)
+    write_atomic(paths[-1], html(report))
     for figure in report.figures:
         from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
 
@@ -174,7 +178,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 def is_written(report: Report, folder: Path) -> bool:
     """Whether the files in a folder are those of this report, as far as its text and its page tell."""
-    written, page = Path(folder) / "report.md", Path(folder) / "report.html"
+    written, page = Path(folder) / "report.md", Path(folder) / PAGE
     return page.is_file() and written.is_file() and written.read_text(encoding="utf-8") == render(report, "md")
 
 

@@ -123,7 +123,7 @@ def named_candidates(
         elif model in METHODS and not METHODS[model].foreign:
             found[model] = _registered(model, dataset, train)
         elif model in METHODS:
-            grid = _grid(model, _scale(dataset, train))
+            grid = grid_of(model, _scale(dataset, train))
             found[model] = _wrapped(Candidate(model, families.pop(model, OWN), model, grid=grid), dataset)
         elif ":" in name:
             short = name.partition(":")[2]
@@ -196,9 +196,9 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     found = [
         Candidate("TaskMean", TRIVIAL, f"{TABULAR}:TaskMean"),
         Candidate(
-            f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, _grid(f"Independent{ridge}", scale), fast
+            f"Independent{ridge}", INDEPENDENT, f"Independent{ridge}", {}, grid_of(f"Independent{ridge}", scale), fast
         ),
-        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, _grid(f"Pooled{ridge}", scale), fast),
+        Candidate(f"Pooled{ridge}", POOLED, f"Pooled{ridge}", {}, grid_of(f"Pooled{ridge}", scale), fast),
         Candidate(f"Independent{ridge}CV", INDEPENDENT, *_per_task(dataset, per_task, tuned)),
     ]
     if dataset.task_id is not None:  # tasks that share their rows differ from one model by their offsets alone
@@ -209,7 +209,7 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
             grid = {"C": scale.inverse(_WIDE)[::-1]}
         found.append(_feature(f"Pooled{ridge}+Task", inner, grid, "one-hot"))
     name = f"Independent{sparse}"
-    found.append(Candidate(name, INDEPENDENT, name, {}, _grid(name, scale), {"tol": SVC_TOL} if binary else {}))
+    found.append(Candidate(name, INDEPENDENT, name, {}, grid_of(name, scale), {"tol": SVC_TOL} if binary else {}))
     return [_wrapped(candidate, dataset) for candidate in found]
 
 
@@ -251,18 +251,22 @@ def _feature(label: str, inner: dict[str, Any], grid: dict[str, list[Any]], enco
 
 
 def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
+    search, fit = (SEARCH_TOL, FIT_TOL) if dataset.task_type == "regression" else (SEARCH_LABELS, FIT_LABELS)
+    found = registered(name, _scale(dataset, train), search, fit)
+    return _wrapped(found if found.grid else replace(found, select_with={}), dataset)
+
+
+def registered(name: str, scale: Scale, search: float, fit: float) -> Candidate:
+    """Return a method of the registry with the values searched; the tolerances are for multi-task methods."""
     info = METHODS[name]
     family = MULTITASK if info.multitask else POOLED if name.startswith("Pooled") else INDEPENDENT
-    known = parameter_names(name) or ()
-    tolerances = "tol" in known and info.multitask
-    search, fit = (SEARCH_TOL, FIT_TOL) if dataset.task_type == "regression" else (SEARCH_LABELS, FIT_LABELS)
+    tolerances = "tol" in info.parameters and info.multitask
     params = {**info.default_params, **({"tol": fit} if tolerances else {})}
-    select_with = {**info.fast, **({"tol": search} if tolerances else {})}
-    grid = _grid(name, _scale(dataset, train))
-    return _wrapped(Candidate(name, family, name, params, grid, select_with if grid else {}), dataset)
+    fast = {**info.fast, **({"tol": search} if tolerances else {})}
+    return Candidate(name, family, name, params, grid_of(name, scale), fast)
 
 
-def _grid(name: str, scale: Scale) -> dict[str, list[Any]]:
+def grid_of(name: str, scale: Scale) -> dict[str, list[Any]]:
     """Return the values searched: those of the class for the scale of the data, if it has some, else its defaults."""
     facts = getattr(load_class(name), "facts", None)
     if not isinstance(facts, Facts):

@@ -18,14 +18,15 @@ from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
 from mtlrun.errors import ConfigError, counted
-from mtlrun.estimators.facts import Facts, Scale
+from mtlrun.estimators.facts import Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
+from mtlrun.report.figures import are_numbers
 from mtlrun.report.gain import Layout
 from mtlrun.report.leaderboard import Board
 from mtlrun.report.run import COMPARED
-from mtlrun.report.verdict import INDEPENDENT, MULTITASK, NMSE, POOLED, SMALLEST, TRIVIAL, Entry
-from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate
+from mtlrun.report.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
+from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
 from mtlrun.runs.chunkspec import ChunkTraining
 from mtlrun.runs.comparison import MODEL, Comparison
 from mtlrun.runs.foldsums import TUNED, Folds, Search, SummedEvaluation, Training, target_moments, values_of
@@ -135,7 +136,7 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
         For a method that needs rows; names those that do not.
     """
     if name == TUNED:
-        return Candidate(TUNED, INDEPENDENT, "IndependentRidge", {}, _grid("IndependentRidge", scale))
+        return Candidate(TUNED, INDEPENDENT, "IndependentRidge", {}, grid_of("IndependentRidge", scale))
     if name == "TaskMean":
         return Candidate(name, TRIVIAL, "IndependentRidge")
     estimator = "IndependentRidge" if name == "PooledRidge" else name
@@ -149,17 +150,7 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
         )
         text = f"{name} needs the rows: only the squared loss can be computed from sums over chunks"
         raise ConfigError(text, f"{near}, or a sample of the rows as one file. From chunks: {', '.join(able)}.")
-    info = METHODS[name]
-    family = POOLED if name == "PooledRidge" else MULTITASK if info.multitask else INDEPENDENT
-    tolerance = "tol" in info.parameters and info.multitask
-    params = {**info.default_params, **({"tol": FIT_TOL} if tolerance else {})}
-    fast = {**info.fast, **({"tol": SEARCH_TOL} if tolerance else {})}
-    return Candidate(name, family, name, params, _grid(name, scale), fast)
-
-
-def _grid(name: str, scale: Scale) -> dict[str, list[Any]]:
-    facts: Facts = getattr(load_class(name), "facts")  # noqa: B009 (not all classes have them)
-    return facts.search(scale) if facts.search else {key: list(values) for key, values in facts.grid.items()}
+    return registered(name, scale, SEARCH_TOL, FIT_TOL)
 
 
 @dataclass(repr=False)
@@ -218,7 +209,6 @@ def compare_chunks(
         smallest=SMALLEST if settings.smallest_gain is None else settings.smallest_gain,
         metric="nmse" if table.task is None else "rmse",
         sums=data.losses(coef, intercept),
-        total=data.n_rows,
     )
     name = table.files[0].parent.name or "files"
     sizes = [int(n) for n in data.folds.whole.n_rows]
@@ -336,9 +326,9 @@ def train_chunks(
         fitted_to = Training.of(data.folds.whole)
         fitted = fitted_to.fit(candidate, params)
     edges = {
-        key: "lower" if params[key] == min(values) else "upper"
+        key: "low" if params[key] == min(values) else "high"
         for key, values in candidate.grid.items()
-        if len(values) > 1 and name != TUNED and params[key] in (min(values), max(values))
+        if len(values) > 1 and name != TUNED and are_numbers(values) and params[key] in (min(values), max(values))
     }
     result = {
         "schema": 1,

@@ -10,12 +10,11 @@ from pathlib import Path
 from mtlrun.errors import DataError, UserError
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.figures import FIGURES
-from mtlrun.report.run import COMPARED, read_json
-from mtlrun.report.summary import COMPARE, PAGE, run_folders
-from mtlrun.report.writers import FILES
+from mtlrun.report.run import COMPARED, PROVENANCE, RUN_FILE, read_json, read_sound
+from mtlrun.report.summary import COMPARE, run_folders
+from mtlrun.report.writers import FILES, PAGE
 from mtlrun.runs.locks import Locks
-from mtlrun.runs.plan import RESOLVED_FILE, RUN_FILE, SCHEMA
-from mtlrun.runs.store import PROVENANCE
+from mtlrun.runs.plan import RESOLVED_FILE, SCHEMA
 from mtlrun.utils.io import TEMPORARY, writer_of
 
 #: The file that describes a model, as `mtlrun.models` names it, which takes seconds to import.
@@ -86,7 +85,8 @@ def delete_runs(folders: Iterable[Path], output: Path) -> list[Path]:
             if folder.exists():
                 kept.append(folder)
         still = {key for folder in run_folders(output) for key in _named_by(folder, output)}
-        still |= {key for path in output.rglob(FACTS) for key in _with_folds({str(_read(path).get("cell"))}, output)}
+        models = {str(read_sound(path).get("cell")) for path in output.rglob(FACTS)}
+        still |= _with_folds(models, output)
         still |= _with_folds(_planned(output / COMPARED), output)  # of a comparison whose folder is the output
         if run_folders(output) or any(output.rglob(FACTS)) or (output / COMPARE).exists():
             unused = gone - still
@@ -114,7 +114,7 @@ def _named_by(folder: Path, output: Path) -> set[str]:
 
 
 def _planned(file: Path) -> set[str]:
-    cells = _read(file).get("cells")
+    cells = read_sound(file).get("cells")
     entries = [entry for entry in cells if isinstance(entry, dict)] if isinstance(cells, list) else []
     return {str(entry[name]) for entry in entries for name in ("key", "was") if entry.get(name)}
 
@@ -131,13 +131,6 @@ def _with_folds(keys: set[str], output: Path) -> set[str]:
 
 def _is_key(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{64}", text) is not None
-
-
-def _read(path: Path) -> dict[str, object]:
-    try:
-        return read_json(path) or {}
-    except DataError:
-        return {}
 
 
 def _delete_files(folder: Path) -> None:

@@ -196,22 +196,14 @@ class SummedEvaluation(Evaluation):
     ----------
     sums : dict
         Fold and task -> V V' of `mtlrun.runs.streaming.Losses`; the task None is the sum over those of a row.
-    total : int
-        Number of rows.
     """
 
     sums: Mapping[tuple[int, int | None], Array] = field(default_factory=dict)
-    total: int = 0
 
     @property
     def n_rows(self) -> int:
         """Rows that were tested."""
-        return self.total
-
-    @property
-    def n_new(self) -> int:
-        """Tasks that were tested without training rows: none."""
-        return 0
+        return len(self.y)
 
     def gain(self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int) -> Gain | None:
         """Return how much better a method is than another one, from the sums."""

@@ -25,7 +25,7 @@ from mtlrun.utils.yaml import Document, KeyPath, Mark, load_file, render
 
 DEFAULT_PROFILE = "quick"
 #: Fields of an entry that all its numbers take over.
-_SHARED = ("n", "profile", "source", "absolute", "relative", "sigmas")
+_SHARED = ("n", "profile", "source", "absolute", "relative", "sigmas", "error_rate")
 
 
 def load_experiment(

@@ -17,6 +17,7 @@ from mtlrun.data.files import data_directory
 from mtlrun.data.load import check_options, dataset_fingerprint, source_path
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.report.grid import show
+from mtlrun.report.run import RUN_FILE, read_sound
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import code_of, facts, remembering
@@ -35,14 +36,13 @@ from mtlrun.runs.methods import (
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, Spec, Sweep
 from mtlrun.runs.spec import Method as MethodSpec
 from mtlrun.runs.spec import Split as SplitSpec
-from mtlrun.runs.store import Store
-from mtlrun.utils.io import jsonable, sealed, write_atomic
+from mtlrun.runs.store import Store, write_new
+from mtlrun.utils.io import jsonable, sealed
 from mtlrun.utils.seeds import derive_seed
 
 OUTPUT = Path("results/runs")
 #: In the place of the name of a reading.
 ALL_READINGS = "all"
-RUN_FILE = "run.json"
 RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
 #: Modules that compute the families of cells, and the one that loads their data.
@@ -515,14 +515,12 @@ def write_plan(plan: Plan) -> None:
         RESOLVED_FILE: resolved_yaml(plan.experiment),
     }
     for name, text in texts.items():
-        path = plan.folder / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_atomic(path, text)
+        write_new(plan.folder / name, text.encode())
 
 
 def other_settings(plan: Plan) -> str | None:
     """Return the settings with which `run.json` was written, None when they are those of the plan."""
-    before = _read_run(plan.folder).get("overrides")
+    before = read_sound(plan.folder / RUN_FILE).get("overrides")
     if not isinstance(before, list) or before == list(plan.experiment.overrides):
         return None  # there is none, or it is damaged and will be written anew
     return settings_text(before)
@@ -549,18 +547,9 @@ def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
     return shlex.join(words)
 
 
-def _read_run(folder: Path) -> dict[str, Any]:
-    """Return the plan of an earlier start, {} where there is none or it is damaged."""
-    try:
-        found = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _earlier_keys(folder: Path, store: Store) -> dict[tuple[str, str, str, int], tuple[str, str | None]]:
     """Return (key, the key before it) of the rows of an earlier plan, by reading, data set, method and trial."""
-    cells = _read_run(folder).get("cells")
+    cells = read_sound(folder / RUN_FILE).get("cells")
     found = {}
     for entry in cells if isinstance(cells, list) else ():
         key, was = (_key(entry, "key"), _key(entry, "was")) if isinstance(entry, dict) else (None, None)

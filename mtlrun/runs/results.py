@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mtlrun.report.build import Report, build_report
-from mtlrun.report.summary import write_page
 from mtlrun.report.writers import write_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import Plan, plan
@@ -90,7 +89,6 @@ def write_results(made: Plan) -> Report:
     report = build_report(made.folder)
     with writing(made.folder, NO_ROOM):
         write_report(report, made.folder)
-        write_page(report, made.folder)
         made.store().pack(row.cell.key for row in made.rows)
     return report
 

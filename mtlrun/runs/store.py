@@ -120,9 +120,9 @@ class Store(Records):
                 if "predictions" in record.result:
                     kept[key] = self.read_scores(key)
         if lines:
-            _write_new(self.run_folder / PACKED, pack(lines.items()))
+            write_new(self.run_folder / PACKED, pack(lines.items()))
         if kept:
-            _write_new(self.run_folder / PREDICTIONS, _npz(kept))
+            write_new(self.run_folder / PREDICTIONS, _npz(kept))
 
     def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
         """Add invocations to the provenance of the run; one with the same `started` and pid is replaced.
@@ -160,7 +160,7 @@ def _npz(arrays: Mapping[str, Any]) -> bytes:
     return content.getvalue()
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def write_new(path: Path, content: bytes) -> None:
     """Write a file where it differs from what is there."""
     if not path.exists() or path.read_bytes() != content:
         write_atomic(path, content)

@@ -120,22 +120,17 @@ class Waves:
             entry.failures[split] = record.error or record.status
             return
         metric = self.tested.metric
-        enter(entry, split, record, metric)
+        score = record.metrics[metric]
+        entry.scores[split] = math.nan if score is None else score
+        entry.tasks[split] = [None if v is None or math.isnan(v) else v for v in record.per_task[metric]]
         entry.losses[split] = self.tested.losses(split, scores)
+        entry.seconds.append(record.seconds["total"] + record.seconds.get("search", 0.0))
+        entry.fit_seconds.append(record.seconds["fit"])
+        entry.chosen[split] = record.selection.get("chosen") or {}
         inner = record.selection.get("score")
         if inner is not None:
             entry.inner[split] = -inner if get_metric(metric).greater_is_better else inner
-
-
-def enter(entry: Entry, split: int, record: Record, metric: str) -> None:
-    """Add the record of a split to the results of a method."""
-    score = record.metrics[metric]
-    entry.scores[split] = math.nan if score is None else score
-    entry.tasks[split] = [None if value is None or math.isnan(value) else value for value in record.per_task[metric]]
-    entry.seconds.append(record.seconds["total"] + record.seconds.get("search", 0.0))
-    entry.fit_seconds.append(record.seconds["fit"])
-    entry.chosen[split] = record.selection.get("chosen") or {}
-    edges = record.selection.get("edges", {}).items()
-    notes = ["not converged"] * (record.status == NOT_CONVERGED)
-    notes += [f"{name.rpartition('__')[2]} at the {end} end of its grid" for name, end in edges]
-    entry.notes += [note for note in notes if note not in entry.notes]
+        notes = ["not converged"] * (record.status == NOT_CONVERGED)
+        edges = record.selection.get("edges", {}).items()
+        notes += [f"{name.rpartition('__')[2]} at the {end} end of its grid" for name, end in edges]
+        entry.notes += [note for note in notes if note not in entry.notes]

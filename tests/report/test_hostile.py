@@ -9,7 +9,7 @@ from mtlrun.errors import DataError
 from mtlrun.report.build import build_report
 from mtlrun.report.grid import Column, Grid, csv_grid
 from mtlrun.report.html import html_report
-from mtlrun.report.summary import read_overview, write_overview, write_page
+from mtlrun.report.summary import read_overview, write_overview
 from mtlrun.report.writers import FORMATS, render, write_report
 from mtlrun.runs.merge import merge
 
@@ -59,7 +59,6 @@ def test_names_inject_nothing(folder_maker, tmp_path, text):
     report = build_report(folder)
     files = {form: render(report, form) for form in FORMATS}
     write_report(report, folder)
-    write_page(report, folder)
     index = write_overview(read_overview(tmp_path), tmp_path, ("md", "html"))
     files |= {path.name: path.read_text() for path in index}
     new = [path for path in sorted(tmp_path.rglob("*")) if path not in before and not path.is_relative_to(folder)]

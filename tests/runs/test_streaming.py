@@ -149,7 +149,7 @@ def test_gain_and_interval_from_sums_are_those_of_the_rows(tmp_path, roles):
     wanted = relative_gain(*fields, layout, correction(3, 1))
     tested = SummedEvaluation(
         y=y, layout=Layout(len(data.tasks)), rows=[], new=[], folds=3, repeats=1, measure="nMSE", smallest=0.01,
-        sums=data.losses(coef, intercept), total=N,
+        sums=data.losses(coef, intercept),
     )  # fmt: skip
     places = [dict.fromkeys(range(3), m) for m in range(2)]
     found = tested.gain(*places, 1)
