@@ -102,3 +102,10 @@ def test_decimals_are_those_printed(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("data set,a,b,c\nx,84.50,3,.98\n")
     assert [number.decimals for number in read_printed(path, "t.csv")] == [2, 0, 2]
+
+
+@pytest.mark.parametrize("field", ["absolute", "relative", "sigmas", "error_rate"])
+def test_the_numbers_of_a_table_take_over_its_tolerance(write, field):
+    experiment = EXPERIMENT.replace("n: 20}", f"{field}: 0.1, n: 20}}")
+    _, *numbers = load_experiment(write("data set,STL\nschool,84.5\n", experiment)).config["reference"]
+    assert [number[field] for number in numbers] == [0.1]
