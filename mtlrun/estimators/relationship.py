@@ -201,6 +201,10 @@ class _SquaredTrace(RegressorMTL, ConvexMTL):
     def _penalties(self) -> list[Penalty]:
         return [self._norm()]
 
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        # The alternation uses no eigenbases, which a warm start would keep.
+        return super()._fit_data(data) if self.variant == "corrected" else self._solve(data)
+
     def _solve(
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:

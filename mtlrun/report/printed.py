@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.record import NOT_CONVERGED
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, as_list
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.references import Judged, ReferenceVerdict
 from mtlrun.report.run import MISSING, PARTIAL, Row, Run
+from mtlrun.report.statistics import direction
 
 #: Counted cell by cell: tasks whose training part has one class only.
 ONE_CLASS = "one_class_train"
@@ -282,20 +282,11 @@ class _Layout:
         lines = [cells for _, cells in table.rows]
         for group in lines if self.columns == "method" else zip(*lines, strict=True):
             found = [cell for cell in group if cell is not None and cell.value is not None]
-            high = self._greater(found[0].quantity) if len(found) > 1 else None
+            high = direction(found[0].quantity, self.judged.run) if len(found) > 1 else None
             if high is not None:
                 best = (max if high else min)(found, key=lambda cell: cell.value or 0.0)
                 for cell in found:
                     cell.best = _number(cell.text) == _number(best.text)
-
-    def _greater(self, quantity: str) -> bool | None:
-        """Whether large values are good; None when neither is."""
-        if quantity in QUANTITIES:
-            return {"speedup": True, "gap": None, "objective": None}.get(quantity, False)
-        if self.judged.run.measures:
-            return self.judged.run.quantities.get(quantity, {}).get("greater_is_better")
-        facts = METRIC_FACTS.get(quantity)
-        return facts.greater_is_better if facts else None
 
     def _name(self, axis: str, value: Any) -> str:
         if axis == "dataset":

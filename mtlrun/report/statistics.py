@@ -95,17 +95,26 @@ class Ranking:
         return sum(test.rejected and test.z > 0 for _, test in self.tests)
 
 
-def greater_is_better(metric: str, run: Run | None = None) -> bool:
-    """Tell the direction of a metric, of a quantity like seconds, or of one of the measures of a run.
+def direction(quantity: str, run: Run | None = None) -> bool | None:
+    """Whether greater values are better; None where neither is, or it is not known.
 
-    An unknown one is taken as a score.
+    Parameters
+    ----------
+    quantity : str
+        A metric, a quantity of `QUANTITIES` such as seconds, or one that the measures of a run return.
+    run : Run, optional
     """
-    greater = run.quantities.get(metric, {}).get("greater_is_better") if run is not None else None
+    greater = run.quantities.get(quantity, {}).get("greater_is_better") if run is not None else None
     if greater is not None:
         return bool(greater)
-    if metric in QUANTITIES:
-        return metric == "speedup"
-    return metric not in METRIC_FACTS or METRIC_FACTS[metric].greater_is_better
+    if quantity in QUANTITIES:
+        return {"speedup": True, "gap": None, "objective": None}.get(quantity, False)
+    return METRIC_FACTS[quantity].greater_is_better if quantity in METRIC_FACTS else None
+
+
+def greater_is_better(quantity: str, run: Run | None = None) -> bool:
+    """Tell the direction; a quantity of unknown direction is taken as a score."""
+    return direction(quantity, run) is not False
 
 
 # ---------------------------------------------------------------- the section `statistics`

@@ -122,8 +122,11 @@ def test_every_method_has_its_own_look():
 
 
 def test_svg_has_no_date_and_keeps_its_text(tmp_path):
-    path = tmp_path / "made.svg"
-    write_drawing(made([1, 2], log=False), path)
-    text = path.read_text()
+    figure = made([1, 2], log=False)
+    first, again = tmp_path / "first.svg", tmp_path / "again.svg"
+    write_drawing(figure, first)
+    write_drawing(figure, again)
+    text = first.read_text()
+    assert text == again.read_text()
     assert "<dc:date>" not in text
     assert ">m0</text>" in text
