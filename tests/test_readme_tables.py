@@ -29,6 +29,7 @@ def test_committed_tables_are_up_to_date(texts):
     assert stale == [], "run: python scripts/readme_tables.py --write"
 
 
+@pytest.mark.slow
 def test_every_run_is_linked_and_links_lead_somewhere(texts):
     readme = texts["README.md"]
     links = [part.split(")")[0] for part in readme.split("](")[1:]]

@@ -56,7 +56,7 @@ class Report:
     tables : list of PrintedTable
         As the paper prints them.
     other_tables : dict of str to list of PrintedTable
-        Those of the readings that have cells of their own.
+        Those of the readings that have cells of their own, else of the quantities that the main one does not show.
     """
 
     main: Judged
@@ -219,6 +219,7 @@ def build_report(folder: Path) -> Report:
     main = judged(run)
     others = [judged(other) for other in run.others if run.begun(other)]
     claims = over_readings(main, others)
+    tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
     sections = [
         readings_section(main, others, claims),
@@ -239,9 +240,18 @@ def build_report(folder: Path) -> Report:
         ],
         measured,
         others,
-        printed_tables(main),
-        {one.name: printed_tables(one) for one in others if run.own(one.run)},
+        tables,
+        _other_tables(run, others, tables),
     )
+
+
+def _other_tables(run: Run, others: Sequence[Judged], shown: Sequence[PrintedTable]) -> dict[str, list[PrintedTable]]:
+    """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
+    titles = {table.title for table in shown}
+    own = {one.name: printed_tables(one) for one in others if run.own(one.run)}
+    same = [one for one in others if one.name not in own]
+    more = {one.name: [table for table in printed_tables(one) if table.title not in titles] for one in same}
+    return own | {name: tables for name, tables in more.items() if tables}
 
 
 # ---------------------------------------------------------------- readings

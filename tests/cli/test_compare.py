@@ -81,6 +81,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
     assert {"intercept", "hours", "age is missing", "club=chess"} <= set(coefficients.columns)
 
 
+@pytest.mark.slow
 def test_train_repeats_the_chosen_method_and_predict_loads_the_model(mtlrun, grades, tmp_path):
     options = ("--methods", "JointFeatureMTL", "--splits", "2", "--repeats", "1", "--unseen", "mean", "-q")
     result = mtlrun("compare", "grades.csv", "--target", "grade", "--task", "school", *options)
@@ -141,6 +142,7 @@ def test_the_chosen_method_has_the_numbers_of_the_leaderboard_everywhere(mtlrun,
     assert [path for path, _ in cells] == sorted((folder / "cells").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_a_comparison_with_test_rows_is_repeated_from_its_folder(mtlrun, grades, tmp_path, lacking):
     """The folder holds both tables: training rows and test rows stay apart in ``train chosen.yaml``."""
     table = pd.read_csv(grades)

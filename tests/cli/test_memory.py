@@ -19,6 +19,7 @@ def table(folder):
     return ("compare", "grades.csv", "--target", "grade", "--task", "school", "--splits", "2")
 
 
+@pytest.mark.slow
 def test_a_method_that_does_not_fit_is_a_row_with_the_reason(mtlrun, tmp_path, monkeypatch):
     monkeypatch.setattr("mtlrun.estimators.convex.ConvexMTL._bytes", lambda self, data: 1e15)
     result = mtlrun(*table(tmp_path), "--methods", "JointFeatureMTL", "-o", "out")

@@ -103,6 +103,7 @@ def test_next_step_of_init_runs_as_printed(mtlrun, own):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 def test_next_step_of_compare_runs_as_printed(mtlrun, own, tmp_path):
     shutil.copy(own / "plants/plants.csv", "new.csv")
     words = (

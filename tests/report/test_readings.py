@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from mtlrun.report.build import build_report
 from mtlrun.report.writers import html, markdown
 from mtlrun.utils.io import DIGEST
 
+RUN = Path(__file__).resolve().parents[2] / "results/dcrmtl/fig2/quick"
 LABELS = ["One Norm", "APG-RMTL"]
 
 
@@ -96,3 +98,11 @@ def test_an_altered_plan_is_told(two_readings, maker):
     plan = json.loads(path.read_text())
     path.write_text(json.dumps({**plan, DIGEST: "0" * 64}))
     assert any("run.json is not as it was written" in line for line in build_report(maker.folder).summary)
+
+
+@pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")
+def test_a_reading_of_the_same_cells_shows_the_quantities_that_it_adds():
+    report = build_report(RUN)
+    (table,) = report.other_tables["one block after the other"]
+    assert "seconds" in table.title
+    assert table.title not in [one.title for one in report.tables]

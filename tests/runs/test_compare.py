@@ -202,6 +202,7 @@ def test_a_table_that_changes_during_the_fits_is_kept_as_it_was_read(tmp_path, c
     np.testing.assert_array_equal(again.y, result.dataset.y)
 
 
+@pytest.mark.slow
 def test_a_table_in_its_own_place_that_is_edited_during_the_fits_is_not_written_over(tmp_path):
     place = tmp_path / "out/data/own-rows/rows.csv"
     place.parent.mkdir(parents=True)
@@ -246,6 +247,7 @@ def test_test_rows_with_unseen_tasks_and_weights():
     assert all(value is not None for e in result.board.entries for value in e.tasks[0])
 
 
+@pytest.mark.slow
 def test_a_weight_counts_like_repetitions_and_zero_like_absence():
     frame = schools(5, 12)
     weights = np.where(np.arange(len(frame)) % 4 == 0, 0.0, 1.0)
@@ -256,6 +258,7 @@ def test_a_weight_counts_like_repetitions_and_zero_like_absence():
     assert result.leaderboard.set_index("method").loc["IndependentRidge", "rmse"] < 20
 
 
+@pytest.mark.slow
 def test_shared_binary_with_gaps_and_calibration():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
@@ -316,6 +319,7 @@ def test_the_best_model_is_fitted_again_only_when_something_changed(tmp_path):
     assert any(line.endswith("on all rows") for line in lines)
 
 
+@pytest.mark.slow
 def test_repeats_more_compute_themselves_alone(tmp_path):
     options = {"target": "y", "task": "school", "methods": ["PooledRidge"], "splits": 2, "output": tmp_path}
     first = mtlrun.compare(schools(4, 12), repeats=1, **options)

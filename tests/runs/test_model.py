@@ -54,9 +54,27 @@ CASES = {
 }
 
 
+#: The cases, of which the first test run has two: a comparison of each takes seconds.
+FEW = [
+    case if case in ("numbers", "classes of tasks") else pytest.param(case, marks=pytest.mark.slow) for case in CASES
+]
+
+
+class Results(dict):
+    """The comparison of each case, made when it is first asked for."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __missing__(self, case):
+        columns, options = CASES[case]
+        self[case] = compared(self.frame, columns, **options)
+        return self[case]
+
+
 @pytest.fixture(scope="module")
 def results(frame):
-    return {name: compared(frame, columns, **options) for name, (columns, options) in CASES.items()}
+    return Results(frame)
 
 
 @pytest.mark.slow
@@ -75,7 +93,7 @@ def test_predictions_of_test_rows_are_written_in_the_words_of_the_table(frame, r
         assert (written[targets].to_numpy() == truth.to_numpy()).mean() > 0.6
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FEW)
 def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(frame, results, case, tmp_path):
     result, options = results[case], CASES[case][1]
     targets = [options["target"]] if "target" in options else options["targets"]
@@ -101,7 +119,7 @@ def test_predictions_are_in_the_words_of_the_table_and_the_same_everywhere(frame
     )
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "numbers"])
+@pytest.mark.parametrize("case", FEW[1:])
 def test_probabilities_are_of_the_labels_and_sum_to_one(frame, results, case):
     result = results[case]
     found = result.predict_proba(frame)
@@ -116,7 +134,7 @@ def test_probabilities_are_of_the_labels_and_sum_to_one(frame, results, case):
     np.testing.assert_array_equal(np.hstack(raw) if isinstance(raw, list) else raw, found)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FEW)
 def test_the_model_is_an_estimator_that_clones_fits_and_is_stored(frame, results, case, tmp_path):
     model, options = results[case].model, CASES[case][1]
     targets = [options["target"]] if "target" in options else options["targets"]

@@ -84,6 +84,7 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
     assert sum(map(len, waves)) == len(cells)
 
 
+@pytest.mark.slow
 def test_a_board_after_every_fit():
     found = []
 
