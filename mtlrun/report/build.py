@@ -248,10 +248,13 @@ def build_report(folder: Path) -> Report:
 def _other_tables(run: Run, others: Sequence[Judged], shown: Sequence[PrintedTable]) -> dict[str, list[PrintedTable]]:
     """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
     titles = {table.title for table in shown}
-    own = {one.name: printed_tables(one) for one in others if run.own(one.run)}
-    same = [one for one in others if one.name not in own]
-    more = {one.name: [table for table in printed_tables(one) if table.title not in titles] for one in same}
-    return own | {name: tables for name, tables in more.items() if tables}
+    found = {}
+    for one in others:
+        own = bool(run.own(one.run))
+        tables = [table for table in printed_tables(one) if own or table.title not in titles]
+        if own or tables:
+            found[one.name] = tables
+    return found
 
 
 # ---------------------------------------------------------------- readings

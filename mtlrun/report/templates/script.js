@@ -156,7 +156,7 @@ for (const figure of document.querySelectorAll("figure")) {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = scale;
-    const press = () => button.setAttribute("aria-pressed", String(scaled.some((p) => !p.hidden && p.dataset.scale === scale)));
+    const press = () => button.setAttribute("aria-pressed", String(scaled.every((p) => p.hidden || p.dataset.scale === scale)));
     button.addEventListener("click", () => {
       for (const panel of scaled) panel.hidden = panel.dataset.scale !== scale;
       line.dispatchEvent(new Event("scale"));
