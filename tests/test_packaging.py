@@ -98,11 +98,11 @@ def test_nothing_that_is_needed_at_run_time_is_under_the_gpl():
     assert len(names) > 20
     for name in names:
         about = metadata.metadata(name)
-        told = [about.get("License-Expression") or "", (about.get("License") or "").split("\n")[0][:100]]
-        told += [line for line in about.get_all("Classifier") or [] if line.startswith("License")]
-        assert any(told), f"{name} names no licence"
+        named = [about.get("License-Expression") or "", (about.get("License") or "").split("\n")[0][:100]]
+        named += [line for line in about.get_all("Classifier") or [] if line.startswith("License")]
+        assert any(named), f"{name} names no licence"
         # A GPL with the exception for the run-time library of GCC binds nobody who links it.
-        text = re.sub(r"GPL-[\w.-]+ WITH GCC-exception-[\d.]+", "", " ".join(told))
+        text = re.sub(r"GPL-[\w.-]+ WITH GCC-exception-[\d.]+", "", " ".join(named))
         assert not re.search(r"(?<![L])\bA?GPL|(?<!Lesser )General Public License", text), f"{name}: {text}"
 
 

@@ -193,8 +193,8 @@ def verdicts_text(verdicts: Iterable[str]) -> str:
 
 def verdict_lines(claims: Sequence[str], numbers: Sequence[str], source: str) -> list[str]:
     """Count the verdicts on claims of `source` and on reference numbers, a line each where there are any."""
-    told = {f"{counted(len(claims), 'claim')} of {source}": claims, counted(len(numbers), "reference number"): numbers}
-    return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in told.items() if verdicts]
+    lists = {f"{counted(len(claims), 'claim')} of {source}": claims, counted(len(numbers), "reference number"): numbers}
+    return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in lists.items() if verdicts]
 
 
 def _alone(run: Run, others: Sequence[Judged]) -> list[Run]:

@@ -399,8 +399,8 @@ def _margin(check: Mapping[str, Any], found: float) -> float:
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
-    told = [f"{name.replace('_', ' ')} {check[name]:g}" for name in ("at_least", "at_most") if name in check]
-    return f"claimed: {' and '.join(told)}"
+    bounds = [f"{name.replace('_', ' ')} {check[name]:g}" for name in ("at_least", "at_most") if name in check]
+    return f"claimed: {' and '.join(bounds)}"
 
 
 def _title(check: Mapping[str, Any], dataset: str, methods: tuple[str, ...] = ()) -> str:

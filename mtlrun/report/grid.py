@@ -46,7 +46,7 @@ class Styled:
     address : str
         Where it leads; one that we made ourselves.
     marks : tuple of (str, str, str)
-        Symbols that it consists of, each with its verdict and what is told of it.
+        Symbols that it consists of, each with its verdict and what is said of it.
     """
 
     text: str

@@ -176,7 +176,7 @@ def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_pat
 def test_env_names_versions_and_folders(mtlrun):
     result = mtlrun("env", "--data-dir", "here")
     assert result.exit_code == 0
-    told = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
-    assert told["mtlrun"] == "0.1.0"
-    assert told["data directory"] == "here"
-    assert {"numpy", "scipy", "scikit-learn", "blas", "cpu", "cores", "OMP_NUM_THREADS"} <= set(told)
+    shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
+    assert shown["mtlrun"] == "0.1.0"
+    assert shown["data directory"] == "here"
+    assert {"numpy", "scipy", "scikit-learn", "blas", "cpu", "cores", "OMP_NUM_THREADS"} <= set(shown)

@@ -54,7 +54,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_wrong_value_is_told_at_its_place_by_every_command(mtlrun, tmp_path, case):
-    text, old, new, told = CASES[case]
+    text, old, new, words = CASES[case]
     runs = "train" if text.startswith(TRAIN[:22]) else "reproduce"
     path = tmp_path / "a.yaml"
     path.write_text(text)
@@ -65,7 +65,7 @@ def test_a_wrong_value_is_told_at_its_place_by_every_command(mtlrun, tmp_path, c
     for command in ("validate", runs):
         result = mtlrun(command, "a.yaml")
         assert result.exit_code == 2, (command, result.output)
-        for part in told:
+        for part in words:
             assert result.stderr.count(part) == 1, (command, result.stderr)
         assert "Traceback" not in result.output
     assert not (tmp_path / "results").exists()

@@ -162,7 +162,7 @@ def test_classes_beside_two_labels_and_a_task_with_one_class():
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "role", "told"),
+    ("column", "values", "role", "words"),
     [
         ("rate", ["12%", "15%", "9%", "11%"], "feature", ["'rate'", "'12%'", "--categorical rate", "--drop rate"]),
         ("price", ["$1,200.50", "$3", "$4"], "feature", ["'price'", "numbers as text"]),
@@ -171,7 +171,7 @@ def test_classes_beside_two_labels_and_a_task_with_one_class():
         ("name", [f"name {k}" for k in range(40)], "only", ["no column is left", "name"]),
     ],
 )
-def test_a_text_column_that_is_no_category_is_named_with_the_remedy(column, values, role, told):
+def test_a_text_column_that_is_no_category_is_named_with_the_remedy(column, values, role, words):
     frame = FRAME.drop(columns=["level", "y2"]).assign(**{column: np.resize(values, 40)})
     if role == "only":
         frame = pd.concat([frame.drop(columns="hours")] * 2, ignore_index=True)
@@ -179,7 +179,7 @@ def test_a_text_column_that_is_no_category_is_named_with_the_remedy(column, valu
     roles = Roles((column if role == "target" else "y1",), "school", drop=("y1",) if role == "target" else ())
     with pytest.raises(DataError) as caught:
         make_dataset(table_of_frame(frame), roles)
-    for part in told:
+    for part in words:
         assert part in str(caught.value)
 
 

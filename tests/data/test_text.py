@@ -198,7 +198,7 @@ def test_classes_are_tasks_and_a_label_may_be_named_positive(own_set):
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "task_type", "told"),
+    ("content", "options", "task_type", "words"),
     [
         (b"x,t,y\n1,a,0\n2,a,1\n3,b,2\n", {"target": "y", "task": "t"}, "binary", ["'y'", "3 values"]),
         (b"x,t,y\n1,a,0\n2,a,1\n", {"target": "y", "task": "t", "positive": "z"}, "binary", ["label of y", "'z'"]),
@@ -208,8 +208,8 @@ def test_classes_are_tasks_and_a_label_may_be_named_positive(own_set):
         (b"x,y,z\n1,2,4\nred,3,5\n", {"target": ["y", "z"]}, "regression", ["t.csv:3", "'x'", "'red'"]),
     ],
 )
-def test_errors_of_a_set(own_set, lacking, content, options, task_type, told):
-    assert not lacking(own_set.error("csv", {"t.csv": content}, options, task_type=task_type), *told)
+def test_errors_of_a_set(own_set, lacking, content, options, task_type, words):
+    assert not lacking(own_set.error("csv", {"t.csv": content}, options, task_type=task_type), *words)
 
 
 def test_truncated_gzip(own_set):

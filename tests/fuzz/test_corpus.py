@@ -18,6 +18,6 @@ def test_corpus(path):
 def test_every_reader_has_a_corpus_and_every_file_a_line():
     assert {path.parent.name for path in FILES} == set(READERS)
     lines = (CORPUS / "README.md").read_text(encoding="utf-8").splitlines()
-    told = {line.split("`")[1] for line in lines if line.startswith("* `")}
-    assert told == {f"{path.parent.name}/{path.name}" for path in FILES}
+    listed = {line.split("`")[1] for line in lines if line.startswith("* `")}
+    assert listed == {f"{path.parent.name}/{path.name}" for path in FILES}
     assert max(path.stat().st_size for path in FILES) < 20_000

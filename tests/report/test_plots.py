@@ -152,7 +152,7 @@ def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
     drawn = drawn_alone(figure)
     x = {text.split("\n")[0]: across for _, across, _, text in drawn.points}
     assert x["Mean"] < x["Pooled"] < x["Joint"]
-    assert drawn.points[2][3] == "Mean\n-3 [-3.2, -2.8]", "its number is told all the same"
+    assert drawn.points[2][3] == "Mean\n-3 [-3.2, -2.8]", "its number is said all the same"
     far = Forest("gains", "Gain", "gain", [("a", 0.1, 0.0, 0.2), ("b", -0.1, -0.2, 0.0), ("c", -5.0, -6.0, -4.0)])
     assert -0.5 < far.limits[0] < far.limits[1] < 0.5
     wide = Forest("tasks", "Gain", "gain", [("a", 0.1, -9.0, 9.2), ("b", -0.1, -0.2, 0.0)])

@@ -48,7 +48,7 @@ def test_the_report_has_ranks_friedman_and_holm(ranked):
     assert section.grids[0].rows[-1] == ["average rank", pytest.approx(17 / 6), pytest.approx(13 / 6), 1.0]
     assert "Iman-Davenport" in section.lines[1]
     assert section.lines[-1].endswith("2 of 2 methods rank significantly worse.")
-    assert "Comparison of methods" not in sections, "the ranks are told once"
+    assert "Comparison of methods" not in sections, "the ranks are listed once"
 
 
 def test_average_ranks_are_a_quantity(ranked):

@@ -15,8 +15,8 @@ def test_every_comparison_has_a_line(maker):
     maker.info["kind"] = "test"
     (grid,) = sections(maker)["Tests"].grids
     assert [row[2:] for row in grid.rows] == [[0.5, "undecided"], [0.5, "undecided"], [None, "not tested"]]
-    told = "p-value of auc of One Norm against APG-RMTL by trial on alpha: 0.5 (claimed: at least 0.3)"
-    assert grid.rows[0][1] == f"{told}: 2 pairs give no p-value below 0.5"
+    comparison = "p-value of auc of One Norm against APG-RMTL by trial on alpha: 0.5 (claimed: at least 0.3)"
+    assert grid.rows[0][1] == f"{comparison}: 2 pairs give no p-value below 0.5"
     assert "gamma is not in this run" in grid.rows[2][1]
 
 

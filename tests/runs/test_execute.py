@@ -48,7 +48,7 @@ def counts(summary):
     return summary.n_ok, summary.n_failed, summary.n_cached, summary.n_left
 
 
-def told(stream):
+def messages(stream):
     return [line for line in stream.getvalue().splitlines() if not line.startswith("[")]
 
 
@@ -64,7 +64,7 @@ def test_a_finished_run(lab):
         "provenance.json",
     }
     assert not list((lab.output / "cells").glob("*.lock"))
-    assert told(stream) == ["lab/tiny: 4 of 4 cells to compute, after 4 search folds"]
+    assert messages(stream) == ["lab/tiny: 4 of 4 cells to compute, after 4 search folds"]
     record = lab.results()["strong", 1]
     assert (record.family, record.status, record.inputs["dataset"]["id"]) == ("fit", "ok", "simulated-rmtl")
     assert 0 <= record.metrics["auc"] <= 1
@@ -111,7 +111,7 @@ def test_an_edit_of_a_solver_reruns_its_cells_and_is_named(lab):
     stream = io.StringIO()
     summary = lab.run(text, only=["method=weak,method=other"], progress=Plain(stream))
     assert counts(summary) == (2, 0, 2, 0)
-    assert told(stream)[0] == "rerun simulated-rmtl/weak/2 trials: code changed (lab/models.py)"
+    assert messages(stream)[0] == "rerun simulated-rmtl/weak/2 trials: code changed (lab/models.py)"
 
 
 def test_a_failure_is_retried_under_the_same_key(lab):
@@ -119,7 +119,7 @@ def test_a_failure_is_retried_under_the_same_key(lab):
     lab.run(text, only=["method=broken"])
     stream = io.StringIO()
     assert counts(lab.run(text, only=["method=broken"], progress=Plain(stream))) == (0, 2, 0, 0)
-    assert told(stream)[0] == "rerun simulated-rmtl/broken/2 trials: failed: RuntimeError: this solver never works"
+    assert messages(stream)[0] == "rerun simulated-rmtl/broken/2 trials: failed: RuntimeError: this solver never works"
 
 
 def test_item_2_a_finished_target_starts_no_solver(lab):
@@ -175,7 +175,7 @@ def test_item_3_after_a_kill_exactly_the_missing_cells_are_computed(lab):
     assert counts(summary) == (15 - done, 0, done, 0)
     assert {key: (cells / f"{key}.json").read_text() for key in finished} == before
     assert not list(cells.glob("*.lock"))
-    assert any("took over" in line and "is gone" in line for line in told(stream))
+    assert any("took over" in line and "is gone" in line for line in messages(stream))
 
 
 def test_item_4_two_processes_compute_no_cell_twice(lab):
@@ -223,7 +223,9 @@ def test_item_15_timed_cells_run_one_after_the_other_and_say_so(lab, lacking):
     text = lab.tiny + "timing: {repeats: 3, threads: 1, baseline: weak}\n"
     stream = io.StringIO()
     run(lab.plan(text), jobs=2, backend="threading", progress=Plain(stream))
-    assert not lacking(told(stream)[1], "timed cells", "one after the other", "--jobs", "only searches run in parallel")
+    assert not lacking(
+        messages(stream)[1], "timed cells", "one after the other", "--jobs", "only searches run in parallel"
+    )
     for record in lab.results(text).values():
         assert record.environment["serial"] is True
         assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)

@@ -1,4 +1,4 @@
-"""Files that extend another experiment: what is merged, where values come from, how problems are told."""
+"""Files that extend another experiment: what is merged, where values come from, how problems are reported."""
 
 import pytest
 

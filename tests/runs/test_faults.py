@@ -97,8 +97,8 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     process = lab.begin(lambda: start_twice(fault, lab.root / "disk", own_mounts), NO_COLOR="1")
     out, err = process.communicate()
     assert process.returncode == 0, err
-    told = json.loads(out)
-    first, second = told["first"], told["second"]
+    outcome = json.loads(out)
+    first, second = outcome["first"], outcome["second"]
     assert first["code"] == 2
     assert f"{RUN}: {FAULTS[fault]}" in first["stderr"]
     assert "--output" in first["stderr"]
@@ -109,7 +109,7 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     assert (second["code"], len(second["cells"])) == (0, 16)
     assert first["cells"].items() <= second["cells"].items()  # finished cells were not written again
     assert not [name for name in second["files"] if name.endswith((".tmp", ".lock"))]
-    numbers = [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in told["table"].splitlines()]
+    numbers = [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in outcome["table"].splitlines()]
     lab.run(lab.tiny.replace("trials: 2", "trials: 4"))
     from mtlrun.report.build import build_report
     from mtlrun.report.writers import render
@@ -119,7 +119,7 @@ def test_a_disk_that_refuses_ends_the_run_with_a_remedy_and_the_rest_is_computed
     assert numbers == [[cell for i, cell in enumerate(line.split(",")) if i != 4] for line in expected]
 
 
-def told(made, **options):
+def computed(made, **options):
     stream = io.StringIO()
     summary = run(made, progress=Plain(stream), **options)
     return summary, stream.getvalue()
@@ -151,7 +151,7 @@ def test_a_damaged_cell_is_named_and_computed_again_never_believed(lab):
         states = survey(lab.plan(text))
         assert [state.name for state in states] == ["damaged", "done", "done", "done"], name
         assert states[0].reason.startswith(f"cells/{cell.key}.json is damaged: "), name
-        summary, lines = told(lab.plan(text))
+        summary, lines = computed(lab.plan(text))
         assert states[0].reason in lines, name
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
         again = store.load(cell.key)
@@ -170,9 +170,9 @@ def test_a_damaged_fold_is_computed_again_when_its_search_is_needed(lab):
         if damaged == written:  # a fold has no such field
             continue
         store.path(fold.key).write_text(damaged)
-        assert told(lab.plan())[0].n_cached == 4  # what was chosen stands in the cells that used it
+        assert computed(lab.plan())[0].n_cached == 4  # what was chosen stands in the cells that used it
         store.path(cell.key).unlink()
-        summary, lines = told(lab.plan())
+        summary, lines = computed(lab.plan())
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
         assert "1 of 4 cells to compute, after 1 search fold" in lines
         assert store.load(fold.key).selection == good.selection, name
@@ -192,7 +192,7 @@ def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
     assert [state.name for state in states] == ["damaged", "done", "damaged", "damaged"]
     assert f"it holds the cell {second[:12]}" in states[0].reason
     assert states[2].reason == f"cells/{third}.npz is missing or damaged"
-    assert told(lab.plan(text))[0].n_ok == 3
+    assert computed(lab.plan(text))[0].n_ok == 3
     assert {state.name for state in survey(lab.plan(text))} == {"done"}
 
 
@@ -200,7 +200,7 @@ def test_damaged_provenance_is_not_believed(lab):
     made = lab.plan()
     made.folder.mkdir(parents=True)
     (made.folder / "provenance.json").write_text("[]")
-    assert told(made)[0].n_ok == 4
+    assert computed(made)[0].n_ok == 4
     assert (made.folder / "provenance.json.damaged").read_text() == "[]"
     assert len(json.loads((made.folder / "provenance.json").read_text())["runs"]) == 1
 
@@ -243,12 +243,12 @@ def test_a_clock_that_was_set_back_hides_no_work_and_repeats_none(lab):
     cells = list((lab.output / "cells").glob("*.json"))
     for path in cells:  # written when the clock was a day ahead
         os.utime(path, (time.time() + 86400,) * 2)
-    assert told(lab.plan())[0].n_cached == 4
-    assert told(lab.plan(), force=True)[0].n_ok == 4
+    assert computed(lab.plan())[0].n_cached == 4
+    assert computed(lab.plan(), force=True)[0].n_ok == 4
     store, cell = made.store(), made.rows[0].cell
     store.save(lab.failure(cell, "a day ahead"))
     os.utime(store.path(cell.key), (time.time() + 86400,) * 2)
-    assert told(lab.plan())[0].n_ok == 1
+    assert computed(lab.plan())[0].n_ok == 1
 
 
 def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
@@ -256,12 +256,12 @@ def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
     hours = iter(range(10**6))
     real = time.time()
     monkeypatch.setattr(time, "time", lambda: real - 3600 * next(hours))
-    summary, _ = told(lab.plan(text))
+    summary, _ = computed(lab.plan(text))
     assert (summary.n_ok, summary.n_failed, summary.n_left) == (4, 0, 0)
     records = lab.results(text).values()
     assert all(0 < record.seconds["fit"] < 100 for record in records)
     assert all(record.environment["serial"] for record in records)
-    assert told(lab.plan(text))[0].n_cached == 4
+    assert computed(lab.plan(text))[0].n_cached == 4
 
 
 def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
@@ -273,7 +273,7 @@ def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
     before = [render(build_report(made.folder), form) for form in ("csv", "md", "json", "tex")]
     lab.output.rename(lab.root / "moved")
     there = plan(made.experiment, output=lab.root / "moved")
-    assert told(there)[1].startswith("all 4 cells up to date")
+    assert computed(there)[1].startswith("all 4 cells up to date")
     assert [render(build_report(there.folder), form) for form in ("csv", "md", "json", "tex")] == before
 
 
@@ -303,7 +303,7 @@ def test_seconds_are_taken_by_one_process_of_a_machine_at_a_time(lab):
 def test_where_no_timing_lock_can_be_made_the_run_goes_on_and_says_so(lab, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
-    summary, lines = told(lab.plan(lab.tiny + "timing: {repeats: 1}\n"))
+    summary, lines = computed(lab.plan(lab.tiny + "timing: {repeats: 1}\n"))
     assert summary.n_ok == 4
     assert lines.count("cannot tell whether other timed runs are in progress") == 1
 
@@ -334,8 +334,8 @@ def test_a_file_system_without_flock_is_named_at_the_start_and_works(lab, monkey
     first = CliRunner().invoke(app, ["reproduce", "tiny.yaml", "-o", str(lab.output)])
     assert first.exit_code == 0, first.stderr
     lines = first.stderr.splitlines()
-    (told,) = [i for i, line in enumerate(lines) if os.strerror(number) in line and "--output" in line]
+    (place,) = [i for i, line in enumerate(lines) if os.strerror(number) in line and "--output" in line]
     mount = next(str(place) for place in lab.root.resolve().parents if place.is_mount())
-    assert f" at {mount}: " in lines[told]
-    assert told < next(i for i, line in enumerate(lines) if "simulated-rmtl" in line and " ok" in line)
+    assert f" at {mount}: " in lines[place]
+    assert place < next(i for i, line in enumerate(lines) if "simulated-rmtl" in line and " ok" in line)
     assert not list(cells.glob("*.lock"))

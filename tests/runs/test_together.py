@@ -19,7 +19,7 @@ def other(lab):
     return text + '  - {label: new, estimator: "lab.models:Ridge", params: {alpha: 3}}\n'
 
 
-def told(plan, **options):
+def computed(plan, **options):
     stream = io.StringIO()
     summary = run(plan, progress=Plain(stream), **options)
     return summary, stream.getvalue()
@@ -35,7 +35,7 @@ def test_artefacts_of_one_output_share_their_cells(lab):
         ["simulated-rmtl/new/trial 0", "simulated-rmtl/new/trial 1"],
         [],
     )
-    summary, lines = told(made)
+    summary, lines = computed(made)
     assert "lab/other: 2 of 6 cells to compute\n" in lines
     assert (summary.n_ok, summary.n_cached) == (2, 4)
     now = {path.name: path.stat().st_mtime_ns for path in (lab.output / "cells").iterdir()}
@@ -52,7 +52,7 @@ def test_status_counts_cells_of_other_artefacts_as_done(lab):
 
 def test_a_run_whose_cells_are_all_done_elsewhere_is_up_to_date_and_has_a_report(lab):
     first = lab.run()
-    summary, lines = told(lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny")))
+    summary, lines = computed(lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny")))
     assert (summary.n_cached, summary.exit_code) == (4, 0)
     assert lines == "all 4 cells up to date\n"
     ours, theirs = build_report(summary.run_dir), build_report(first.run_dir)
@@ -65,7 +65,7 @@ def test_other_numbers_are_not_shared_and_force_computes_what_is(lab):
     made = lab.plan(other(lab) + "seed: 3\n")
     assert {state.name for state in survey(made)} == {"missing"}
     assert len(todo(made, made.store())[1]) == 4
-    summary, _ = told(lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True)
+    summary, _ = computed(lab.plan(lab.tiny.replace("lab/tiny", "lab/other")), force=True)
     assert (summary.n_ok, summary.n_cached) == (4, 0)
 
 
@@ -81,9 +81,9 @@ def test_what_failed_in_another_artefact_is_tried_again(lab):
 
 def test_a_start_with_other_settings_says_what_it_replaces(lab):
     lab.run()
-    _, lines = told(lab.plan(overrides=["split.trials=1"]))
+    _, lines = computed(lab.plan(overrides=["split.trials=1"]))
     assert "held the table of a run with no --set; it now holds that of a run with --set split.trials=1" in lines
-    _, lines = told(lab.plan(overrides=["split.trials=1"]))
+    _, lines = computed(lab.plan(overrides=["split.trials=1"]))
     assert "held the table" not in lines
 
 
