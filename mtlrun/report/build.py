@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.checks import HOLDING, NUMBERS, VERDICTS, Verdict, as_list
+from mtlrun.report.checks import CLAIM_SOURCES, HOLDING, NUMBERS, VERDICTS, Verdict, as_list
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
 from mtlrun.report.grid import Column, Grid, Section, html_block
@@ -146,7 +146,7 @@ class Report:
     @property
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
-        lines = verdict_lines([c.verdict for c in self.claims], [r.verdict for r in self.references], "the paper")
+        lines = verdict_lines(self.claims, [r.verdict for r in self.references], "paper")
         lines.append(f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}.")
         if self.partial and self.run.info.get("command"):
             lines.append(f"To finish it: {self.run.info['command']}")
@@ -191,9 +191,13 @@ def verdicts_text(verdicts: Iterable[str]) -> str:
     return ", ".join(f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict])
 
 
-def verdict_lines(claims: Sequence[str], numbers: Sequence[str], source: str) -> list[str]:
-    """Count the verdicts on claims of `source` and on reference numbers, a line each where there are any."""
-    lists = {f"{counted(len(claims), 'claim')} of {source}": claims, counted(len(numbers), "reference number"): numbers}
+def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers: str) -> list[str]:
+    """Count the verdicts on claims, by whose they are, and on reference numbers, a line each where there are any."""
+    lists: dict[str, list[str]] = {}
+    for source, text in CLAIM_SOURCES.items():
+        verdicts = [claim.verdict for claim in claims if claim.source == source]
+        lists[f"{counted(len(verdicts), 'claim')} {text.format(papers=papers)}"] = verdicts
+    lists[counted(len(numbers), "reference number")] = list(numbers)
     return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in lists.items() if verdicts]
 
 

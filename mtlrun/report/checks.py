@@ -50,6 +50,9 @@ NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of toleranc
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
+#: Whose claim it is, and under what its verdict is counted: the paper's, on its data or on others, or ours.
+CLAIM_SOURCES = {"paper": "of the {papers}", "other data": "of the {papers}, asked of other data", "ours": "of our own"}
+
 PARALLEL = "seconds_parallel"
 #: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
 QUANTITIES = {

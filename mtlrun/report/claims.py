@@ -100,6 +100,8 @@ class ClaimVerdict:
         Under the main reading.
     readings : dict of str to Verdict
         Verdict under every reading; {} without readings.
+    source : str
+        One of `mtlrun.report.checks.CLAIM_SOURCES`.
     """
 
     id: str
@@ -110,6 +112,13 @@ class ClaimVerdict:
     expect: str = Verdict.CONFIRMED
     results: list[CheckResult] = field(default_factory=list)
     readings: dict[str, str] = field(default_factory=dict)
+    source: str = "paper"
+
+    @property
+    def place(self) -> str:
+        """Where the paper makes the claim, and whether it is asked of other data or is our own."""
+        added = {"other data": "asked of other data", "ours": "our own claim"}
+        return ", ".join(filter(None, [self.where, added.get(self.source)]))
 
     @property
     def accepted(self) -> bool:
@@ -146,7 +155,8 @@ def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
         why = reason or "; ".join(dict.fromkeys(f.why for f in results if f.why)) or "the claim has no checks"
     expect = claim.get("expect") or Verdict.CONFIRMED
     expect = expect["verdict"] if isinstance(expect, Mapping) else expect
-    return ClaimVerdict(str(claim["id"]), str(claim["text"]), claim.get("where"), verdict, why, expect, results)
+    about = (str(claim["id"]), str(claim["text"]), claim.get("where"))
+    return ClaimVerdict(*about, verdict, why, expect, results, source=claim.get("source", "paper"))
 
 
 def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> Verdict:

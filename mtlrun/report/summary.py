@@ -122,8 +122,8 @@ class Overview:
         runs = f" in {len(self.entries)} runs" * (len(self.entries) > artefacts)
         left_out = f"; {len(self.left_out)} left out" * bool(self.left_out)
         lines = [f"{counted(artefacts, 'artefact')}{runs}, {cells_text(_cells(self.entries))}{left_out}."]
-        claims = [claim.verdict for _, claim in self.claims()]
-        lines += verdict_lines(claims, [number.verdict for _, number in self.references()], "the papers")
+        claims = [claim for _, claim in self.claims()]
+        lines += verdict_lines(claims, [number.verdict for _, number in self.references()], "papers")
         lines.append(f"Cost: {duration(_seconds(self.entries))} of computing (cells and parameter searches).")
         return lines
 

@@ -191,7 +191,7 @@ def _figure_lines(report: Report) -> list[str]:
 def _claim_lines(report: Report) -> list[str]:
     lines = []
     for claim in report.judged:
-        where = f" ({claim.where})" if claim.where else ""
+        where = f" ({claim.place})" if claim.place else ""
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
         readings = f" It {claim.holding} ({claim.under_readings})." * bool(claim.holding)

@@ -292,12 +292,14 @@ class TableLayout(Base):
 
 
 class Claim(Base):
-    """A statement of the paper and the checks that decide it (`mtlrun.report.checks`).
+    """A statement and the checks that decide it (`mtlrun.report.checks`).
 
-    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it."""
+    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it. `source`:
+    the paper's statement, asked of its data or of other data, or our own; they are counted separately."""
 
     id: str
     text: str
+    source: Literal["paper", "other data", "ours"] = "paper"
     where: str | None = None
     expect: Expectation | None = None
     not_testable: str | None = None

@@ -38,6 +38,22 @@ def full(maker):
     return maker
 
 
+def test_claims_are_counted_by_whose_they_are(maker):
+    maker.fill(("alpha",))
+    check = {"kind": "value", "quantity": "auc", "of": "One Norm", "at_least": 0.0}
+    sources = {"a": {}, "b": {"source": "other data"}, "c": {"source": "ours"}, "d": {"source": "ours"}}
+    maker.config["claims"] = [{"id": name, "text": "so", "checks": [check], **more} for name, more in sources.items()]
+    report = build_report(maker.write())
+    assert report.summary[:3] == [
+        "1 claim of the paper: 1 confirmed.",
+        "1 claim of the paper, asked of other data: 1 confirmed.",
+        "2 claims of our own: 2 confirmed.",
+    ]
+    text = markdown(report)
+    assert "* **confirmed**: b (asked of other data): so." in text
+    assert "* **confirmed**: c (our own claim): so." in text
+
+
 def test_files_are_lines_of_unix(full):
     folder = full.write()
     for path in write_report(build_report(folder), folder):
