@@ -1,4 +1,4 @@
-"""``mtlrun show``: an experiment with all its settings, and the numbers and claims of its paper."""
+"""``mtlrun show``: an experiment with all its settings, its claims and the numbers of its paper."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show(
     say("")
     typer.echo(resolved_yaml(experiment), nl=False)
     for title, lines in (
-        ("Claims of the paper", _claims(experiment.config)),
+        ("Claims", _claims(experiment.config)),
         ("Numbers in the paper", _numbers(experiment.config)),
         ("References of the methods", _sources(experiment)),
     ):

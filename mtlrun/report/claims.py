@@ -155,8 +155,16 @@ def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
         why = reason or "; ".join(dict.fromkeys(f.why for f in results if f.why)) or "the claim has no checks"
     expect = claim.get("expect") or Verdict.CONFIRMED
     expect = expect["verdict"] if isinstance(expect, Mapping) else expect
-    about = (str(claim["id"]), str(claim["text"]), claim.get("where"))
-    return ClaimVerdict(*about, verdict, why, expect, results, source=claim.get("source", "paper"))
+    return ClaimVerdict(
+        id=str(claim["id"]),
+        text=str(claim["text"]),
+        where=claim.get("where"),
+        verdict=verdict,
+        why=why,
+        expect=expect,
+        results=results,
+        source=claim.get("source", "paper"),
+    )
 
 
 def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> Verdict:
