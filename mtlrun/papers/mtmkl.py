@@ -8,7 +8,7 @@ machines have LIBSVM's default C = 1; the reported test accuracy is the largest 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -316,7 +316,8 @@ def _authors(
     """Return the validation score of the authors' protocol for one lam, and the test accuracy of every iteration."""
     designs, labels = by_task(checked.train)
     grams, tasks = GramStore(kernels, designs, CACHE_BYTES), range(len(labels))
-    machines = {c: _machines(grams, labels, c, _ANY_ACCURACY) for c in (*task_C, 1.0)}
+    costs = sorted(task_C)
+    machines = {c: _machines(grams, labels, c, _ANY_ACCURACY) for c in (*costs, 1.0)}
     validation, test = _Rows(checked, kernels), _Rows(final, kernels)
     theta = np.full((len(labels), len(kernels)), 1.0 / len(kernels))
     coupling = Coupling(lam, *theta.shape)
@@ -324,7 +325,7 @@ def _authors(
     for _ in range(OUTER):
         slopes, accuracies = np.empty_like(theta), np.empty(len(labels))
         for t in tasks:
-            points = [machines[c].solve(t, theta[t]) for c in task_C]
+            points = _solutions(machines, t, theta[t], costs)
             of_costs = [validation.accuracy(t, point) for point in points]
             accuracies[t], slopes[t] = max(of_costs), points[int(np.argmax(of_costs))].slope
         scores.append(float(np.mean(accuracies)))
@@ -332,6 +333,15 @@ def _authors(
         theta, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), tol)
         reported.append(float(np.mean([test.accuracy(t, machines[1.0].solve(t, theta[t])) for t in tasks])))
     return max(scores[:SCORED]), reported
+
+
+def _solutions(machines: Mapping[float, SvmTasks], t: int, theta: np.ndarray, costs: Sequence[float]) -> list[SvmPoint]:
+    """Return the machines of task t for ascending costs; one without a dual variable at its bound serves all later."""
+    points: list[SvmPoint] = []
+    for before, cost in zip((0.0, *costs), costs, strict=False):
+        free = before > 0 and float(np.abs(points[-1].dual).max()) < before
+        points.append(points[-1] if free else machines[cost].solve(t, theta))
+    return points
 
 
 def _machines(grams: GramStore, labels: list[np.ndarray], C: float, tol: float) -> SvmTasks:

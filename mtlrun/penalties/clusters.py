@@ -100,13 +100,24 @@ class GroupTrace(Penalty):
     rotation_invariant: ClassVar[bool] = True
     is_norm: ClassVar[bool] = False
 
+    @cached_property
+    def _alone(self) -> list[int]:
+        """The tasks that are a group each, whose penalty is ridge regression's."""
+        return [g[0] for g in self.groups if len(g) == 1]
+
+    @cached_property
+    def _together(self) -> list[list[int]]:
+        return [list(g) for g in self.groups if len(g) > 1]
+
     def value(self, W: np.ndarray) -> float:
-        return self.alpha * sum(trace_norm(W[:, list(g)]) ** 2 for g in self.groups)
+        alone = W[:, self._alone]
+        return self.alpha * (float(np.vdot(alone, alone)) + sum(trace_norm(W[:, g]) ** 2 for g in self._together))
 
     def prox(self, W: np.ndarray, step: float) -> np.ndarray:
         out = np.empty_like(W)
-        for g in self.groups:
-            out[:, list(g)] = SquaredTraceNorm(self.alpha).prox(W[:, list(g)], step)
+        out[:, self._alone] = W[:, self._alone] / (1.0 + 2.0 * step * self.alpha)
+        for g in self._together:
+            out[:, g] = SquaredTraceNorm(self.alpha).prox(W[:, g], step)
         return out
 
     def conjugate(self, Z: np.ndarray) -> float:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlrun.penalties.norms import project_rows_l1
 from mtlrun.utils.jit import compiled
 
 
@@ -194,8 +193,27 @@ def linear_minimum(G: np.ndarray) -> float:
 
 
 def project_simplex_ball(V: np.ndarray) -> np.ndarray:
-    """Project every row on {w >= 0, sum(w) <= 1}: the part of an l1 ball that is nearest to what is positive."""
-    return project_rows_l1(np.maximum(V, 0.0), 1.0)
+    """Project every row on {w >= 0, sum(w) <= 1}."""
+    out = np.maximum(V, 0.0)
+    _lower_rows(out)
+    return out
+
+
+@compiled
+def _lower_rows(W: np.ndarray) -> None:
+    """Subtract from the positive entries of rows with a sum above 1 what brings it down to 1, in place."""
+    for t in range(len(W)):
+        row = W[t]
+        if row.sum() <= 1.0:
+            continue
+        descending = -np.sort(-row)
+        # The threshold over the k largest entries rises while the k-th entry is above it: the largest is the right one.
+        total, threshold = -1.0, 0.0
+        for k in range(len(row)):
+            total += descending[k]
+            threshold = max(threshold, total / (k + 1))
+        for k in range(len(row)):
+            row[k] = max(row[k] - threshold, 0.0)
 
 
 @compiled
