@@ -17,6 +17,8 @@ from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
+from mtlrun.solvers.mkl.kernels import make_kernels
+from mtlrun.solvers.mkl.machines import GramStore
 
 METHODS = ["STL", "MTL", "CMTL", "Whom", "FlexClus", "CoClus", "MeTaG", "Proposed"]
 KERNELS = ("linear", "gaussian(1)")
@@ -121,6 +123,22 @@ def test_the_authors_protocol_reports_the_best_of_its_test_accuracies(plane):
     assert found.values["excess"] == pytest.approx(found.values["authors"] - found.values["clean"])
     assert found.values["clean"] <= found.values["clean_best_on_test"]
     assert set(found.values) == set(protocols.declaration.quantities)
+
+
+def test_a_machine_without_bound_variables_serves_larger_costs():
+    rng = np.random.default_rng(0)
+    X, costs = rng.normal(size=(30, 2)), (0.01, 1.0, 1e3, 1e5)
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    grams = GramStore(make_kernels(KERNELS), [X], 1e9)
+
+    def machines():
+        return {C: mtmkl._machines(grams, [y], C, 1e-8) for C in costs}
+
+    shared, theta = machines(), np.full(2, 0.5)
+    found = mtmkl._solutions(shared, 0, theta, costs)
+    assert [shared[C].n_fits > 0 for C in costs] == [True, True, True, False]
+    for C, machine, point in zip(costs, machines().values(), found, strict=True):
+        assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
 
 
 def test_random_splits_are_made_task_by_task():
