@@ -338,8 +338,8 @@ def _authors(
 def _solutions(machines: Mapping[float, SvmTasks], t: int, theta: np.ndarray, costs: Sequence[float]) -> list[SvmPoint]:
     """Return the machines of task t for ascending costs; one without a dual variable at its bound serves all later."""
     points: list[SvmPoint] = []
-    for before, cost in zip((0.0, *costs), costs, strict=False):
-        free = before > 0 and float(np.abs(points[-1].dual).max()) < before
+    for k, cost in enumerate(costs):
+        free = k > 0 and np.abs(points[-1].dual).max() < costs[k - 1]
         points.append(points[-1] if free else machines[cost].solve(t, theta))
     return points
 

@@ -201,7 +201,10 @@ def project_simplex_ball(V: np.ndarray) -> np.ndarray:
 
 @compiled
 def _lower_rows(W: np.ndarray) -> None:
-    """Subtract from the positive entries of rows with a sum above 1 what brings it down to 1, in place."""
+    """Subtract from the positive entries of rows with a sum above 1 what brings it down to 1, in place.
+
+    The threshold of `mtlrun.penalties.norms.project_rows_l1`, compiled: `fuse` needs it in every iteration.
+    """
     for t in range(len(W)):
         row = W[t]
         if row.sum() <= 1.0:
