@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -277,8 +278,10 @@ class _Worker:
         from joblib.externals.loky import ProcessPoolExecutor
 
         if self.executor is None:
-            self.executor = ProcessPoolExecutor(max_workers=1)
-            self.ready = self.executor.submit(_prepare, os.getpid())
+            # A process that has grown is replaced, which does no harm but is said in a warning.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+            self.executor = ProcessPoolExecutor(max_workers=1, initializer=_prepare, initargs=(os.getpid(),))
+            self.ready = self.executor.submit(os.getpid)
 
     def _start(self, patience: float | None) -> Any:
         """Wait for the process: starting and importing count for nobody's limit, but end with the time of the pool."""

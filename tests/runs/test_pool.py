@@ -2,9 +2,11 @@
 
 import os
 import sys
+import threading
 import time
 
 import pytest
+from joblib.externals.loky import process_executor
 
 from mtlrun.errors import ConfigError, DataError
 from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
@@ -105,6 +107,26 @@ def test_an_error_is_one_line_of_at_most_500_characters():
         raise ValueError("x\n" * 500)
 
     assert len(attempt(long).error) == 500
+
+
+def grow():
+    """Make the process one that has taken too much memory by the end of its next piece of work."""
+    process_executor._MEMORY_LEAK_CHECK_DELAY, process_executor._MAX_MEMORY_LEAK_SIZE = 0, -(2**60)
+    return os.getpid()
+
+
+def watched(*_):
+    return os.getpid(), any("watch" in thread.name for thread in threading.enumerate())
+
+
+@pytest.mark.skipif(not process_executor._USE_PSUTIL, reason="processes are not replaced without psutil")
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_process_that_replaces_one_that_has_grown_ends_with_its_parent_too():
+    with Pool(seconds=60).keeping() as pool:
+        ((_, first),) = pool.run(grow, [("a", ())])
+        found = [dict(pool.run(watched, [("b", ())]))["b"].value for _ in range(3)]
+    assert len({first.value, *(process for process, _ in found)}) > 1
+    assert all(ends for _, ends in found)
 
 
 @pytest.mark.parametrize(
