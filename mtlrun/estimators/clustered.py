@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
+from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key, usual_bytes
 from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL
 from mtlrun.estimators.facts import BOX_COST, POWERS, Facts
 from mtlrun.estimators.params import NONE, Count, NonNegative, Positive, integer, real
@@ -21,6 +21,7 @@ from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.coclus import solve_coclus
 from mtlrun.solvers.clustered.metag import solve_metag
+from mtlrun.solvers.clustered.rowspace import RowSpace
 from mtlrun.solvers.clustered.whom import Groups, merge_tasks, move_tasks, random_groups
 
 #: A number of clusters, a fraction of the tasks, or None.
@@ -303,7 +304,41 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         return best
 
 
-class CoClus(_SquaredByDefault, _Grouped):
+class Memory(NamedTuple):
+    """What a fit with ``warm_start=True`` leaves for the next one on the same data."""
+
+    key: str
+    space: RowSpace
+    result: SolverResult | None = None
+
+
+class _WarmInRowSpace(BaseMTL):
+    """Models that are fitted in the row space of the data.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default True
+        Whether to fit an intercept per task. Intercepts are not penalized.
+    """
+
+    _: KW_ONLY
+    fit_intercept: bool = True
+    warm_start: bool = False
+
+    def _recall(self, data: TaskData) -> Memory:
+        """Return what an earlier fit on data of this content left, or else the decomposition alone."""
+        key = content_key(data, self.fit_intercept) if self.warm_start else ""
+        kept: Memory | None = getattr(self, "_memory", None) if self.warm_start else None
+        if kept is not None and kept.key == key:
+            return kept
+        return Memory(key, RowSpace.of(data, self.fit_intercept))
+
+    def _keep(self, memory: Memory) -> None:
+        if self.warm_start:
+            self._memory = memory
+
+
+class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     """Classification tasks with co-clusters of tasks and features: a global part plus a part near rank k (CoClus).
 
     The coefficients w_t = p_t + q_t minimize::
@@ -329,12 +364,13 @@ class CoClus(_SquaredByDefault, _Grouped):
     ridge : float, default 0.0
         Strength of the squared norm. The paper has none; without one nothing penalizes what the tasks have in common
         and the k co-clusters, which ruins tasks with fewer rows than features.
-    fit_intercept : bool, default True
-        Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-5
         The solver stops when a round lowers the objective by less than this fraction of the objective at zero.
     max_iter : int, default 500
         Largest number of rounds.
+    warm_start : bool, default False
+        Keep the decomposition of the data for another `fit` on data of the same content (a digest is compared). The
+        solution is not kept: which local optimum is found must not depend on earlier fits.
 
     Attributes
     ----------
@@ -371,7 +407,6 @@ class CoClus(_SquaredByDefault, _Grouped):
     n_task_clusters: Clusters = None
     _: KW_ONLY
     ridge: NonNegative = 0.0
-    fit_intercept: bool = True
     tol: Positive = 1e-5
     max_iter: Count = 500
 
@@ -380,6 +415,8 @@ class CoClus(_SquaredByDefault, _Grouped):
         return usual_bytes(data, coefficients=20, fields=30) + bases + 8.0 * 8 * data.n_tasks**2
 
     def _fit_data(self, data: TaskData) -> SolverResult:
+        memory = self._recall(data)
+        self._keep(memory)
         return solve_coclus(
             data,
             LOSSES[self.loss](),
@@ -390,10 +427,11 @@ class CoClus(_SquaredByDefault, _Grouped):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
+            space=memory.space,
         )
 
 
-class MeTaG(WeightedClassifierMTL, BaseMTL):
+class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     """Classification tasks in groups with equal coefficients, by a penalty on pairwise differences (MeTaG).
 
     Minimizes::
@@ -411,12 +449,13 @@ class MeTaG(WeightedClassifierMTL, BaseMTL):
     ridge : float, default 0.0
         Strength of the squared norm. The paper has none; without one nothing penalizes what all tasks have in common,
         which ruins tasks with fewer rows than features.
-    fit_intercept : bool, default True
-        Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-4
         The solver stops at this relative duality gap, (P - D) / max(1, |P|, |D|).
     max_iter : int, default 5000
         Largest number of iterations.
+    warm_start : bool, default False
+        Keep the decomposition of the data and the solution: another `fit` on data of the same content (a digest is
+        compared) with other strengths starts from there.
 
     Notes
     -----
@@ -450,16 +489,20 @@ class MeTaG(WeightedClassifierMTL, BaseMTL):
     alpha: NonNegative = 1.0
     _: KW_ONLY
     ridge: NonNegative = 0.0
-    fit_intercept: bool = True
     tol: Positive = 1e-4
     max_iter: Count = 5000
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        return solve_metag(
+        memory = self._recall(data)
+        result = solve_metag(
             data,
             self.alpha,
             ridge=self.ridge,
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
+            space=memory.space,
+            start=memory.result,
         )
+        self._keep(memory._replace(result=result))
+        return result

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from mtlrun.estimators.clustered import CMTL, CoClus, FlexClus, MeTaG, Whom
 from mtlrun.estimators.independent import IndependentRidge, PooledRidge
@@ -290,6 +291,49 @@ def test_metag_with_a_ridge_alone_is_ridge_regression_of_every_task():
     model = MeTaG(alpha=0.0, ridge=2.0).fit(X, y, task_id=ids)
     assert_allclose(model.coef_, IndependentRidge(alpha=2.0).fit(X, y, task_id=ids).coef_, atol=1e-8)
     assert model.gap_ < 1e-10
+
+
+@pytest.mark.parametrize(("d", "ridge"), [(4, 0.0), (4, 3.0), (40, 3.0), (60, 3.0)])
+def test_from_a_finite_strength_on_metag_is_one_model_for_all_tasks_and_known_at_once(d, ridge):
+    X, y, ids = planted(np.random.default_rng(0).normal(size=(d, 3)), n=12)
+    y[ids == 2] *= -1
+    least = _least_strength_of_equal_tasks(X, y, ids, ridge)
+    equal = MeTaG(alpha=1.001 * least, ridge=ridge, tol=1e-9).fit(X, y, task_id=ids)
+    assert equal.n_iter_ == 1
+    assert equal.gap_ <= 1e-9
+    assert np.ptp(equal.coef_, axis=0).max() < 1e-8
+    below = MeTaG(alpha=0.5 * least, ridge=ridge, tol=1e-9, max_iter=20000).fit(X, y, task_id=ids)
+    assert below.n_iter_ > 1
+    assert np.ptp(below.coef_, axis=0).max() > 1e-6
+
+
+def _least_strength_of_equal_tasks(X, y, ids, ridge):
+    """Flows that hold equal tasks in place are differences of gradients, divided by the number of tasks."""
+    T = ids.max() + 1
+    X, y = (np.concatenate([values[ids == t] - values[ids == t].mean(axis=0) for t in range(T)]) for values in (X, y))
+    gram = X.T @ X + T * ridge * np.eye(X.shape[1])
+    w = np.linalg.lstsq(gram, X.T @ y, rcond=1e-12)[0]
+    slopes = np.array([X[ids == t].T @ (y[ids == t] - X[ids == t] @ w) for t in range(T)])
+    return max(np.linalg.norm(a - b) for a, b in itertools.combinations(slopes, 2)) / T
+
+
+@pytest.mark.parametrize("model", [MeTaG(tol=1e-7), CoClus(tol=1e-7)], ids=repr)
+def test_a_warm_start_on_the_same_data_decomposes_them_once_and_finds_the_same(model):
+    X, y, ids = planted(clusters(), n=6)
+    model = clone(model).set_params(warm_start=True)
+    names = {"MeTaG": ("alpha", "ridge"), "CoClus": ("low_rank", "shared")}[type(model).__name__]
+    spaces = set()
+    for values in itertools.product([20.0, 0.5, 0.01, 0.0], [1.0, 0.1]):
+        params = dict(zip(names, values, strict=True))
+        model.set_params(**params).fit(X, y, task_id=ids)
+        spaces.add(id(model._memory.space))
+        cold = clone(model).set_params(warm_start=False).fit(X, y, task_id=ids)
+        rel = 1e-6 if isinstance(model, MeTaG) else 1e-14
+        assert model.objective_[-1] == pytest.approx(cold.objective_[-1], rel=rel), params
+    assert len(spaces) == 1
+    assert "_memory" not in vars(cold)
+    model.fit(X, -y, task_id=ids)
+    assert id(model._memory.space) not in spaces
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])

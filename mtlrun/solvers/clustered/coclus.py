@@ -8,9 +8,10 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from mtlrun.problem.losses import Loss
-from mtlrun.problem.quadratic import Rotation, in_row_space, prepare
+from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered.rowspace import RowSpace
 
 # The equations for W are solved to this part of their residual at the last W, in at most so many steps.
 _INNER, _INNER_STEPS = 1e-1, 50
@@ -38,6 +39,7 @@ def solve_coclus(
     fit_intercept: bool = True,
     tol: float = 1e-5,
     max_iter: int = 500,
+    space: RowSpace | None = None,
 ) -> SolverResult:
     """Minimise loss(P + Q) + shared sum_t ||p_t - mean||^2 + low_rank sum_{i>k} sigma_i(Q)^2 + ridge ||P + Q||^2.
 
@@ -63,14 +65,17 @@ def solve_coclus(
         Decrease of the objective in one round, relative to the objective at zero, to stop at.
     max_iter : int, default 500
         Rounds.
+    space : RowSpace, optional
+        That of these data with this `fit_intercept`; made if it is not given.
 
     Returns
     -------
     SolverResult
         parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the last relative decrease.
     """
-    data, basis = in_row_space(data)
-    equations = _Equations(prepare(data, fit_intercept), loss)
+    space = RowSpace.of(data, fit_intercept) if space is None else space
+    data = space.data
+    equations = _Equations(space.rotation, loss)
     tasks = _TaskSpace(data.n_tasks, shared, low_rank, k, ridge)
     W, b = np.zeros((data.n_features, data.n_tasks)), np.zeros(data.n_tasks)
     subspace = np.zeros((data.n_tasks, data.n_tasks))
@@ -86,7 +91,7 @@ def solve_coclus(
     Q = W @ share
     parts = np.stack([W - Q, Q])
     return SolverResult(
-        parts=parts if basis is None else basis @ parts,
+        parts=space.lift(parts),
         intercept=equations.intercept(W, b),
         converged=bool(crit <= tol),
         n_iter=len(objective) - 1,

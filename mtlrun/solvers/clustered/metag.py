@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mtlrun.problem.objective import relative_gap
-from mtlrun.problem.quadratic import Rotation, in_row_space, prepare
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.clustered.rowspace import RowSpace
 from mtlrun.solvers.pairwise import Flows, TaskTerm, fuse, pair_distances
 from mtlrun.utils.jit import compiled
 
-# The first steps of the flows are tried with these multiples of the typical curvature; the best one goes on.
-_TRIALS = (0.03, 0.3, 3.0)
+# The first step of the flows is this part of the typical curvature. These multiples of the last step are tried in the
+# order given, until one of them solves the problem; the best one goes on.
+_FIRST = 0.3
+_TRIALS = (1.0, 0.1, 10.0)
 _TRIAL_LENGTH = 30
 # Iterations between trials.
 _ROUND = 300
@@ -23,18 +27,12 @@ class LeastSquares(TaskTerm):
 
     Parameters
     ----------
-    rotation : Rotation
+    space : RowSpace
     ridge : float, default 0.0
     """
 
-    def __init__(self, rotation: Rotation, ridge: float = 0.0) -> None:
-        self.rotation, self.ridge = rotation, ridge
-        if ridge > 0:
-            return
-        gram = rotation.operator.gram(rotation.data.weights)
-        values, vectors = np.linalg.eigh(gram * rotation.data.n_tasks if gram.ndim == 2 else gram.sum(axis=0))
-        kept = values > 4.0 * np.finfo(np.float64).eps * len(values) * max(float(values[-1]), 0.0)
-        self._pooled = (vectors[:, kept], values[kept])
+    def __init__(self, space: RowSpace, ridge: float = 0.0) -> None:
+        self.space, self.rotation, self.ridge = space, space.rotation, ridge
 
     def prox(self, V: np.ndarray, weight: float) -> np.ndarray:
         V = (weight / (weight + self.ridge)) * V
@@ -72,11 +70,14 @@ class LeastSquares(TaskTerm):
         return max(0.0, rotation.dual_fit(rotation.rotate(W.T), c))
 
     def centre(self, W: np.ndarray) -> np.ndarray:
-        """Return W with all tasks moved by the vector that lowers the loss most; differences stay. Not with a ridge."""
-        if self.ridge > 0:
-            return W
-        vectors, values = self._pooled
-        return W + vectors @ ((vectors.T @ self._negative_gradient(W).sum(axis=0)) / values)
+        """Return W with all tasks moved by the vector that lowers the loss and the ridge most; differences stay."""
+        values, vectors = self.space.pooled
+        slope = self._negative_gradient(W).sum(axis=0)
+        along = vectors.T @ slope
+        move = vectors @ (along / (values + len(W) * self.ridge))
+        if self.ridge > 0:  # what no task sees
+            move += (slope - vectors @ along) / (len(W) * self.ridge)
+        return W + move
 
     def alone(self) -> np.ndarray:
         """Return the solution of every task alone, of smallest norm, (T, d)."""
@@ -85,9 +86,17 @@ class LeastSquares(TaskTerm):
         q = np.where(positive, self.rotation.cross / np.where(positive, squares, 1.0), 0.0)
         return self.rotation.lift(q).T
 
+    def flows(self, W: np.ndarray) -> Flows:
+        """Return the flows that hold W in place, whatever their length: for equal coefficients the best ones."""
+        slope, flows = self._negative_gradient(W) / len(W), Flows(*W.shape)
+        first, second = np.triu_indices(len(W), 1)
+        flows.values[:] = slope[first] - slope[second]
+        return flows
+
     def _negative_gradient(self, W: np.ndarray) -> np.ndarray:
+        """Return minus the gradient of the loss and the ridge, (T, r)."""
         q = self.rotation.rotate(W.T)
-        return self.rotation.lift(self.rotation.cross - self.rotation.squares * q).T
+        return self.rotation.lift(self.rotation.cross - self.rotation.squares * q).T - self.ridge * W
 
 
 def solve_metag(
@@ -98,6 +107,8 @@ def solve_metag(
     fit_intercept: bool = True,
     tol: float = 1e-4,
     max_iter: int = 5000,
+    space: RowSpace | None = None,
+    start: SolverResult | None = None,
 ) -> SolverResult:
     """Minimise 1/2 sum_t ||y_t - X_t w_t - b_t||^2 + lam sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2.
 
@@ -112,27 +123,32 @@ def solve_metag(
     tol : float, default 1e-4
         Relative duality gap to stop at.
     max_iter : int, default 5000
+    space : RowSpace, optional
+        That of these data with this `fit_intercept`; made if it is not given.
+    start : SolverResult, optional
+        Of the same data and `space` with other strengths: begin there.
 
     Returns
     -------
     SolverResult
-        One part.
+        One part; `info` holds where another run can start.
     """
-    data, basis = in_row_space(data)
-    rotation = prepare(data, fit_intercept)
-    term = LeastSquares(rotation, ridge)
-    W, T = term.alone(), data.n_tasks
+    space = RowSpace.of(data, fit_intercept) if space is None else space
+    term = LeastSquares(space, ridge)
     gaps: list[tuple[int, float, float]] = []
-    if lam == 0 or T == 1:
-        gaps.append((1, term.value(W), term.bound(W, Flows(*W.shape), 0.0)))
+    if lam == 0 or data.n_tasks == 1:
+        W = term.alone()
+        at = Place(W, Flows(*W.shape))
+        gaps.append((1, term.value(W), term.bound(*at, 0.0)))
     else:
-        W = term.centre(np.repeat(W.mean(axis=0, keepdims=True), T, axis=0))
-        W = _descend(term, W, lam, tol, max_iter, gaps)
+        places = [_equal(term)] if start is None else [_equal(term), start.info["at"]]
+        at = min(places, key=lambda place: term.value(place.W) + lam * pair_distances(place.W))
+        at = _descend(term, at, lam, tol, max_iter, gaps)
     it, primal, dual = gaps[-1]
     gap = relative_gap(primal, dual)
     return SolverResult(
-        parts=np.ascontiguousarray(W.T if basis is None else basis @ W.T)[None],
-        intercept=rotation.intercept(W.T),
+        parts=space.lift(np.ascontiguousarray(at.W.T)[None]),
+        intercept=space.rotation.intercept(at.W.T),
         converged=gap <= tol,
         n_iter=it,
         objective=[value for _, value, _ in gaps],
@@ -140,37 +156,60 @@ def solve_metag(
         gaps=gaps,
         stop_crit=gap,
         message=f"relative duality gap {gap:.2e} against tol {tol:g}",
+        info={"at": at},
     )
 
 
+class Place(NamedTuple):
+    """Coefficients (T, r) in coordinates, and flows."""
+
+    W: np.ndarray
+    flows: Flows
+
+
+def _equal(term: LeastSquares) -> Place:
+    """Return the best place where all tasks have equal coefficients: the solution if no flow is longer than lam."""
+    W = term.centre(np.zeros((term.rotation.data.n_tasks, term.rotation.data.n_features)))
+    return Place(W, term.flows(W))
+
+
 def _descend(
-    term: LeastSquares, W: np.ndarray, lam: float, tol: float, max_iter: int, gaps: list[tuple[int, float, float]]
-) -> np.ndarray:
+    term: LeastSquares, at: Place, lam: float, tol: float, max_iter: int, gaps: list[tuple[int, float, float]]
+) -> Place:
     """Run `fuse` in rounds, each beginning with short trials of the step of the flows; append to `gaps`."""
+
+    def value(W: np.ndarray) -> float:
+        return term.value(W) + lam * pair_distances(W)
+
+    W, flows = at.W, at.flows.copy()
+    flows.shrink_to(lam)
     squares = term.rotation.squares
-    sigma = float(squares[squares > 0].mean()) / len(W) if np.any(squares > 0) else 1.0
-    flows, done, best, bound = Flows(*W.shape), 0, np.inf, -np.inf
-    while done < max_iter:
-        goal = tol * max(1.0, best if np.isfinite(best) else term.value(W))
+    sigma = _FIRST * float(squares[squares > 0].mean()) / len(W) if np.any(squares > 0) else 1.0
+    done, best, bound = 0, value(W), term.bound(W, flows, lam)
+    gaps.append((1, best, bound))
+    while done < max_iter and relative_gap(best, bound) > tol:
+        goal = tol * max(1.0, best)
         trials = []
         for factor in _TRIALS:
-            own = flows.copy()
-            length = min(_TRIAL_LENGTH, max_iter - done)
+            own, length = flows.copy(), min(_TRIAL_LENGTH, max_iter - done)
             trials.append(
                 (fuse(W, term, lam, own, sigma=factor * sigma, tol=goal, max_iter=length), own, factor * sigma)
             )
-        trial, flows, sigma = min(trials, key=lambda found: found[0].primal - found[0].bound)
-        done += trial.n_iter
-        found = fuse(trial.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=min(_ROUND, max(max_iter - done, 1)))
+            if trials[-1][0].converged:
+                break
+        found, flows, sigma = min(trials, key=lambda trial: trial[0].primal - trial[0].bound)
         done += found.n_iter
+        bound = max(bound, found.bound)
+        if not found.converged:
+            length = min(_ROUND, max(max_iter - done, 1))
+            found = fuse(found.W, term, lam, flows, sigma=sigma, tol=goal, max_iter=length)
+            done += found.n_iter
+            bound = max(bound, found.bound)
         if found.primal < best:
-            best, W = found.primal, term.centre(found.W)
-            best = min(best, term.value(W) + lam * pair_distances(W))
-        bound = max(bound, found.bound, trial.bound)
+            W = term.centre(found.W)
+            best = min(found.primal, value(W))
         gaps.append((done, best, bound))
-        if relative_gap(best, bound) <= tol:
-            break
-    return W
+    return Place(W, flows)
 
 
 @compiled
