@@ -143,7 +143,7 @@ def svm_convergence(
         For the reference, and for the printed algorithm, which is run first, to 1e-12 of the optimum: where is `solver`
         when it is there?
     tolerances : list of float
-        LIBSVM's, from loose to tight. Its early points are runs with few steps.
+        LIBSVM's, in the order in which they are tried. Its early points are runs with a part of the steps of the first.
 
     Returns
     -------

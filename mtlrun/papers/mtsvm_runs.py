@@ -167,7 +167,7 @@ class Rung(Certificate):
 
 
 class Ladder:
-    """LIBSVM with the multi-task kernel, run again and again, with smaller and smaller tolerances.
+    """LIBSVM with the multi-task kernel, run again and again, with other tolerances.
 
     The seconds of a run are those of the kernel matrix, or of the features that LIBSVM multiplies itself, and of
     LIBSVM; not those of the certificate. A run is stopped at as many steps as the time allows.
