@@ -33,8 +33,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Of the weighted-degree features of strings.
 DEGREE = 8
-#: LIBSVM's tolerances. Below the last one its single-precision kernel matrix gains nothing, unless the objective is near
-#: 0, as that of raw pixels: there, further ones are given.
+#: LIBSVM's tolerances. Below the last one its single-precision kernel matrix gains nothing, unless the objective is
+#: near 0, as that of raw pixels: there, further ones are given.
 TOLERANCES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 # A tolerance that no run reaches before its steps are over, LIBSVM's steps of a first run, its cache in megabytes, and
 # the largest kernel matrix made beforehand.
