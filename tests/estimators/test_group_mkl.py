@@ -163,6 +163,21 @@ def test_changing_the_kernels_after_fit_does_not_change_predictions(ragged):
     assert len(model.kernels_) == 3
 
 
+@pytest.mark.parametrize(("lam", "seed"), [(0.0, 3), (0.1, 2), (np.inf, 0)])
+def test_weights_stay_in_the_simplex_ball_where_the_cost_binds_every_row(lam, seed):
+    rng = np.random.default_rng(seed)
+    rows = np.arange(120)
+    X = rng.normal(size=(120, 3)) + (rows % 3 == 0)[:, None]
+    y = np.where(rng.random(120) < 0.1, 1, -1)
+    y[:8] = np.repeat([1, -1], 4)
+    model = GroupMKLClassifier(lam=lam, class_weight="balanced", warm_start=True, max_iter=50)
+    for C in 2.0 ** np.arange(-16, -1):
+        model.set_params(C=C).fit(X, y, task_id=rows % 4)
+        assert model.theta_.min() >= 0
+        assert model.theta_.sum(axis=1).max() <= 1 + 1e-9
+        assert -1e-12 <= model.gap_ <= model.tol
+
+
 def test_a_small_cache_changes_nothing(ragged):
     X, y, ids = ragged
     small = GroupMKLClassifier(kernels=SOME, cache_size=0.0).fit(X, y, task_id=ids)

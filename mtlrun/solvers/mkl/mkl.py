@@ -89,6 +89,9 @@ _BACKTRACK = 2.0
 _DECREASE = 1e-3
 # A task's curvature estimate is kept within these multiples of that of all tasks.
 _FLATTER, _STEEPER = 1e-2, 1e3
+# The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection of
+# a step of any length would leave the simplex ball by rounding.
+_FLATTEST = 1e-6
 # Accuracy of the theta-step relative to tol * objective; tightened when the step is too coarse to move.
 _INNER = 0.05
 # A theta this close to an earlier one counts as the same: the alternating algorithm cycles.
@@ -197,27 +200,32 @@ def solve_group_mkl(
         if np.array_equal(new, theta):
             inner *= 0.1
         new_slopes = _slopes(new_points)
-        curvature = _curvature(curvature, new - theta, new_slopes - slopes)
+        curvature = _curvature(curvature, new - theta, new_slopes - slopes, new_slopes)
         theta, points, slopes = new, new_points, new_slopes
     return _finish(tasks, coupling, tracker, {"curvature": curvature})
 
 
 def _first_curvature(slopes: np.ndarray, start: MklResult | None) -> np.ndarray:
     if start is not None:
-        return np.asarray(start.info["curvature"])
+        return np.asarray(np.maximum(start.info["curvature"], _least_curvature(slopes)))
     return np.full((len(slopes), 1), float(np.abs(slopes).max(initial=0.0)) or 1.0)
 
 
-def _curvature(last: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> np.ndarray:
+def _least_curvature(slopes: np.ndarray) -> np.ndarray:
+    return _FLATTEST * np.abs(slopes).max(axis=1, keepdims=True)
+
+
+def _curvature(last: np.ndarray, moved: np.ndarray, changed: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Estimate the curvature of every J_t along its last move, (T, 1); that of all tasks where one has not moved."""
+    least = _least_curvature(slopes)
     gains = np.maximum(np.sum(moved * changed, axis=1, keepdims=True), 0.0)
     squares = np.sum(moved * moved, axis=1, keepdims=True)
     if not (gains.sum() > 0 and squares.sum() > 0):
-        return last / _BACKTRACK
+        return np.maximum(last / _BACKTRACK, least)
     common = gains.sum() / squares.sum()
     tiny = np.finfo(np.float64).eps * squares.max()
     estimate = np.where(squares > tiny, gains / np.maximum(squares, tiny), common)
-    return np.asarray(np.clip(estimate, _FLATTER * common, _STEEPER * common))
+    return np.asarray(np.maximum(np.clip(estimate, _FLATTER * common, _STEEPER * common), least))
 
 
 def solve_alternating(
