@@ -40,7 +40,7 @@ ERROR_LENGTH, LOG_LENGTH, KEY_LENGTH = 200, 4000, 16
 
 
 def run_sections(run: Run, rows: Sequence[Row], others: Sequence[Run] = ()) -> list[Section]:
-    """Return all sections of this module, in the order of the report; `others` as of `failures_section`."""
+    """Return all sections of this module, in the order of the report; `others`: the run under other readings."""
     return [
         protocol_section(run),
         search_section(run),
@@ -50,6 +50,7 @@ def run_sections(run: Run, rows: Sequence[Row], others: Sequence[Run] = ()) -> l
         environment_section(run),
         Section("Deviations", [str(line) for line in as_list(run.config.get("deviations"))]),
         failures_section(run, others),
+        missing_section(run, others),
         cost_section(run),
         rerun_section(run),
     ]
@@ -292,23 +293,35 @@ def environment_section(run: Run) -> Section:
 
 
 def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
-    """Return every failed, unreadable or missing cell; `others`: the run under other readings, with its own cells."""
+    """Return every failed or unreadable cell; `others`: the run under other readings, with its own cells."""
     section = Section("Failures", grids=[Grid.of("cell", "status", "error", "file")])
     section.lines += [
         f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable
     ]
     for one in (run, *others):
-        where = "" if one is run else f"reading {one.reading}: "
         for cell in one.failed:
             record = one.cells[cell.key]
             error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
-            section.grids[0].rows.append([where + cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
-        missing = Counter((c.dataset, c.method) for c in one.missing)
-        section.lines += [
-            f"{where}{dataset} / {method}: {counted(count, 'cell')} not computed yet."
-            for (dataset, method), count in missing.items()
-        ]
+            name = _under(one, run) + cell.name
+            section.grids[0].rows.append([name, record.status, error, f"{CELLS}/{cell.key}.json"])
     return section
+
+
+def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
+    """Return how many cells of each data set are still to be computed, and of which methods."""
+    section = Section("Not computed yet", grids=[Grid.of("data set", "cells", "methods")])
+    for one in (run, *others):
+        missing = one.missing
+        for dataset in dict.fromkeys(cell.dataset for cell in missing):
+            lacking = [cell.method for cell in missing if cell.dataset == dataset]
+            every = {cell.method for cell in one.planned if cell.dataset == dataset} == {*lacking}
+            names = "all" if every else ", ".join(dict.fromkeys(lacking))
+            section.grids[0].rows.append([_under(one, run) + dataset, len(lacking), names])
+    return section
+
+
+def _under(one: Run, run: Run) -> str:
+    return "" if one is run else f"reading {one.reading}: "
 
 
 def cost_section(run: Run) -> Section:

@@ -89,8 +89,8 @@ _BACKTRACK = 2.0
 _DECREASE = 1e-3
 # A task's curvature estimate is kept within these multiples of that of all tasks.
 _FLATTER, _STEEPER = 1e-2, 1e3
-# The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection of
-# a step of any length would leave the simplex ball by rounding.
+# The smallest curvature relative to the slope: where all alpha are at their bounds, J_t is linear, and the projection
+# of a step of any length would leave the simplex ball by rounding.
 _FLATTEST = 1e-6
 # Accuracy of the theta-step relative to tol * objective; tightened when the step is too coarse to move.
 _INNER = 0.05
