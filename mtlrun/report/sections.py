@@ -302,7 +302,7 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
         for cell in one.failed:
             record = one.cells[cell.key]
             error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
-            name = _under(one, run) + cell.name
+            name = _mark(one, run) + cell.name
             section.grids[0].rows.append([name, record.status, error, f"{CELLS}/{cell.key}.json"])
     return section
 
@@ -311,16 +311,18 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
     """Return how many cells of each data set are still to be computed, and of which methods."""
     section = Section("Not computed yet", grids=[Grid.of("data set", "cells", "methods")])
     for one in (run, *others):
-        missing = one.missing
-        for dataset in dict.fromkeys(cell.dataset for cell in missing):
-            lacking = [cell.method for cell in missing if cell.dataset == dataset]
-            every = {cell.method for cell in one.planned if cell.dataset == dataset} == {*lacking}
-            names = "all" if every else ", ".join(dict.fromkeys(lacking))
-            section.grids[0].rows.append([_under(one, run) + dataset, len(lacking), names])
+        lacking: dict[str, list[str]] = {}
+        for cell in one.missing:
+            lacking.setdefault(cell.dataset, []).append(cell.method)
+        for dataset, methods in lacking.items():
+            every = {*methods} == {cell.method for cell in one.planned if cell.dataset == dataset}
+            names = "all" if every else ", ".join(dict.fromkeys(methods))
+            section.grids[0].rows.append([_mark(one, run) + dataset, len(methods), names])
     return section
 
 
-def _under(one: Run, run: Run) -> str:
+def _mark(one: Run, run: Run) -> str:
+    """Return what marks a row as one of another reading than that of the report."""
     return "" if one is run else f"reading {one.reading}: "
 
 
