@@ -88,8 +88,8 @@ def write_results(made: Plan) -> Report:
     """Build the report of a plan, write it with all its records into the folder of the run, and return it."""
     report = build_report(made.folder)
     with writing(made.folder, NO_ROOM):
-        write_report(report, made.folder)
         made.store().pack(row.cell.key for row in made.rows)
+        write_report(report, made.folder)  # last: a run with an up-to-date report is not written again
     return report
 
 

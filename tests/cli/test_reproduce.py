@@ -70,6 +70,22 @@ def test_failed_cells_are_tried_again_and_finished_ones_are_not(mtlrun, write_ex
     assert sum(before[name] != after[name] for name in before) == 2
 
 
+def test_a_run_that_was_killed_while_its_records_were_packed_is_packed_by_the_next(
+    mtlrun, write_experiment, tmp_path, monkeypatch
+):
+    write_experiment()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mtlrun.runs.store.Store.pack", killed)
+        mtlrun("reproduce", "table.yaml")
+    assert not (tmp_path / RUN / "cells.jsonl.gz").exists()
+    assert mtlrun("reproduce", "table.yaml").exit_code == 0
+    assert (tmp_path / RUN / "cells.jsonl.gz").exists() and (tmp_path / RUN / "report.md").exists()
+
+
 def test_second_run_is_up_to_date_and_writes_only_what_is_not_there(mtlrun, write_experiment, tmp_path):
     write_experiment()
     first = mtlrun("reproduce", "table.yaml")
