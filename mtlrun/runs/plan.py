@@ -121,6 +121,7 @@ def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
         name=f"{setting.name} ({sweep.name} {show(value)})",
         dataset=dataset,
         split=split,
+        trials=sweep.trials[setting.name][sweep.values.index(value)] if setting.name in sweep.trials else setting.trials,
         methods=tuple(_changed(method, sweep.params or [], value) for method in setting.methods),
         axis={"of": setting.name, "value": value},
     )
