@@ -172,7 +172,8 @@ def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> 
 
     Confirmed when all of them hold; mostly from 80% on, and partly above one half, of those that could be made (of all
     of them for mostly). Undecided when the undecided ones could still carry it over one half; else not confirmed. A
-    `conjunction` is not confirmed as soon as one comparison fails, and undecided as long as one is undecided.
+    `conjunction` is not confirmed as soon as one comparison fails, and undecided as long as one is undecided or could
+    not be made.
     """
     good = sum(f.holds is True for f in results)
     bad = sum(f.holds is False for f in results)
@@ -182,7 +183,7 @@ def verdict_of(results: Sequence[CheckResult], *, conjunction: bool = False) -> 
         return Verdict.NOT_TESTABLE
     if good == len(results):
         return Verdict.CONFIRMED
-    if conjunction and (bad or open_):
+    if conjunction:
         return Verdict.NOT_CONFIRMED if bad else Verdict.UNDECIDED
     if good >= MOSTLY * len(results):
         return Verdict.MOSTLY

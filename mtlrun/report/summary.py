@@ -109,6 +109,13 @@ class Overview:
         entries = self.entries if entries is None else entries
         return _decisive((entry, claim.id, claim.tested, claim) for entry in entries for claim in entry.report.claims)
 
+    def under_readings(self, entry: RunReport, claim: ClaimVerdict) -> tuple[RunReport, ClaimVerdict]:
+        """Return the run that has a claim under most readings, with its verdicts: this run if it has any."""
+        if claim.readings:
+            return entry, claim
+        others = ((e, c) for e in self.entries if e.id == entry.id for c in e.report.claims if c.id == claim.id)
+        return max([(entry, claim), *others], key=lambda found: len(found[1].readings))
+
     def references(self, entries: Iterable[RunReport] | None = None) -> list[tuple[RunReport, ReferenceVerdict]]:
         """Return every reference number once, with the run that has it."""
         entries = self.entries if entries is None else entries
@@ -188,6 +195,10 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         path = f"{place}/{page}"
         return Styled(text or place, address=f"{path}.{ending(path)}{anchor}")
 
+    def under(entry: RunReport, claim: ClaimVerdict) -> str:
+        other, found = overview.under_readings(entry, claim)
+        return found.under_readings if other is entry else f"in {other.place}: {found.under_readings}"
+
     groups = overview.papers
     cites = [f"* {paper}: {_cite(entries)}" for paper, entries in groups.items() if _cite(entries)]
     papers = [([p, len({e.id for e in es})], _counts(overview, es)) for p, es in groups.items()]
@@ -195,7 +206,7 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         ([link(e.place), str(e.report.run.info.get("title", ""))], _counts(overview, [e])) for e in overview.entries
     ]
     claims = [
-        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, c.under_readings, c.text, c.why]
+        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, under(e, c), c.text, c.why]
         for e, c in overview.claims()
     ]
     compared = [[link(c["place"], "leaderboard"), c["title"], c["verdict"]] for c in overview.comparisons]
@@ -237,13 +248,25 @@ def overview_json(overview: Overview) -> str:
         "papers": {paper: {"cite": _cite(e), **_counts(overview, e)} for paper, e in overview.papers.items()},
         "runs": [{"run": e.place, "id": e.id, **_counts(overview, [e])} for e in overview.entries],
         "claims": [
-            {"id": c.id, "run": e.place, "verdict": c.verdict, "readings": c.readings, "text": c.text, "why": c.why}
+            {
+                "id": c.id,
+                "run": e.place,
+                "verdict": c.verdict,
+                **_readings(overview, e, c),
+                "text": c.text,
+                "why": c.why,
+            }
             for e, c in overview.claims()
         ],
         "comparisons": overview.comparisons,
         "left_out": overview.left_out,
     }
     return json_text(content)
+
+
+def _readings(overview: Overview, entry: RunReport, claim: ClaimVerdict) -> dict[str, Any]:
+    other, found = overview.under_readings(entry, claim)
+    return {"readings": found.readings, **({"readings_run": other.place} if other is not entry else {})}
 
 
 def overview_html(overview: Overview, root: Path) -> str:

@@ -299,8 +299,9 @@ class TableLayout(Base):
 class Claim(Base):
     """A statement and the checks that decide it (`mtlrun.report.checks`).
 
-    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it. `source`:
-    the paper's statement, asked of its data or of other data, or our own; they are counted separately."""
+    `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
+    that is undecided or was not made leaves it undecided. `source`: the paper's statement, asked of its data or of
+    other data, or our own; they are counted separately."""
 
     id: str
     text: str

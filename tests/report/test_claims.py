@@ -186,7 +186,8 @@ def result(word: str) -> CheckResult:
         ("good open bad open", "undecided", "not confirmed"),
         ("open", "undecided", "undecided"),
         ("bad bad open", "not confirmed", "not confirmed"),
-        ("good none", "partly", "partly"),
+        ("good none", "partly", "undecided"),
+        ("good bad none", "not confirmed", "not confirmed"),
         ("none", "not testable here", "not testable here"),
     ],
 )
