@@ -230,7 +230,7 @@ def _followed(
         "seconds_run": "seconds of all runs",
         "microseconds_per_row": "seconds to the relative precision per million rows",
         "relative_gap": "relative duality gap at the end",
-        "peak_gb": "largest memory of the process so far in GB",
+        "peak_gb": "largest memory of the process so far in GiB",
     },
     lower=("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb"),
 )
@@ -317,7 +317,7 @@ def svm_seconds(
         "exponent": "b of seconds ~ rows^b over the sizes finished",
         "microseconds_per_row": "seconds per million rows with the largest size finished",
         "relative_gap": "relative duality gap with the largest size finished",
-        "peak_gb": "largest memory of the process so far in GB",
+        "peak_gb": "largest memory of the process so far in GiB",
     },
     lower=("seconds_to_precision", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
     higher=("largest_n",),

@@ -302,7 +302,7 @@ def readings_section(main: Judged, others: Sequence[Judged], claims: Sequence[Cl
         return section
     names = list(main.run.info["readings"])
     rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
-    section.lines.append(f"The paper leaves its protocol open in {counted(len(names), 'way')} that were tried.")
+    section.lines.append(f"The paper leaves choices open; {counted(len(names), 'reading')} of it were tried.")
     section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
     if about.get("because"):
         section.lines.append(str(about["because"]))
