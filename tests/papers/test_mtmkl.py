@@ -46,7 +46,7 @@ def test_the_quick_profile_has_few_values_per_parameter_and_three_runs():
         **dict.fromkeys(("one", "two", "three", "clusters"), 5),
         **dict.fromkeys(("four", "few", "mean", "within"), 3),
     }
-    assert (spec.split.trials, spec.sweep.values) == (3, [0.1, 0.2])
+    assert (spec.split.trials, spec.sweep.values) == (3, [0.1, 0.2, 0.5])
     assert [d.name for d in spec.datasets] == ["Robot", "Vehicle", "Image", "Pen", "MNIST", "Landmine", "Letter"]
     own = {d.name: d.metrics for d in spec.datasets if d.metrics}
     assert own == {"Landmine": ["balanced_accuracy", "auc"]}
