@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.record import NOT_CONVERGED
+from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, as_list
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Row, Run, std
@@ -65,7 +65,8 @@ class CheckResult:
     why : str or None
         Why it cannot be tested or is undecided.
     undecided : bool
-        The difference is too small, a bound is on the wrong side, or fits did not converge.
+        The difference is too small, a bound is on the wrong side, fits did not converge, or a finished run has no such
+        number.
     """
 
     text: str
@@ -304,10 +305,13 @@ def _on_methods(
     rows = []
     for method, row in zip(methods, group, strict=True):
         if row is None or row.value(quantity) is None:
+            ran = row is not None and row.status in DONE
             lacking = f"{method} was not run on {where}"
             if row is not None:
                 lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
-            return CheckResult(_title(check, where, methods), None, why=lacking)
+            if ran:
+                lacking = f"{method} on {where} has no {quantity}: it did not get there, or it is not defined"
+            return CheckResult(_title(check, where, methods), None, why=lacking, undecided=ran)
         rows.append(row)
     return _compared(check, _title(check, where, methods), where, rows, greater)
 

@@ -363,6 +363,7 @@ def trace_figures(run: Run) -> list[Figure]:
 
     A method's curve is that of its first finished repeat; where all repeats have the same x, the band between their
     smallest and largest values is drawn around it. Curves of the experiment's file of published ones lie underneath.
+    "objective, primal" is a variant of "objective": in its panel, a method without it is drawn with its "objective".
     """
     figures = []
     for dataset in run.datasets:
@@ -379,7 +380,10 @@ def _trace_panel(
     run: Run, dataset: str, name: str, stored: Mapping[str, Sequence[Mapping[str, Any]]], titled: bool
 ) -> Panel:
     """Return the panel of one name: labels and scales are those of the first curve that has it."""
-    groups = {m: [curves[name] for curves in group if name in curves] for m, group in stored.items()}
+    plain = name.split(", ")[0]
+    groups = {
+        m: [curve for curves in group if (curve := curves.get(name) or curves.get(plain))] for m, group in stored.items()
+    }
     first = next(curve for group in groups.values() for curve in group)
     log = str(first.get("log") or "")
     curves = published_curves(run, dataset, name)

@@ -177,9 +177,11 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 
 def is_written(report: Report, folder: Path) -> bool:
-    """Whether the files in a folder are those of this report, as far as its text and its page tell."""
+    """Whether the files in a folder are those of this report, as far as its text tells, and no figure is missing."""
     written, page = Path(folder) / "report.md", Path(folder) / PAGE
-    return page.is_file() and written.is_file() and written.read_text(encoding="utf-8") == render(report, "md")
+    figures = [Path(folder) / FIGURES / f"{figure.name}.svg" for figure in report.figures]
+    there = all(path.is_file() for path in (page, written, *figures))
+    return there and written.read_text(encoding="utf-8") == render(report, "md")
 
 
 def _figure_lines(report: Report) -> list[str]:

@@ -151,6 +151,15 @@ def test_failed_method_is_named(maker):
     assert verdict_of(maker, ratio(2.0)).why == f"no seconds of {DC} on alpha (failed)"
 
 
+def test_a_finished_run_without_the_number_is_undecided(maker):
+    maker.fill()
+    for trial in range(2):
+        del maker.records["alpha", DC, trial].metrics["auc"]
+    claim = verdict_of(maker, {"kind": "difference", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0})
+    assert claim.verdict == "undecided"
+    assert f"{DC} on alpha has no auc" in claim.why
+
+
 def test_splits_behind_a_number_are_told(maker):
     maker.fill()
     maker.fail("alpha", DC, 1)

@@ -11,7 +11,7 @@ from mtlrun.report.build import build_report
 from mtlrun.report.drawing import draw, write_drawing
 from mtlrun.report.figures import HeatMap
 from mtlrun.report.terminal import print_report
-from mtlrun.report.writers import FORMATS, csv_table, markdown, markdown_table, render
+from mtlrun.report.writers import FORMATS, csv_table, is_written, markdown, markdown_table, render, write_report
 
 
 def lines_of(text: str) -> list[str]:
@@ -51,6 +51,16 @@ def test_a_trace_has_a_panel_with_bands_and_published_curves(trace):
     assert (dcd.x, dcd.y, dcd.low, dcd.high) == ([0.0, 1.0], [1.0, 0.1], [1.0, 0.1], [2.0, 0.1])
 
 
+def test_a_method_without_a_variant_of_a_curve_is_drawn_with_the_plain_one(trace):
+    for trial in range(2):
+        trace.records["alpha", "MTK", trial].result["curves"]["objective, primal"] = curve([5.0, 3.0, 1.0])
+    (figure,) = build_report(trace.write()).figures
+    plain, primal = figure.panels
+    assert [panel.title for panel in figure.panels] == ["objective", "objective, primal"]
+    ours = {c.label: c.y for c in plain.curves if not c.published}
+    assert {c.label: c.y for c in primal.curves} == {"DCD": ours["DCD"], "MTK": [5.0, 3.0, 1.0]} != ours
+
+
 def test_no_band_where_the_repeats_have_no_common_x(trace):
     trace.records["alpha", "DCD", 1].result["curves"]["objective"]["x"] = [0.0, 1.5, 2.0]
     (figure,) = build_report(trace.write()).figures
@@ -68,6 +78,15 @@ def test_published_curves_are_thin_and_dashed(trace):
     assert drawn["MTK (published)"].get_linewidth() < ours.get_linewidth()
     legend = [text.get_text() for text in canvas.legends[0].texts]
     assert legend == ["DCD", "MTK", "MTK (published)", "SVMLight (published)"]
+
+
+def test_a_report_that_lost_a_figure_has_to_be_written_again(trace, tmp_path):
+    report = build_report(trace.write())
+    *_, figure = write_report(report, tmp_path)
+    assert figure.suffix == ".svg"
+    assert is_written(report, tmp_path)
+    figure.unlink()
+    assert not is_written(report, tmp_path)
 
 
 def test_the_report_of_a_trace(trace):
