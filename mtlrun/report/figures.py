@@ -382,7 +382,8 @@ def _trace_panel(
     """Return the panel of one name: labels and scales are those of the first curve that has it."""
     plain = name.split(", ")[0]
     groups = {
-        m: [curve for curves in group if (curve := curves.get(name) or curves.get(plain))] for m, group in stored.items()
+        method: [curve for curves in group if (curve := curves.get(name) or curves.get(plain))]
+        for method, group in stored.items()
     }
     first = next(curve for group in groups.values() for curve in group)
     log = str(first.get("log") or "")
