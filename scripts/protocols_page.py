@@ -124,8 +124,6 @@ def _protocol(experiment: Experiment) -> list[str]:
     if not spec.measures:
         said.append(f"{', '.join(spec.metrics)} averaged over the {'rows' if spec.average == 'sample' else 'tasks'}")
     said += [f"for {dataset.name}: {facts(dataset.own)}" for dataset in spec.datasets if dataset.own]
-    trials = spec.sweep.trials if spec.sweep else {}
-    said += [f"for {name}: trials {value_text(numbers)} at these values" for name, numbers in trials.items()]
     return [_item(f"Full profile: {'; '.join(said)}.")] if said else []
 
 

@@ -116,13 +116,11 @@ def _at(setting: Setting, sweep: Sweep, value: Any) -> Setting:
         dataset = DatasetSpec.model_validate({**dataset.model_dump(), sweep.option: value})
     if sweep.split is not None and split is not None:
         split = split.model_copy(update={sweep.split: value})
-    trials = sweep.trials.get(setting.name)
     return replace(
         setting,
         name=f"{setting.name} ({sweep.name} {show(value)})",
         dataset=dataset,
         split=split,
-        trials=trials[sweep.values.index(value)] if trials else setting.trials,
         methods=tuple(_changed(method, sweep.params or [], value) for method in setting.methods),
         axis={"of": setting.name, "value": value},
     )

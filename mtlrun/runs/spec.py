@@ -226,8 +226,7 @@ class Sweep(Base):
     or several parameters, which vary in the methods that have them (`lam` and `base__lam`) while other methods stay as
     they are. `name` and `scale` describe the axis of the figure, which draws `quantities` (default: the metrics, and
     seconds when they are measured). `marks` are lines across it: a text and its value. `leave_out` names data sets and
-    the values at which they are not computed, `trials` data sets and their number of splits at every
-    value, where it is not that of the split."""
+    the values at which they are not computed."""
 
     name: Annotated[str, Field(min_length=1)]
     split: Literal["train"] | None = None
@@ -238,7 +237,6 @@ class Sweep(Base):
     quantities: list[str] = []
     marks: dict[str, float | Literal["1/sqrt(tasks)"]] = {}
     leave_out: dict[str, Values] = {}
-    trials: dict[str, list[Count]] = {}
 
     @model_validator(mode="after")
     def _one_axis(self) -> Sweep:
@@ -250,9 +248,6 @@ class Sweep(Base):
             raise ValueError("values of split.train must be between 0 and 1")
         if self.scale == "log" and not (numbers and all(v > 0 for v in self.values)):
             raise ValueError("a log scale needs positive numbers as values")
-        for name, trials in self.trials.items():
-            if len(trials) != len(self.values):
-                raise ValueError(f"trials.{name} needs a number for each of {len(self.values)} values")
         return self
 
 

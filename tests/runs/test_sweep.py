@@ -40,16 +40,6 @@ def test_a_data_set_can_be_left_out_at_some_values(lab):
     assert {row.dataset for row in lab.plan(swept(lab, axis)).rows} == {"simulated-rmtl (ratio 0.6)"}
 
 
-def test_a_data_set_can_have_other_numbers_of_splits(lab):
-    axis = "{name: ratio, split: train, values: [0.3, 0.6], trials: {simulated-rmtl: [3, 1], other: [1, 1]}}"
-    assert [(row.cell.split.train, row.trial) for row in lab.plan(swept(lab, axis)).rows if row.method == "weak"] == [
-        (0.3, 0),
-        (0.3, 1),
-        (0.3, 2),
-        (0.6, 0),
-    ]
-
-
 def test_a_cell_is_that_of_the_experiment_without_the_axis(lab):
     made = lab.plan(swept(lab, "{name: ratio, split: train, values: [0.3, 0.5]}"))
     plain = lab.plan()
@@ -78,7 +68,6 @@ def test_parameters_change_in_the_methods_that_have_them(lab):
     ("axis", "message"),
     [
         ("{name: a, split: train, values: [0.5, 1.5]}", "between 0 and 1"),
-        ("{name: a, split: train, values: [0.5], trials: {simulated-rmtl: [1, 2]}}", "a number for each of 1 values"),
         ("{name: a, values: [1]}", "one of split, option and params"),
         ("{name: a, split: train, option: d, values: [0.5]}", "one of split, option and params"),
         ("{name: a, params: beta, values: [1]}", "no method has a parameter 'beta'"),
