@@ -75,14 +75,16 @@ MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 #: Fields that a kind of check needs beside `kind`, and those that it may have; one with bounds needs one of them.
 CHECKS = {
-    "ratio": ("quantity of over", "dataset task effect bound at_least at_most"),
-    "difference": ("quantity of over", "dataset task effect bound at_least at_most"),
-    "value": ("quantity of", "dataset task effect bound at_least at_most"),
+    "ratio": ("quantity of over", "dataset task effect bound stopped at_least at_most"),
+    "difference": ("quantity of over", "dataset task effect bound stopped at_least at_most"),
+    "value": ("quantity of", "dataset task effect bound stopped at_least at_most"),
     "paired": ("quantity of over", "dataset unit test at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
     "rejections": ("control", "dataset at_least at_most"),
 }
-#: Fields with a closed list of values; the first one is the default, but for `bound`: the number found is a bound.
+#: Fields with a closed list of values; the first one is the default, but for `bound`: the number found is a bound. With
+#: `stopped` it is one only where a run was stopped: where its `quantity` is at least its parameter `at_least`, or below
+#: that of the method `below` on the same data. A number of a stopped run that is no bound decides nothing.
 CHOICES = {
     "unit": ("trial", "task", PREDICTION),
     "test": ("wilcoxon", "t", "corrected_t"),
@@ -126,6 +128,8 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
         problems.append(("effect", f"effect must be a number of at least 0, not {effect!r}"))
     if "at_least" in allowed and not given & {"at_least", "at_most"}:
         problems.append(("kind", f"a {kind} check needs 'at_least' or 'at_most'"))
+    if "stopped" in given:
+        problems += _stopped_problems(check["stopped"], metrics)
     for name, choices in CHOICES.items():
         if name in given and check[name] not in choices:
             problems.append((name, f"{name} must be one of {', '.join(choices)}, not {check[name]!r}"))
@@ -137,6 +141,14 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
         known = ", ".join((*metrics, *QUANTITIES))
         problems.append(("quantity", f"unknown quantity {check['quantity']!r}; known: {known}"))
     return problems
+
+
+def _stopped_problems(stopped: Any, metrics: tuple[str, ...]) -> list[tuple[str, str]]:
+    if not isinstance(stopped, Mapping) or set(stopped) not in ({"quantity", "at_least"}, {"quantity", "below"}):
+        return [("stopped", "stopped needs 'quantity' and one of 'at_least' (a parameter) and 'below' (a method)")]
+    if metrics and stopped["quantity"] not in metrics:
+        return [("stopped", f"unknown quantity {stopped['quantity']!r}; known: {', '.join(metrics)}")]
+    return []
 
 
 def as_list(value: Any) -> list[Any]:

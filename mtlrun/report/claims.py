@@ -20,6 +20,8 @@ from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_
 MOSTLY = 0.8
 #: Quantities that say how well a fit converged: they need not have converged.
 ACCURACY = ("gap",)
+# What a number of a run that was stopped is, where a check says nothing of it.
+_NO_BOUND = "none"
 #: How the number of a check is written.
 _NUMBER = {"ratio": "seconds", "difference": "score", "value": "score", "paired": "small"}
 
@@ -246,7 +248,7 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
         else:
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
                 group = [table.get((place, m)) for m in methods]
-                results.append(_on_methods(check, place, methods, task, group, greater))
+                results.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
     return results
 
 
@@ -285,6 +287,27 @@ def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
     if check["kind"] == "value":
         return [(m,) for m in as_list(check["of"])]
     return list(product(as_list(check["of"]), as_list(check["over"])))
+
+
+def _as_run(check: Mapping[str, Any], group: Sequence[Row | None], evidence: Evidence) -> Mapping[str, Any]:
+    """Return a check as it applies to these rows: where none of them was stopped, the number is no bound."""
+    if "stopped" not in check:
+        return check
+    late = any(row is not None and _was_stopped(check["stopped"], row, evidence) for row in group)
+    return {**check, "bound": check.get("bound", _NO_BOUND) if late else None}
+
+
+def _was_stopped(stopped: Mapping[str, Any], row: Row, evidence: Evidence) -> bool:
+    """Whether a row reached the limit that it was given, or fell short of another method."""
+    quantity, value = stopped["quantity"], row.value(stopped["quantity"])
+    if value is None:
+        return False
+    if "below" in stopped:
+        other = evidence.table.get((row.dataset, stopped["below"]))
+        whole = None if other is None else other.value(quantity)
+        return whole is not None and value < whole
+    methods = {m.get("label"): m.get("params") or {} for m in as_list(evidence.run.config.get("methods"))}
+    return bool(value >= methods[row.method][stopped["at_least"]])
 
 
 def _on_methods(
@@ -386,8 +409,10 @@ def _unsettled(
     if abs(margin) < effect:
         return f"within the smallest effect of {show(effect, 'small')}"
     # A lower bound can show that something is large enough, an upper one that it is small enough.
-    shows_large = holds == ("at_least" in check)
-    if "bound" in check and shows_large != (check["bound"] == "lower"):
+    bound, shows_large = check.get("bound"), holds == ("at_least" in check)
+    if bound == _NO_BOUND:
+        return "a run was stopped"
+    if bound is not None and shows_large != (bound == "lower"):
         return f"{quantity} is a bound, which can decide the other side only"
     return None
 

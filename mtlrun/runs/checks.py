@@ -303,6 +303,7 @@ def _names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
         *((("readings", name, "main", "of"), labels, "method") for name in _dict(data.get("readings"))),
         (("claims", ANY, "expect", "verdict"), VERDICTS, "verdict"),
         *((("claims", ANY, "checks", ANY, n), labels, "method") for n in ("of", "over", "methods", "control")),
+        (("claims", ANY, "checks", ANY, "stopped", "below"), labels, "method"),
         (("reference", ANY, "method"), labels, "method"),
         (("reference", ANY, "quantity"), quantities, "quantity"),
         (("reference", ANY, "profile"), [*_dict(data.get("profiles")), FULL], "profile"),

@@ -42,6 +42,8 @@ def test_every_kind_is_covered():
         ({"kind": "paired", "unit": "task", "quantity": None}, "quantity", "needs 'quantity'"),
         ({"kind": "paired", "unit": "prediction", "test": "corrected_t"}, "test", "split by split"),
         ({"kind": "paired", "task": "t1"}, "task", "has no 'task'"),
+        ({"stopped": {"quantity": "auc"}}, "stopped", "one of 'at_least' (a parameter) and 'below' (a method)"),
+        ({"stopped": {"quantity": "rows", "below": "B"}}, "stopped", "unknown quantity 'rows'; known: auc"),
     ],
 )
 def test_bad_checks(change, field, words):

@@ -260,3 +260,33 @@ def test_fits_that_did_not_converge_decide_nothing(maker):
 def test_a_bound_decides_its_own_side_only(maker, bound, limit, verdict):
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "bound": bound, **limit}
     assert verdict_of(maker.fill(), check).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("rows", "bound", "limit", "verdict"),
+    [
+        (100, None, {"at_least": 5}, "confirmed"),
+        (100, "lower", {"at_least": 20}, "not confirmed"),
+        (60, None, {"at_least": 5}, "undecided"),
+        (60, "lower", {"at_least": 5}, "confirmed"),
+        (60, "lower", {"at_least": 20}, "undecided"),
+        (60, "lower", {"at_most": 5}, "not confirmed"),
+    ],
+)
+def test_what_is_a_bound_can_depend_on_where_a_run_was_stopped(maker, rows, bound, limit, verdict):
+    maker.measure("trace", ["factor", "largest_n"])
+    maker.measurement("alpha", "DCD", 0, metrics={"factor": 1.0, "largest_n": 100.0})
+    maker.measurement("alpha", "MTK", 0, metrics={"factor": 10.0, "largest_n": float(rows)})
+    check = {"kind": "value", "quantity": "factor", "of": "MTK", "bound": bound, **limit}
+    check["stopped"] = {"quantity": "largest_n", "below": "DCD"}
+    assert verdict_of(maker, check).verdict == verdict
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(19.0, "not confirmed"), (21.0, "undecided")])
+def test_a_run_is_stopped_at_the_limit_it_was_given(maker, seconds, verdict):
+    maker.measure("trace", ["difference", "seconds_run"])
+    maker.config["methods"][0]["params"]["seconds"] = 20
+    maker.measurement("alpha", "DCD", 0, metrics={"difference": 1e-3, "seconds_run": seconds})
+    check = {"kind": "value", "quantity": "difference", "of": "DCD", "at_most": 1e-7, "bound": "upper"}
+    check["stopped"] = {"quantity": "seconds_run", "at_least": "seconds"}
+    assert verdict_of(maker, check).verdict == verdict

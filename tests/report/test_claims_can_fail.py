@@ -53,6 +53,18 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
+def stop(rows: list[Row], check: dict[str, Any], config: dict[str, Any]) -> Row:
+    """Let rows be those of runs that were stopped; return the row of the method that they are compared with."""
+    stopped = check["stopped"]
+    params = {method["label"]: method["params"] for method in config["methods"]}
+    for row in rows:
+        limit = 0.5 if "below" in stopped else params[row.method][stopped["at_least"]]
+        row.samples[stopped["quantity"]] = dict.fromkeys(TRIALS, float(limit))
+    whole = Row(rows[0].dataset, stopped.get("below", ""), "ok", len(TRIALS), len(TRIALS), len(TRIALS))
+    whole.samples = {stopped["quantity"]: dict.fromkeys(TRIALS, 1.0)}
+    return whole
+
+
 def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     """Return a value per method with which the check holds, or does not."""
     kind, low, high = check["kind"], check.get("at_least"), check.get("at_most")
@@ -76,16 +88,20 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
 def test_a_spoiled_record_flips_every_check(path):
     for config, name, check in shipped(path):
         dataset = (as_list(check.get("dataset")) or ["alpha"])[0]
-        held = {}
-        for good in (True, False):
-            info = {"config": config, "datasets": {dataset: {"id": dataset}}, "paper_datasets": [dataset]}
-            rows = rows_of(check, numbers(check, good), dataset)
-            found = evaluate({**check, "dataset": dataset}, Evidence(Run(Path(), info, []), rows))
-            held[good] = {result.holds for result in found}
-        if check.get("bound") is None:
-            assert held == {True: {True}, False: {False}}, name
-        else:  # a bound decides one side only
-            assert held[True] != held[False], name
+        for late in (False, True)[: 2 if "stopped" in check else 1]:
+            held = {}
+            for good in (True, False):
+                info = {"config": config, "datasets": {dataset: {"id": dataset}}, "paper_datasets": [dataset]}
+                rows = rows_of(check, numbers(check, good), dataset)
+                rows += [stop(rows, check, config)] if late else []
+                found = evaluate({**check, "dataset": dataset}, Evidence(Run(Path(), info, []), rows))
+                held[good] = {result.holds for result in found}
+            if late and check.get("bound") is None:
+                assert held == {True: {None}, False: {None}}, name
+            elif late or (check.get("bound") is not None and "stopped" not in check):  # a bound decides one side only
+                assert held[True] != held[False], name
+            else:
+                assert held == {True: {True}, False: {False}}, name
 
 
 # --- the claims of the committed runs, on their records
