@@ -379,7 +379,7 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
     """Return the smallest difference that counts: that of the check, else one standard error.
 
     The standard error is that of the differences (of logarithms, for ratios) between the rows over the splits that all
-    of them have; with a single split, over its tasks. 0 where neither can be had.
+    of them have; with a single split, over its tasks, and of average ranks over the data sets. 0 where none can be had.
     """
     if "effect" in check:
         return float(check["effect"])

@@ -139,12 +139,14 @@ def group_labels(run: Run) -> dict[str, list[str]]:
 
 
 def rank_rows(groups: Sequence[Ranking]) -> list[Row]:
-    """Return rows of the quantity `average_rank`: the groups are their data sets."""
+    """Return rows of the quantity `average_rank`: the groups are their data sets, and data sets their tasks."""
     rows = []
     for group in groups:
         n = len(group.blocks)
-        for method, rank in group.average.items():
-            rows.append(Row(group.label, method, "ok", n, n, n, samples={AVERAGE_RANK: {0: rank}}))
+        for method, ranks in zip(group.methods, group.ranks.T.tolist(), strict=True):
+            row = Row(group.label, method, "ok", n, n, n, samples={AVERAGE_RANK: {0: group.average[method]}})
+            row.tasks = {AVERAGE_RANK: {0: ranks}}
+            rows.append(row)
     return rows
 
 
