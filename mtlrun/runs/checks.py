@@ -371,6 +371,11 @@ def _claims(data: dict[str, Any]) -> Iterator[Finding]:
             yield (*path, "kind"), False, "ranks need the section 'statistics'", ""
         for name, message in check_problems(_dict(check), metrics):
             yield (*path, name), name not in check, message, ""
+        limit = _dict(_dict(check).get("stopped")).get("at_least")
+        for label in (*as_list(check.get("of")), *as_list(check.get("over"))) if limit else ():
+            given = (m for m in as_list(data.get("methods")) if _dict(m).get("label") == label)
+            if not any(limit in _dict(m.get("params")) for m in given):
+                yield (*path, "stopped"), False, f"method {label!r} does not set the parameter {limit!r}", ""
 
 
 class Curve(Base):

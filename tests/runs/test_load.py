@@ -130,6 +130,10 @@ GOLDEN = {
         "  18 |   - {id: c, text: t, checks: [{kind: ratio, quantity: seconds, of: one, over: too, at_least: 3}]}\n"
         "                                                                                     ^^^ did you mean 'two'?",
     ),
+    "limit of a stopped run": (
+        changed("at_least: 3", "at_least: 3, stopped: {quantity: auc, at_least: seconds}"),
+        "bad.yaml:18:106: method 'one' does not set the parameter 'seconds'\n",
+    ),
     "field of a check": (
         changed("at_least: 3", "at_leest: 3"),
         "bad.yaml:18:38: a ratio check needs 'at_least' or 'at_most'\n",
