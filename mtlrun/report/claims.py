@@ -328,13 +328,14 @@ def _on_methods(
     rows = []
     for method, row in zip(methods, group, strict=True):
         if row is None or row.value(quantity) is None:
-            ran = row is not None and row.status in DONE
-            lacking = f"{method} was not run on {where}"
-            if row is not None:
-                lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
-            if ran:
+            finished = row is not None and row.status in DONE
+            if row is None:
+                lacking = f"{method} was not run on {where}"
+            elif finished:
                 lacking = f"{method} on {where} has no {quantity}: it did not get there, or it is not defined"
-            return CheckResult(_title(check, where, methods), None, why=lacking, undecided=ran)
+            else:
+                lacking = f"no {quantity} of {method} on {where} ({row.status_text})"
+            return CheckResult(_title(check, where, methods), None, why=lacking, undecided=finished)
         rows.append(row)
     return _compared(check, _title(check, where, methods), where, rows, greater)
 

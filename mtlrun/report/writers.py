@@ -10,7 +10,7 @@ from typing import Any
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict
-from mtlrun.report.figures import FIGURES, published_line
+from mtlrun.report.figures import FIGURES, Figure, published_line
 from mtlrun.report.grid import (
     Column,
     Grid,
@@ -171,7 +171,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     for figure in report.figures:
         from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
 
-        paths.append(Path(folder) / FIGURES / f"{figure.name}.svg")
+        paths.append(_figure_path(folder, figure))
         write_drawing(figure, paths[-1])
     return paths
 
@@ -179,9 +179,13 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 def is_written(report: Report, folder: Path) -> bool:
     """Whether the files in a folder are those of this report, as far as its text tells, and no figure is missing."""
     written, page = Path(folder) / "report.md", Path(folder) / PAGE
-    figures = [Path(folder) / FIGURES / f"{figure.name}.svg" for figure in report.figures]
+    figures = [_figure_path(folder, figure) for figure in report.figures]
     there = all(path.is_file() for path in (page, written, *figures))
     return there and written.read_text(encoding="utf-8") == render(report, "md")
+
+
+def _figure_path(folder: Path, figure: Figure) -> Path:
+    return Path(folder) / FIGURES / f"{figure.name}.svg"
 
 
 def _figure_lines(report: Report) -> list[str]:
