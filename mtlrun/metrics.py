@@ -28,7 +28,6 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from mtlrun.data.columns import take_column
 from mtlrun.errors import UnknownNameError
-from mtlrun.metricfacts import METRIC_FACTS, MetricFacts
 
 Array = np.ndarray
 Kernel = Callable[[Array, Array, Array], float]
@@ -251,40 +250,51 @@ def labels_from_scores(scores: ArrayLike, *, negative: int = -1) -> Array:
     return np.where(np.asarray(scores) > 0, 1, negative)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric(MetricFacts):
-    """A metric with its function; further attributes are those of `MetricFacts`.
+@dataclass(frozen=True)
+class Metric:
+    """A metric with its function.
 
     Attributes
     ----------
     name : str
     function : callable
         ``function(targets, predictions, **layout) -> (n_tasks,)``.
+    greater_is_better : bool
+    needs : {"score", "label", "value"}
+        Real scores whose sign separates the classes, predicted labels, or predicted values of a regression.
+    task_variance : bool
+        Whether the function takes `variance`, that of all rows of every task, training and test.
     """
 
     name: str
     function: Callable[..., Array]
+    greater_is_better: bool
+    needs: Literal["score", "label", "value"]
+    task_variance: bool = False
 
     def __call__(self, targets: Any, predictions: Any, **layout: Any) -> Array:
         """Return the metric per task."""
         return self.function(targets, predictions, **layout)
 
 
-_FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "auc": auc_per_task,
-    "average_precision": average_precision_per_task,
-    "log_loss": log_loss_per_task,
-    "accuracy": accuracy_per_task,
-    "balanced_accuracy": balanced_accuracy_per_task,
-    "f1": f1_per_task,
-    "mse": mse_per_task,
-    "rmse": rmse_per_task,
-    "nmse": nmse_per_task,
-    "nmse_all": nmse_per_task,
-    "r2": r2_per_task,
-    "explained_variance": explained_variance_per_task,
+#: All metrics by name; `mtlrun.interfaces` tells what they need without importing anything.
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("auc", auc_per_task, True, "score"),
+        Metric("average_precision", average_precision_per_task, True, "score"),
+        Metric("log_loss", log_loss_per_task, False, "score"),
+        Metric("accuracy", accuracy_per_task, True, "label"),
+        Metric("balanced_accuracy", balanced_accuracy_per_task, True, "label"),
+        Metric("f1", f1_per_task, True, "label"),
+        Metric("mse", mse_per_task, False, "value"),
+        Metric("rmse", rmse_per_task, False, "value"),
+        Metric("nmse", nmse_per_task, False, "value"),
+        Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
+        Metric("r2", r2_per_task, True, "value"),
+        Metric("explained_variance", explained_variance_per_task, True, "value"),
+    )
 }
-METRICS = {name: Metric(name=name, function=f, **vars(METRIC_FACTS[name])) for name, f in _FUNCTIONS.items()}
 
 
 def get_metric(name: str) -> Metric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.metadata
 import os
@@ -46,6 +47,16 @@ def source_facts() -> dict[str, Any]:
     commit = _git(root, "rev-parse", "HEAD")
     changes = _git(root, "status", "--porcelain", "--untracked-files=no")
     return {**facts, "commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+@lru_cache(maxsize=1)
+def made_by() -> dict[str, Any]:
+    """Return what made the numbers of this process: `source_facts`, and a digest of the sources of the package."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    return {**source_facts(), "package": digest.hexdigest()[:16]}
 
 
 def now() -> str:

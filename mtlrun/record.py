@@ -32,8 +32,8 @@ DONE = (OK, NOT_CONVERGED)
 
 #: Families of cells: one fit, all candidates of a search on one fold, one call of a measure.
 FIT, FOLD, MEASURE = "fit", "fold", "measure"
-#: 1: records of the first version of mtlrun, whose keys were made of other things.
-PROTOCOL = 2
+#: Earlier ones: records whose keys were made of other things, such as digests of the code.
+PROTOCOL = 3
 CELLS = "cells"
 PACKED = "cells.jsonl.gz"
 #: Test scores of the packed cells that keep them, by key.
@@ -49,12 +49,15 @@ class Record:
     Attributes
     ----------
     key : str
-        sha256 of `inputs` and `code`, see `mtlrun.runs.cell.Cell`.
+        sha256 of `inputs` and `versions`, see `mtlrun.runs.cell.Cell`.
     family : {"fit", "fold", "measure"}
     inputs : dict
-        Everything that changes the number, beside the code.
-    code : dict of str to str
-        Digest of every module of mtlrun and of the user that computes it, version of every package that it names.
+        Everything that changes the number, beside the versions.
+    versions : dict of str to int or str
+        Of the method or measure, the reader of its data and the protocol, of packages that it names; digests of modules
+        of the user's own.
+    made_by : dict
+        ``commit, dirty`` (in a checkout, else None), ``mtlrun`` (version) and ``package`` (digest of its sources).
     status : {"ok", "not_converged", "failed", "timeout", "diverged"}
     error : str or None
         At most 200 characters; the full text is in `log`.
@@ -85,7 +88,8 @@ class Record:
     key: str
     family: str
     inputs: dict[str, Any]
-    code: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, int | str] = field(default_factory=dict)
+    made_by: dict[str, Any] = field(default_factory=dict)
     status: str = OK
     error: str | None = None
     log: str | None = None

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import traceback
 import warnings
@@ -263,3 +264,52 @@ def _die_at(n: int, names: Sequence[str]) -> None:
 
     for name in names:
         setattr(os, name, dying(getattr(os, name)))
+
+
+class Package:
+    """The package `own` in a folder on the path."""
+
+    def __init__(self, root):
+        self.root = root
+        self.write("__init__.py", "")
+
+    def write(self, name, text):
+        """Write a file of the package and forget what was imported of it."""
+        path = self.root / "own" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        forget()
+        return path
+
+
+def forget():
+    for name in [n for n in sys.modules if n.partition(".")[0] == "own"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A package `own` with a module `models` that imports `helper`."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    package = Package(tmp_path)
+    package.write(
+        "models.py",
+        '''
+        """Models of the user."""
+        from own.helper import shrink
+
+        class Ridge:
+            """A model."""
+
+            def __init__(self, alpha=1.0, *, slow=False):
+                self.alpha, self.slow = alpha, slow
+
+            def fit(self, X, y):
+                """Solve."""
+                return shrink(self.alpha)
+        ''',
+    )
+    package.write("helper.py", "def shrink(alpha):\n    return 1.0 * alpha\n")
+    yield package
+    forget()

@@ -22,6 +22,7 @@ COMMANDS = {
     "Experiments": {
         "reproduce": "mtlrun reproduce table2 --profile demo",
         "status": "mtlrun status table2 --profile full",
+        "verify": "mtlrun verify table2 --profile demo --sample 5",
         "report": "mtlrun report table2 --profile demo --format html",
         "plot": "mtlrun plot fetr/fig2a --kind scaling --out seconds.svg",
         "show": "mtlrun show table2",

@@ -75,7 +75,7 @@ def datasets(ctx: typer.Context) -> Found:
 @completer
 def metrics(ctx: typer.Context) -> Found:
     """Metrics."""
-    from mtlrun.metricfacts import METRIC_FACTS
+    from mtlrun.interfaces import METRIC_FACTS
 
     return [(name, "greater" if m.greater_is_better else "smaller") for name, m in METRIC_FACTS.items()]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mtlrun.runs.plan import Plan
     from mtlrun.runs.survey import State
 
-STATES = ("done", "failed", "damaged", "stale", "missing")
+STATES = ("done", "failed", "damaged", "outdated", "missing")
 
 
 def status(

@@ -35,6 +35,10 @@ READERS = {
     "uci:splice": "formats.sequences:read_splice",
 }
 
+#: Why what a reader or a generator returns changed, a line for each time: ``reader:mulan`` or ``generator:rmtl`` -> its
+#: version is one more than their number. Stored results of earlier versions are out of date.
+SOURCE_CHANGES: dict[str, tuple[str, ...]] = {}
+
 #: How binary labels may be coded; the first is the default.
 CODINGS = ("-1/+1", "0/1")
 
@@ -131,7 +135,8 @@ def dataset_fingerprint(id: str, *, data_dir: str | Path | None = None, **option
     """Return the sha256 of everything that decides the loaded data; parses nothing.
 
     It covers the contents of the files (which are verified), the name of the reader or generator, the options that are
-    given and the sampling; not the code, which is part of the key of a cell, and no defaults: nothing is imported.
+    given and the sampling; not the version of the reader, which is part of the key of a cell, and no defaults: nothing
+    is imported.
     Parameters and errors are those of `load_dataset`, but names of options are not checked.
     """
     return _prepare(id, data_dir, **options)[-1]
@@ -151,6 +156,12 @@ def source_path(card: Card) -> str:
     if name not in READERS:
         raise UnknownNameError(f"reader of {card.path}", name, READERS)
     return f"mtlrun.data.{READERS[name]}"
+
+
+def source_name(card: Card) -> str:
+    """Return what the version of a reader or generator stands under: ``reader:mulan``, ``generator:rmtl``."""
+    name = card.source.name
+    return f"generator:{name.rpartition(':')[2]}" if card.simulated else f"reader:{name}"
 
 
 def source_function(card: Card) -> Callable[..., Dataset]:

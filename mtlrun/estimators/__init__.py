@@ -10,7 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_HOMES: dict[str, str] = {
+#: Module of every public class.
+HOMES: dict[str, str] = {
     name: module
     for module, name in re.findall(
         r"^from (\S+) import \w+ as (\w+)$",
@@ -19,14 +20,14 @@ _HOMES: dict[str, str] = {
     )
 }
 
-__all__ = [*_HOMES]
+__all__ = [*HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *HOMES])

@@ -70,6 +70,8 @@ def method_info(cls: type) -> MethodInfo:
         elsewhere=facts.elsewhere,
         source="; ".join(_short(references()[key]) for key in facts.cite),
         cite=list(facts.cite),
+        changes=list(facts.changes),
+        digits=facts.digits,
     )
 
 
@@ -97,7 +99,9 @@ def stub_text(classes: list[type]) -> str:
     """Return the content of ``__init__.pyi``: what `mtlrun.estimators` offers, for type checkers and for itself."""
     found = sorted((cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning])
     lines = [f"from {module} import {name} as {name}" for module, name in found]
-    return "\n".join(["# Written by `python -m mtlrun.estimators`.", "# ruff: noqa: I001", *lines, ""])
+    return "\n".join(
+        ["# Written by `python -m mtlrun.estimators`.", "# ruff: noqa: I001", *lines, "HOMES: dict[str, str]", ""]
+    )
 
 
 def _heading(name: str) -> str:

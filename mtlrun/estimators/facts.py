@@ -74,6 +74,11 @@ class Facts:
         Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
     elsewhere : dict of str to str
         Functions of other packages for the same model, and what their strengths are here.
+    changes : tuple of str
+        Why the numbers of the method changed, a line for each time: its version is one more than their number. Stored
+        results of earlier versions are out of date.
+    digits : int, default 6
+        Decimal digits to which a fit that is repeated elsewhere must agree (`mtlrun verify`).
     """
 
     cite: tuple[str, ...]
@@ -86,6 +91,8 @@ class Facts:
     multitask: bool = True
     extra: str = ""
     elsewhere: dict[str, str] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    digits: int = 6
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,10 @@ class MethodInfo:
         Short citation.
     cite : list of str
         Keys into ``methods.bib``.
+    changes : list of str
+        Why its numbers changed, once for every version after the first.
+    digits : int
+        Decimal digits to which a repeated fit must agree.
     """
 
     name: str
@@ -151,6 +162,8 @@ class MethodInfo:
     elsewhere: dict[str, str] = field(default_factory=dict)
     source: str = ""
     cite: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    digits: int = 6
 
     @property
     def foreign(self) -> bool:

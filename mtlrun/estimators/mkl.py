@@ -212,6 +212,7 @@ class GroupMKLClassifier(_KernelMTL):
     """
 
     facts: ClassVar = Facts(
+        digits=2,
         cite=("yousefi2015",),
         cost=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
         grid={"C": POWERS, "lam": POWERS},

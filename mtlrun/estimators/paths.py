@@ -40,7 +40,6 @@ from mtlrun.estimators.temporal import (
     TemporalGroupLasso,
     TemporalGroupLassoClassifier,
 )
-from mtlrun.metricfacts import METRIC_FACTS
 from mtlrun.metrics import METRICS, average, seen_rows
 from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
@@ -98,7 +97,7 @@ class PathCV(_Model):
     alphas: Annotated[Any, _ALPHAS] = 50
     min_ratio: Annotated[float, real(0, 1, closed="neither")] = 1e-3
     cv: Annotated[Any, _CV] = 5
-    scoring: Annotated[str | None, choice(*METRIC_FACTS) | NONE] = None
+    scoring: Annotated[str | None, choice(*METRICS) | NONE] = None
 
     #: The parameter that the path replaces.
     _strength: ClassVar[str] = "alpha"

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.estimators import HOMES
 from mtlrun.estimators.facts import MethodInfo
 from mtlrun.utils.ownmodules import import_named
 from mtlrun.utils.plugins import METHODS_GROUP, Plugin, plugins
 
-__all__ = ["METHODS", "MethodInfo", "build", "get_method", "load_class"]
+__all__ = ["METHODS", "MethodInfo", "build", "class_path", "get_method", "load_class", "short_name"]
 
 
 def _described(plugin: Plugin) -> MethodInfo:
@@ -45,13 +46,34 @@ def get_method(name: str) -> MethodInfo:
     return METHODS[name]
 
 
+def class_path(name: str) -> str:
+    """Return ``package.module:Class`` of a method, of a public class of `mtlrun.estimators`, or of such a path.
+
+    Raises
+    ------
+    UnknownNameError
+        With the nearest names.
+    """
+    if ":" in name:
+        return name
+    return f"{HOMES[name]}:{name}" if name not in METHODS and name in HOMES else get_method(name).class_path
+
+
+def short_name(path: str) -> str:
+    """Return the name that stands for a class of mtlrun wherever its module is; other paths as they are."""
+    module, _, name = path.partition(":")
+    ours = module.startswith("mtlrun.") and (name in METHODS or name in HOMES)
+    return name if ours and class_path(name) == path else path
+
+
 def load_class(name: str) -> type:
     """Import the class of a method.
 
     Parameters
     ----------
     name : str
-        Name in the registry, or ``package.module:Class`` for any class with scikit-learn's interface.
+        Name of a method or a class of `mtlrun.estimators`, or ``package.module:Class`` for any class with
+        scikit-learn's interface.
 
     Raises
     ------
@@ -60,8 +82,7 @@ def load_class(name: str) -> type:
     ConfigError
         If the module cannot be imported, has no such class, or the class has no `fit`.
     """
-    path = name if ":" in name else get_method(name).class_path
-    module_name, _, class_name = path.partition(":")
+    module_name, _, class_name = class_path(name).partition(":")
     try:
         module = import_named(module_name)
     except (ImportError, ValueError) as error:

@@ -58,6 +58,7 @@ _GROW, _SHRINK, _TRIALS = 2.0, 0.5, 60
         "matrix_gb": "size of the matrix of the closed form in GB",
     },
     lower=("seconds", "residual"),
+    varies=("seconds", "residual"),
 )
 def w_step_seconds(
     dataset: Dataset,
@@ -145,6 +146,7 @@ def _random_precision(size: int, lower: float, upper: float, rng: np.random.Gene
         "seconds_run": "seconds in all",
     },
     lower=("seconds_to_1e-6", "seconds_at_least", "iterations_to_1e-6", "objective", "final_excess"),
+    varies=("seconds*", "final_excess"),
 )
 def fetr_convergence(
     dataset: Dataset,

@@ -122,6 +122,13 @@ class Declaration:
         Quantities of which lower or higher values are better; of the others neither are. ``*`` stands for any text.
     needs_data : bool, default True
         False for measures of published numbers.
+    changes : sequence of str
+        Why the numbers of the measure changed, a line for each time: its version is one more than their number.
+    digits : int, default 6
+        Decimal digits to which a measurement that is repeated elsewhere must agree.
+    varies : sequence of str
+        Quantities of clocks and of memory, and those that are the rounding left at the end of a run: they need not
+        agree at all. ``*`` stands for any text.
 
     Raises
     ------
@@ -133,13 +140,20 @@ class Declaration:
     lower: Sequence[str] = ()
     higher: Sequence[str] = ()
     needs_data: bool = True
+    changes: Sequence[str] = ()
+    digits: int = 6
+    varies: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantities, dict):
             raise TypeError("the quantities of a measure must be a dict of names to texts")
-        for pattern in (*self.lower, *self.higher):
+        for pattern in (*self.lower, *self.higher, *self.varies):
             if not fnmatch.filter(self.quantities, pattern):
-                raise ValueError(f"lower or higher names {pattern!r}, which is not among the quantities of the measure")
+                raise ValueError(f"{pattern!r} is not among the quantities of the measure")
+
+    def plain(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return ``{"text", "greater_is_better"}`` by quantity, the latter None where neither is better."""
@@ -151,20 +165,36 @@ class Declaration:
 
 
 def measure(
-    quantities: Mapping[str, str], *, lower: Sequence[str] = (), higher: Sequence[str] = (), needs_data: bool = True
+    quantities: Mapping[str, str],
+    *,
+    lower: Sequence[str] = (),
+    higher: Sequence[str] = (),
+    needs_data: bool = True,
+    changes: Sequence[str] = (),
+    digits: int = 6,
+    varies: Sequence[str] = (),
 ) -> Callable[[Function], Function]:
     """Declare what the function below returns; parameters as of `Declaration`.
 
-    Written out in literals, it is read without importing the module, and its words are not part of the code that makes
-    stored numbers stale. A function without it may return anything.
+    A function without it may return anything.
     """
-    declaration = Declaration(quantities, lower, higher, needs_data)
+    declaration = Declaration(quantities, lower, higher, needs_data, changes, digits, varies)
 
     def declare(function: Function) -> Function:
         function.declaration = declaration  # type: ignore[attr-defined]
         return function
 
     return declare
+
+
+def measure_path(name: str) -> str:
+    """Return ``package.module:function`` of a measure that is given by its short name or as such a path."""
+    return MEASURES.get(name, name)
+
+
+def measure_name(path: str) -> str:
+    """Return the short name that stands for a measure wherever its module is; other texts as they are."""
+    return next((name for name, known in MEASURES.items() if known == path), path)
 
 
 def published_path(name: str) -> Path:

@@ -55,6 +55,8 @@ CACHE_BYTES = 1e9
         "ties": "other candidates with the same validation accuracy",
     },
     higher=("accuracy",),
+    digits=2,
+    varies=("off_line",),
 )
 def kernel_weights(
     dataset: Dataset,
@@ -132,6 +134,8 @@ def kernel_weights(
         "svm_fits": "machines trained",
     },
     lower=("gap", "objective", "best_objective"),
+    digits=2,
+    varies=("gap", "cycle_spread"),
 )
 def algorithm(
     dataset: Dataset,
@@ -240,6 +244,7 @@ def _fitted(
         "authors_lam": "lam chosen by the authors' protocol",
     },
     higher=("clean", "authors", "authors_last", "clean_best_on_test"),
+    digits=2,
 )
 def protocols(
     dataset: Dataset,
@@ -385,6 +390,7 @@ class _Rows:
         "rows_per_task": "training rows of a task, on average",
     },
     higher=("stl", "mtl", "proposed", "one_kernel", "best_on_test", "gain", "gain_over_stl", "gain_over_one_kernel"),
+    digits=2,
 )
 def sharing(
     dataset: Dataset,

@@ -107,6 +107,7 @@ def svm_statistics(dataset: Dataset, *, seed: int) -> Measurement:
         "accuracy": "half the width of the certified interval that holds obj*",
     },
     lower=("*difference*", "*seconds_to*", "dcd_seconds", "accuracy"),
+    varies=("*difference*", "*seconds*", "accuracy"),
 )
 def svm_convergence(
     dataset: Dataset,
@@ -233,6 +234,7 @@ def _followed(
         "peak_gb": "largest memory of the process so far in GiB",
     },
     lower=("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb"),
+    varies=("seconds*", "microseconds_per_row", "relative_gap", "peak_gb"),
 )
 def svm_seconds(
     dataset: Dataset,
@@ -321,6 +323,7 @@ def svm_seconds(
     },
     lower=("seconds_to_precision", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
     higher=("largest_n",),
+    varies=("seconds*", "largest_n", "times_*", "exponent", "microseconds_per_row", "relative_gap", "peak_gb"),
 )
 def svm_scaling(
     dataset: Dataset,

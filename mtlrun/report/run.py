@@ -25,6 +25,8 @@ RUN_FILE = "run.json"
 #: Options of a comparison and the keys of its cells.
 COMPARED = "compare.json"
 PROVENANCE = "provenance.json"
+#: What `mtlrun verify` found of a run.
+VERIFIED = "verified.json"
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
 #: Statuses of rows whose cells are not all computed.
@@ -123,6 +125,7 @@ class Run:
     cells: dict[str, Record] = field(default_factory=dict)
     selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
+    verified: dict[str, Any] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
     reading: str = ""
     others: list[Run] = field(default_factory=list)
@@ -446,6 +449,7 @@ def read_run(folder: Path) -> Run:
     computed = [name for name, about in (plan.readings or {}).items() if about.config is not None]
     run.others = [_under(run, name, plan) for name in computed if name != run.reading]
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
+    run.verified = read_sound(folder / VERIFIED)
     stored = Records.of_run(folder)
     try:
         stored.packed  # noqa: B018 (read once, before the cells are asked for)

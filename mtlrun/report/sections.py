@@ -7,7 +7,7 @@ import re
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -274,7 +274,7 @@ def _accuracy_line(run: Run) -> str:
 
 def environment_section(run: Run) -> Section:
     """Return versions and machines, one line per invocation that computed something."""
-    section = Section("Environment")
+    section = Section("Environment", made_and_verified(run.cells.values(), run.verified))
     columns = ["mtlrun", "commit", "python", "blas", "os", "cpu", "cores", "ram_gb", "jobs", "n_computed", "started"]
     grid = Grid.of(*columns)
     for entry in run.provenance:
@@ -287,6 +287,35 @@ def environment_section(run: Run) -> Section:
         if isinstance(packages, dict):
             section.lines.append("Packages: " + ", ".join(f"{k} {v}" for k, v in sorted(packages.items()) if v) + ".")
     return section
+
+
+def made_and_verified(records: Iterable[Record], verified: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the commits that made the records, and one on whether the code still gives the same."""
+    records = list(records)
+    made = Counter(str(commit)[:8] for r in records if (commit := r.made_by.get("commit")))
+    listed = [f"{name} ({count})" if len(made) > 1 else name for name, count in _by_count(made)]
+    lines = [f"Made by {', '.join(listed)}."] if made else []
+    if not verified:
+        return [*lines, "Not verified since."] if lines else []
+    tried = [entry for entry in as_list(verified.get("cells")) if isinstance(entry, dict)]
+    good = [entry for entry in tried if entry["agrees"]]
+    by = verified["made_by"]
+    commit = (
+        f"{str(by['commit'])[:8]}{' (changed)' if by['dirty'] else ''}" if by["commit"] else f"mtlrun {by['mtlrun']}"
+    )
+    text = f"Verified at {commit} on {verified['date'][:10]}: "
+    text += f"{len(good)} of {counted(len(tried), 'cell')} computed again"
+    text += f" (of {verified['finished']}) agree to {math.floor(min(e['digits'] for e in good))} digits or more" * bool(
+        good
+    )
+    ratios = sorted(entry["seconds_ratio"] for entry in tried if entry["seconds_ratio"])
+    text += f"; seconds x{ratios[0]:.2g} to {ratios[-1]:.2g}" if ratios else ""
+    lines.append(f"{text}.")
+    for entry in tried:
+        if not entry["agrees"]:
+            what = entry["error"] or f"{entry['quantity']} agrees to {entry['digits']:g} digits"
+            lines.append(f"Does not agree: {CELLS}/{entry['key'][:KEY_LENGTH]}...: {what}.")
+    return lines + [f"Not tried: {count}, {why}." for why, count in sorted(verified.get("not_tried", {}).items())]
 
 
 # ---------------------------------------------------------------- failures and cost

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mtlrun.errors import counted
-from mtlrun.metricfacts import METRIC_FACTS
+from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import Records
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, as_list
 from mtlrun.report.grid import Column, Grid, Section, show

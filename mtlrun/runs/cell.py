@@ -14,11 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
+from mtlrun.provenance import made_by
 from mtlrun.record import FIT, FOLD, MEASURE, Record
 from mtlrun.utils.io import sha256_json
 
 #: Of the content of a cell. Raise it when its meaning changes.
-SCHEMA = 2
+SCHEMA = 3
+#: Why splits, features, searches, scores or timings changed, a line for each time: the version of the protocol is one
+#: more than their number. All stored results of earlier versions are then out of date.
+PROTOCOL_CHANGES: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Features:
 class Method:
     """An estimator with its parameters, nested ones and random states included, or a measure with its parameters.
 
+    Classes and measures of mtlrun go by their names, others by ``package.module:name``.
+
     `published` holds the sha256 of the file of published numbers that a measure reads.
     """
 
@@ -79,7 +85,7 @@ class Search:
     seed: int
     method: Method
     on: str = "folds"
-    code: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,8 +122,8 @@ class Cell:
     search : Search or None
     fold : int or None
         Of a fold: its number.
-    code : dict of str to str
-        File -> digest of the code that computes it, package -> version.
+    versions : dict of str to int or str
+        Of what computes it (`mtlrun.runs.code.versions_of`).
     """
 
     dataset: DatasetRef | None
@@ -127,7 +133,7 @@ class Cell:
     features: Features | None = None
     search: Search | None = None
     fold: int | None = None
-    code: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, int | str] = field(default_factory=dict)
 
     @property
     def family(self) -> str:
@@ -140,10 +146,10 @@ class Cell:
         return self.scoring.timing is not None
 
     def content(self) -> dict[str, Any]:
-        """Return everything that the number depends on beside the code, as plain data without empty fields."""
-        plain = _plain(replace(self, code={}))
+        """Return everything that the number depends on beside the versions, as plain data without empty fields."""
+        plain = _plain(replace(self, versions={}))
         if self.search is not None:
-            plain["search"].pop("code", None)
+            plain["search"].pop("versions", None)
             if self.fold is not None:
                 plain["search"].pop("method")  # that of the fold itself
             else:
@@ -152,12 +158,12 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """sha256 of content and code."""
-        return sha256_json([self.content(), sha256_json(self.code)])
+        """sha256 of content and versions."""
+        return sha256_json([self.content(), self.versions])
 
     def record(self, **results: Any) -> Record:
         """Return the record of the cell with these results."""
-        return Record(self.key, self.family, self.content(), dict(self.code), **results)
+        return Record(self.key, self.family, self.content(), dict(self.versions), made_by(), **results)
 
     @cached_property
     def folds(self) -> tuple[Cell, ...]:
@@ -166,8 +172,40 @@ class Cell:
             return ()
         search = self.search
         scoring = Scoring((search.metric,), self.scoring.average)
-        fold = replace(self, method=search.method, scoring=scoring, code=search.code)
+        fold = replace(self, method=search.method, scoring=scoring, versions=search.versions)
         return tuple(replace(fold, fold=k) for k in range(search.folds))
+
+
+def cell_from(content: Mapping[str, Any], versions: Mapping[str, int | str], searched: Mapping[str, int | str]) -> Cell:
+    """Return the cell that has this content (`Cell.content`), as a record keeps it.
+
+    Parameters
+    ----------
+    content : mapping
+    versions : mapping
+        Of what computes the cell.
+    searched : mapping
+        Of what its search fits; counts for nothing without one.
+    """
+    dataset, features, fold = (content.get(name) for name in ("dataset", "features", "fold"))
+    method = Method(**content["method"])
+    search = {key: value for key, value in (content.get("search") or {}).items() if key != "keys"}
+    if search:
+        inside = method if fold is not None else Method(**search.pop("method"))
+        search = {**search, "method": inside, "versions": dict(versions if fold is not None else searched)}
+    given = dict(content.get("scoring") or {})
+    timing = given.pop("timing", None)
+    scoring: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return Cell(
+        DatasetRef(dataset["id"], dataset.get("options", {}), dataset["fingerprint"]) if dataset else None,
+        Split(**content["split"]),
+        method,
+        Scoring(**scoring, timing=Timing(**timing) if timing else None),
+        Features(**features) if features else None,
+        Search(**search) if search else None,
+        fold,
+        dict(versions),
+    )
 
 
 def is_nested(value: Any) -> TypeGuard[Mapping[str, Any]]:

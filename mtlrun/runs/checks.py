@@ -15,7 +15,7 @@ from pydantic import ValidationError, model_validator
 from mtlrun.data.cards import card_paths, read_card
 from mtlrun.data.files import data_directory
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
-from mtlrun.metricfacts import METRIC_FACTS
+from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.papers.measure import published_path
 from mtlrun.report.checks import AVERAGE_RANK, QUANTITIES, VERDICTS, as_list, check_problems
 from mtlrun.runs.cell import is_nested

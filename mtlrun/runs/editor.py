@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mtlrun.estimators.registry import METHODS
-from mtlrun.metricfacts import METRIC_FACTS
+from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
 from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS
 from mtlrun.runs.methods import quantities_of

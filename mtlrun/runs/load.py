@@ -16,7 +16,6 @@ from mtlrun.report.checks import as_list
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.checks import crosscheck, shown
 from mtlrun.runs.chunkspec import chunk_training
-from mtlrun.runs.code import remembering
 from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS, Experiment, plain
 from mtlrun.runs.layers import Layers, Origin
 from mtlrun.runs.spec import FULL, TRAIN, ReferenceFile, Spec, experiment_id
@@ -102,7 +101,6 @@ def run_of(target: str | Path, *, profile: str | None = None) -> Path:
         raise ConfigError(f"{name}: id: {error}", f"See all problems: mtlrun validate {target}") from None
 
 
-@remembering()
 def validate_file(target: str | Path, *, data_dir: Path | str | None = None) -> Document:
     """Check a file with every one of its profiles, and return it when all is well.
 
@@ -213,7 +211,6 @@ def _readings(layers: Layers) -> list[str]:
     )
 
 
-@remembering()
 def _load(
     layers: Layers,
     profile: str,

@@ -10,7 +10,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.papers.measure import Declaration, Measurement
+from mtlrun.papers.measure import Declaration, Measurement, measure_path
 from mtlrun.provenance import host_facts
 from mtlrun.record import NOT_CONVERGED, OK, Record
 from mtlrun.runs.cell import Cell
@@ -38,7 +38,7 @@ def measure_cell(cell: Cell, data: Dataset | None) -> Record:
     started = time.perf_counter()
     if data is not None and cell.features is not None:
         data = replace(data, X=make_step(cell.features, data).fit_transform(data.X), features=[])
-    module, _, name = cell.method.measure.partition(":")
+    module, _, name = measure_path(cell.method.measure).partition(":")
     measure = getattr(import_named(module), name)
     threads = (cell.scoring.timing or UNTIMED).threads
     with threadpool_limits(limits=threads), noted_warnings() as texts:

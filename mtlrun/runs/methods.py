@@ -1,26 +1,25 @@
 """From an estimator or a measure named in a file to its class or function, what it can be given and what it declares.
 
 ``{estimator: RobustMTL, params: {...}}`` may be given for a parameter (the base of a divide-and-conquer model), and
-``base__alpha`` then means `alpha` of that estimator. Nothing is imported that `mtlrun.runs.code` knows already.
+``base__alpha`` then means `alpha` of that estimator. Nothing of mtlrun is imported for it (`mtlrun.interfaces`).
 """
 
 from __future__ import annotations
 
-import ast
 import copy
-import functools
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mtlrun.errors import ConfigError, UnknownNameError
+from mtlrun.estimators import registry
 from mtlrun.estimators.params import Rule, rule_of
-from mtlrun.estimators.registry import METHODS, get_method
+from mtlrun.estimators.registry import METHODS
+from mtlrun.interfaces import Interface, interface
+from mtlrun.papers import measure as measures
 from mtlrun.papers.measure import MEASURES, Declaration, published_path
 from mtlrun.report.checks import as_list
-from mtlrun.runs.cell import is_nested
-from mtlrun.runs.code import SOURCE, Facts, Finder, declarations, facts
+from mtlrun.runs.cell import Method, is_nested
 
 #: Given to a measure by the runner, not by the file.
 _RESERVED = ("seed",)
@@ -39,8 +38,8 @@ def class_path(name: str) -> str:
     UserError
         If there is no such method, module or class.
     """
-    path = name if ":" in name else get_method(name).class_path
-    found = facts(path)
+    path = registry.class_path(name)
+    found = interface(path)
     if not found.fits:
         raise ConfigError(
             f"{path!r} is not an estimator: {'the class has no fit' if found.is_class else 'it is not a class'}"
@@ -50,7 +49,7 @@ def class_path(name: str) -> str:
 
 def parameter_names(name: str) -> tuple[str, ...] | None:
     """Return the constructor parameters of an estimator; None when any name may be right; errors as `class_path`."""
-    found = facts(class_path(name))
+    found = interface(class_path(name))
     return None if found.open else found.names
 
 
@@ -79,7 +78,7 @@ def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule
     None where there is no rule, or one that only the class itself can check; errors as `class_path`.
     """
     owner = owner_of(name, params, parameter)
-    plain = owner and facts(class_path(owner[0])).rules.get(owner[2])
+    plain = owner and interface(class_path(owner[0])).rules.get(owner[2])
     return rule_of(plain) if plain else None
 
 
@@ -90,9 +89,10 @@ def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return ``{"estimator": class path, "params": {...}}``, nested estimators included: what a key is made of.
+    """Return ``{"estimator": name, "params": {...}}``, nested estimators included: what a key is made of.
 
-    A parameter `random_state` that is not given becomes `seed`, so that every fit can be repeated.
+    A class of mtlrun goes by its name, so that it may move to another module; others by their path. A parameter
+    `random_state` that is not given becomes `seed`, so that every fit can be repeated.
     """
     inner = {
         key: resolved(value["estimator"], value.get("params") or {}, seed) if is_nested(value) else copy.deepcopy(value)
@@ -100,15 +100,22 @@ def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
     }
     if inner.get("random_state") is None and "random_state" in (parameter_names(name) or ()):
         inner["random_state"] = seed
-    return {"estimator": class_path(name), "params": inner}
+    return {"estimator": registry.short_name(class_path(name)), "params": inner}
 
 
 def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield all class paths of a resolved estimator."""
-    yield spec["estimator"]
+    yield registry.class_path(spec["estimator"])
     for value in spec["params"].values():
         if is_nested(value):
             yield from class_paths(value)
+
+
+def method_paths(method: Method) -> tuple[str, ...]:
+    """Return ``package.module:name`` of what a cell names: its measure, or its classes, nested ones included."""
+    if method.measure:
+        return (measures.measure_path(method.measure),)
+    return tuple(class_paths({"estimator": method.estimator, "params": method.params}))
 
 
 # --- measures
@@ -124,7 +131,7 @@ def measure_path(name: str) -> str:
     """
     if ":" not in name and name not in MEASURES:
         raise UnknownNameError("measure", name, MEASURES)
-    path = MEASURES.get(name, name)
+    path = measures.measure_path(name)
     _function(path)
     return path
 
@@ -153,37 +160,12 @@ def needs_data(name: str) -> bool:
 
 
 def declared(name: str) -> tuple[str, Declaration] | None:
-    """Return the first line of the docstring of a measure and what it declares, read from its source.
-
-    None where nothing can be read: without the decorator or without source, in an installed package, where the
-    declaration is not written out in literals, and where the file is damaged.
-    """
-    module_name, _, function = MEASURES.get(name, name).partition(":")
-    module = Finder().find(module_name) if module_name else None
-    if module is None or module.file is None or module.installed or not module.file.endswith(SOURCE):
-        return None
+    """Return the first line of the docstring of a measure and what it declares; None where it declares nothing."""
     try:
-        stat = os.stat(module.file)
-        return _declarations(module.file, stat.st_mtime_ns, stat.st_size, stat.st_ino).get(function)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # `facts` says what is wrong
+        found = interface(measures.measure_path(name))
+    except ConfigError:  # `measure_path` says what is wrong
         return None
-
-
-@functools.lru_cache(maxsize=256)
-def _declarations(file: str, *_: int) -> dict[str, tuple[str, Declaration]]:
-    """Return what the measures of a file declare; the numbers change with the file."""
-    with open(file, "rb") as stream:
-        tree = ast.parse(stream.read())
-    found = {}
-    for function, call in declarations(tree):
-        summary = (ast.get_docstring(function) or "").partition("\n")[0].rstrip(".").replace("`", "")
-        try:
-            arguments = [ast.literal_eval(node) for node in call.args]
-            named = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
-            found[function.name] = summary, Declaration(*arguments, **named)
-        except (TypeError, ValueError):  # importing the module fails in the same way
-            continue
-    return found
+    return None if found.declaration is None else (found.summary, Declaration(**found.declaration))
 
 
 def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
@@ -192,8 +174,8 @@ def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
     return {name: hashlib.sha256(published_path(name).read_bytes()).hexdigest() for name in names}
 
 
-def _function(path: str) -> Facts:
-    found = facts(path)
+def _function(path: str) -> Interface:
+    found = interface(path)
     if found.is_class:
         raise ConfigError(f"{path!r} is not a measure: it is a class, not a function")
     return found

@@ -14,21 +14,23 @@ from typing import Any
 
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
-from mtlrun.data.load import check_options, dataset_fingerprint, source_path
+from mtlrun.data.load import check_options, dataset_fingerprint, source_name, source_path
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.interfaces import interface
+from mtlrun.papers.measure import measure_name
 from mtlrun.report.grid import show
 from mtlrun.report.run import RUN_FILE, read_sound
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
-from mtlrun.runs.code import code_of, facts, remembering
+from mtlrun.runs.code import Versions, versions_of
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.layers import resolved_yaml
 from mtlrun.runs.methods import (
-    class_paths,
     complete,
     has_parameter,
     measure_parameters,
     measure_path,
+    method_paths,
     published_hash,
     quantities_of,
     resolved,
@@ -45,8 +47,6 @@ OUTPUT = Path("results/runs")
 ALL_READINGS = "all"
 RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
-#: Modules that compute the families of cells, and the one that loads their data.
-FIT_MODULE, MEASURE_MODULE, LOAD_MODULE = "mtlrun.runs.fit", "mtlrun.runs.measure", "mtlrun.data.load"
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,6 @@ class Plan:
         return about
 
 
-@remembering()
 def plan(
     experiment: Experiment,
     *,
@@ -314,13 +313,13 @@ def plan(
     before = _earlier_keys(folder, Store(Path(output), folder))
     about: dict[str, dict[str, dict[str, Any]]] = {}
     rows: list[Row] = []
-    codes: dict[tuple[str, ...], dict[str, str]] = {}
+    known: dict[tuple[str, ...], Versions] = {}
     for one in (experiment, *experiment.others):
         facts_of = about.setdefault(one.reading, {})
         name = "" if one is experiment else one.reading
         for setting in settings(one.spec):
-            facts_of[setting.name], reader = _dataset_facts(one, setting, directory)
-            maker = _CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), reader, codes)
+            facts_of[setting.name], source = _dataset_facts(one, setting, directory)
+            maker = _CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), source, known)
             for method in setting.methods:
                 for trial in range(setting.trials):
                     cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
@@ -336,13 +335,13 @@ def plan(
 
 @dataclass(frozen=True)
 class _CellMaker:
-    """Makes the cells of one setting; `reader` is the module that reads its data, `codes` the digests found so far."""
+    """Makes the cells of one setting; `source` names what reads its data, `known` has the versions found so far."""
 
     spec: Spec
     setting: Setting
     fingerprint: str
-    reader: str
-    codes: dict[tuple[str, ...], dict[str, str]]
+    source: str
+    known: dict[tuple[str, ...], Versions]
 
     def fit(self, method: MethodSpec, trial: int) -> Cell:
         """Return the cell that fits, times and scores."""
@@ -364,7 +363,7 @@ class _CellMaker:
         threads = self.spec.timing.threads if self.spec.timing else 1
         return self._cell(
             Split("repeat", trial, self._seed(trial)),
-            Method(measure=path, params=params, published=published_hash(params)),
+            Method(measure=measure_name(path), params=params, published=published_hash(params)),
             Scoring(timing=Timing(1, threads, False) if self.spec.timed else None),
         )
 
@@ -372,7 +371,7 @@ class _CellMaker:
         dataset, step = self.setting.dataset, self.setting.features
         ref = DatasetRef(dataset.id, dataset.options, self.fingerprint) if dataset else None
         features = None if step.kind == "none" else Features(**step.model_dump())
-        return Cell(ref, split, method, scoring, features, search, code=self._code(method))
+        return Cell(ref, split, method, scoring, features, search, versions=self._versions(method))
 
     def _search(self, method: MethodSpec, trial: int) -> Search | None:
         selection = self.spec.selection
@@ -387,19 +386,17 @@ class _CellMaker:
             self._seed(trial, "selection"),
             searched,
             selection.on,
-            self._code(searched),
+            self._versions(searched),
         )
 
     def _estimator(self, method: MethodSpec, params: Mapping[str, Any], trial: int) -> Method:
         return Method(**resolved(method.estimator, params, self._seed(trial, "estimator")))
 
-    def _code(self, method: Method) -> dict[str, str]:
-        classes = tuple(class_paths({"estimator": method.estimator, "params": method.params}))
-        starts = (MEASURE_MODULE, method.measure) if method.measure else (FIT_MODULE, *classes)
-        starts += (LOAD_MODULE, self.reader) if self.reader else ()
-        if starts not in self.codes:
-            self.codes[starts] = code_of(starts)
-        return self.codes[starts]
+    def _versions(self, method: Method) -> Versions:
+        paths = method_paths(method)
+        if (self.source, *paths) not in self.known:
+            self.known[self.source, *paths] = versions_of(paths, self.source)
+        return self.known[self.source, *paths]
 
     def _seed(self, *purpose: object) -> int:
         place = self.setting.dataset.id if self.setting.dataset else PUBLISHED
@@ -407,16 +404,15 @@ class _CellMaker:
 
 
 def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | None) -> tuple[dict[str, Any], str]:
-    """Return what `run.json` says of the data set of a setting, and the module of its reader."""
+    """Return what `run.json` says of the data set of a setting, and the name of its reader or generator."""
     spec = setting.dataset
     if spec is None:
         files = {name: digest for m in setting.methods for name, digest in published_hash(m.params).items()}
         return _given(id=PUBLISHED, title="Published numbers", files=files, axis=setting.axis), ""
     card = load_card(spec.id, data_directory(data_dir))
-    reader = source_path(card)
     try:
         variant = card.variant(spec.options.get("variant"))
-        check_options(spec.id, {**variant.options, **spec.options}, facts(reader).keyword_only)
+        check_options(spec.id, {**variant.options, **spec.options}, interface(source_path(card)).keyword_only)
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
         place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
@@ -435,7 +431,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         notes=variant.notes,
         axis=setting.axis,
     )
-    return about, reader
+    return about, source_name(card)
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from mtlrun.errors import counted
 from mtlrun.record import FAILED, PROTOCOL, Record
+from mtlrun.runs.code import OWN_CODE
+from mtlrun.runs.code import reason as reason_of
 from mtlrun.runs.plan import Plan, Row
 from mtlrun.runs.store import Store, settled
 
@@ -19,7 +21,7 @@ NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
 #: Files and differences that are named before the rest is counted.
 NAMED = 3
 
-StateName = Literal["done", "missing", "stale", "failed", "damaged"]
+StateName = Literal["done", "missing", "outdated", "failed", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class State:
 
     Attributes
     ----------
-    name : {"done", "missing", "stale", "failed", "damaged"}
-        `stale`: the place had another cell before. `damaged`: a file is not as it was written.
+    name : {"done", "missing", "outdated", "failed", "damaged"}
+        `outdated`: the place had another cell before. `damaged`: a file is not as it was written.
     reason : str
-        Why it is stale, failed or damaged.
+        Why it is outdated, failed or damaged.
     versions : dict of str to str
         Numerical packages whose version was another one when the cell was computed.
     """
@@ -62,15 +64,15 @@ def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str])
     if before is None:
         return State("missing")
     if before.protocol != PROTOCOL:
-        return State("stale", "made by an earlier version of mtlrun")
-    return State("stale", explain(before, row.cell.record()) or "inputs changed")
+        return State("outdated", "made by an earlier version of mtlrun")
+    return State("outdated", explain(before, row.cell.record()) or "inputs changed")
 
 
 def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
     """Return one line per (data set, method, reason) for wanted cells that had a result before."""
     grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row, state in zip(plan.rows, states, strict=True):
-        if row.wanted and state.name in ("stale", FAILED, "damaged"):
+        if row.wanted and state.name in ("outdated", FAILED, "damaged"):
             grouped[row.dataset, row.method, state.reason].append(row.trial)
     lines = []
     for (dataset, method, reason), trials in grouped.items():
@@ -96,14 +98,24 @@ def _versions() -> dict[str, str]:
 
 def explain(old: Record, new: Record) -> str:
     """Say in a few words why two cells at the same place of a table have different keys."""
-    changed = sorted(name for name in {*old.code, *new.code} if old.code.get(name) != new.code.get(name))
-    more = ", ..." if len(changed) > NAMED else ""
-    reasons = [f"code changed ({', '.join(changed[:NAMED])}{more})"] if changed else []
+    reasons = [text for name in sorted({*old.versions, *new.versions}) if (text := _raised(name, old, new))]
     differences = _differences("", old.inputs, new.inputs)
     reasons += differences[:NAMED]
     if len(differences) > NAMED:
         reasons.append(f"{len(differences) - NAMED} more")
     return "; ".join(reasons)
+
+
+def _raised(name: str, old: Record, new: Record) -> str:
+    """Describe a version that is another one now, empty where it is not."""
+    before, now = old.versions.get(name), new.versions.get(name)
+    if isinstance(before, int) and isinstance(now, int) and before != now:
+        why = reason_of(name, before, now)
+        return f"{name} {before} -> {now}" + (f": {why}" if why else "")
+    if name.endswith(OWN_CODE) and before != now:
+        return f"{name} changed"
+    packages = before is not None and now is not None and before != now
+    return f"{name} {before} -> {now}" if packages else ""  # else another method or reader: the inputs say so
 
 
 def _differences(path: str, old: Any, new: Any) -> list[str]:

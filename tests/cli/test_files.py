@@ -130,7 +130,7 @@ def test_status_counts_and_explains(mtlrun, write_experiment):
     lines = result.stdout.splitlines()
     assert lines[0] == "made/table1, profile full: results/runs/made/table1/full"
     assert any(line.startswith("rerun simulated-rmtl/Ridge/2 trials: scoring.timing.repeats 1 -> 2") for line in lines)
-    assert lines[-1] == "4 cells: 4 stale"
+    assert lines[-1] == "4 cells: 4 outdated"
 
 
 def test_the_option_o_names_the_file_where_a_command_writes_one(mtlrun, write_experiment, tmp_path):

@@ -1,4 +1,4 @@
-"""What measures declare: as they say themselves, and as it is read without importing them."""
+"""What measures declare: as they say themselves, and as it is stored so that nobody has to import them."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def test_short_names_are_of_measures_whose_declarations_are_read_as_they_are(nam
     module, _, function = MEASURES[name].partition(":")
     found = getattr(import_module(module), function)
     summary, declaration = declared(MEASURES[name])
-    assert declaration == found.declaration
+    assert declaration.plain() == found.declaration.plain()
     assert summary
     assert found.__doc__.replace("`", "").startswith(summary)
     assert measure_path(name) == MEASURES[name]
@@ -65,18 +65,8 @@ def test_declarations_of_the_user_are_read_too(walks):
     assert import_module("walks_of_mine").walk.declaration.facts() == facts
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        WALK.replace('"steps"', "str(3)"),
-        WALK.replace("mtlrun.papers.measure import Measurement, measure", "elsewhere import measure"),
-        WALK.replace("higher", "highest"),
-        WALK.replace('["end"]', '["ends"]'),
-        WALK.replace("def plain(", "def plain(("),
-        WALK + "\x00",
-    ],
-)
-def test_what_cannot_be_read_is_not_known(walks, text):
+@pytest.mark.parametrize("text", [WALK.replace("higher", "highest"), WALK.replace("def plain(", "def plain(("), "1 / 0"])
+def test_what_cannot_be_imported_is_not_known(walks, text):
     walks(text)
     assert declared("walks_of_mine:walk") is None
 

@@ -32,7 +32,7 @@ def test_keys_tell_values_apart_and_ignore_order():
     assert len(sha256_json({})) == 64
 
 
-CODE = {"m/a.py": "1", "m/b.py": "1"}
+VERSIONS = {"m/a.py": "1", "sklearn": "1.7.0", "NoSuchMethod": 1}
 INPUTS = {
     "dataset": {"id": "x", "fingerprint": "1", "options": {}},
     "method": {"estimator": "m:A", "params": {"tol": 0.1}},
@@ -40,14 +40,15 @@ INPUTS = {
 }
 
 
-def why(code=CODE, **changed):
-    """Return why a cell of other code or content is another one."""
-    return explain(Record("old", "fit", INPUTS, CODE), Record("new", "fit", {**INPUTS, **changed}, code))
+def why(versions=VERSIONS, **changed):
+    """Return why a cell of other versions or content is another one."""
+    return explain(Record("old", "fit", INPUTS, VERSIONS), Record("new", "fit", {**INPUTS, **changed}, versions))
 
 
 def test_reasons_name_the_file_the_data_and_the_value():
     assert why() == ""
-    assert why({**CODE, "m/a.py": "2"}) == "code changed (m/a.py)"
+    assert why({**VERSIONS, "m/a.py": "2"}) == "m/a.py changed"
+    assert why({**VERSIONS, "sklearn": "1.8.0", "NoSuchMethod": 3}) == "NoSuchMethod 1 -> 3; sklearn 1.7.0 -> 1.8.0"
     assert why(dataset={**INPUTS["dataset"], "fingerprint": "2"}) == "data changed"
     changed = {"method": {"estimator": "m:A", "params": {"tol": 0.01, "max_iter": 5}}, "search": {"keys": ["s2"]}}
     assert why(**changed) == "method.params.max_iter none -> 5; method.params.tol 0.1 -> 0.01"

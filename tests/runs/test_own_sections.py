@@ -99,7 +99,7 @@ def test_features_are_part_of_the_key_and_of_the_numbers(lab):
     plain = lab.tiny
     lab.run(plain)
     made = lab.plan(plain + "features: standardize\n")
-    assert {state.name for state in survey(made)} == {"stale"}
+    assert {state.name for state in survey(made)} == {"outdated"}
     lab.run(plain + "features: standardize\n")
     before, now = (made.store().load(rows[0].cell.key) for rows in (lab.plan(plain).rows, made.rows))
     assert before.metrics != now.metrics

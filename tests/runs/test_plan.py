@@ -1,4 +1,4 @@
-"""Plans: which cells there are, what they share, what makes them stale."""
+"""Plans: which cells there are, what they share, what makes them outdated."""
 
 import json
 
@@ -115,7 +115,7 @@ def test_seeds_of_estimators_and_splits(lab):
     assert [row.trial for row in folds] == [0, 1, 2, 0, 1, 2]
 
 
-def test_nested_estimators_are_resolved_and_their_sources_count(lab):
+def test_nested_estimators_are_resolved_and_their_versions_count(lab):
     text = lab.tiny + (
         '  - label: blocks\n    estimator: "lab.models:Blocks"\n'
         "    params: {base: {estimator: SparseMTL, params: {fit_intercept: false}}}\n"
@@ -123,10 +123,10 @@ def test_nested_estimators_are_resolved_and_their_sources_count(lab):
     )
     made = lab.plan(text)
     cell = next(row.cell for row in made.rows if row.method == "blocks")
-    base = {"estimator": "mtlrun.estimators.penalized:SparseMTL", "params": {"fit_intercept": False}}
+    base = {"estimator": "SparseMTL", "params": {"fit_intercept": False}}
     assert cell.method.params["base"] == base
     assert cell.folds[0].method.params["base"]["params"] == {"fit_intercept": False, "tol": 0.1}
-    assert {"lab/models.py", "mtlrun/estimators/penalized.py", "mtlrun/metrics.py"} <= set(cell.code)
+    assert {"lab/models.py", "SparseMTL", "generator:rmtl", "protocol"} <= set(cell.versions)
 
 
 def test_only(lab):
@@ -146,7 +146,7 @@ def test_an_unknown_option_of_a_data_set_names_the_file(lab):
         lab.plan(lab.tiny.replace("n: 60", "rows: 60"))
 
 
-def test_stale_cells_say_why(lab):
+def test_outdated_cells_say_why(lab):
     run(lab.plan())
     reasons = {}
     for name, text in {
@@ -173,8 +173,8 @@ def test_an_edited_comment_reruns_nothing_and_edited_arithmetic_what_uses_it(lab
     made = lab.plan(sklearn)
     assert len(left(made)[1]) == 4
     found = {(row.method, state) for row, state in zip(made.rows, states(made), strict=True)}
-    assert found == {("strong", "stale"), ("weak", "stale"), ("other", "missing")}
-    assert rerun_reasons(made, survey(made))[0] == "rerun simulated-rmtl/strong/2 trials: code changed (lab/helper.py)"
+    assert found == {("strong", "outdated"), ("weak", "outdated"), ("other", "missing")}
+    assert rerun_reasons(made, survey(made))[0] == "rerun simulated-rmtl/strong/2 trials: lab/helper.py changed"
 
 
 def test_run_json_lists_the_whole_plan(lab):
@@ -211,3 +211,43 @@ def test_two_data_sets_of_one_id_need_labels(lab):
     assert {row.dataset for row in lab.plan(text).rows} == {"simulated-rmtl", "larger"}
     with pytest.raises(ConfigError, match="two entries for data set 'simulated-rmtl'"):
         lab.plan(text.replace("label: larger, ", ""))
+
+
+def test_profiles_of_the_same_content_share_their_cells(lab):
+    text = lab.tiny + "profiles:\n  demo: {claims: []}\n  smoke: {split: {trials: 1}, seed: 5}\n"
+    full, demo, smoke = (
+        {row.cell.key for row in lab.plan(text, profile=name).rows} for name in ("full", "demo", "smoke")
+    )
+    assert full == demo != smoke
+
+
+@pytest.mark.slow
+def test_an_up_to_date_experiment_is_checked_without_its_solvers(lab):
+    methods = """\
+  - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}
+  - {label: measured, estimator: "sklearn.linear_model:RidgeCV"}
+"""
+    path = lab.write(lab.tiny.partition("  - label: strong")[0] + methods)
+    script = f"""
+        import sys
+        from mtlrun.runs.load import load_experiment
+        from mtlrun.runs.plan import plan
+        plan(load_experiment({str(path)!r}))
+        heavy = ("numpy", "sklearn", "mtlrun.solvers", "mtlrun.estimators.robust")
+        print([n for n in sys.modules if n.startswith(heavy)])
+    """
+    process = lab.python(script, MTLRUN_DATA=str(lab.root))
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.strip() == "[]"
+
+
+def test_keys_are_these(lab):
+    # To the byte, on every machine: a change of this test makes all stored results outdated.
+    text = lab.tiny.partition("  - label: strong")[0]
+    fit = lab.plan(text + "  - {label: one, estimator: RobustMTL, grid: {lam: [0.1, 1]}}\n").rows[0].cell
+    measured = lab.plan(
+        f"schema: 1\nid: lab/facts\ntitle: Facts\nkind: inspect\ndatasets: [{lab.data}]\nmetrics: [n]\n"
+        "methods: [{label: facts, measure: data-set-statistics}]\n"
+    ).rows[0]
+    assert [fit.key[:16], fit.folds[0].key[:16], measured.cell.key[:16]] == ["", "", ""]

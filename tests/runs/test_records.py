@@ -112,5 +112,5 @@ def test_a_cell_of_the_first_protocol_says_so(lab):
     run_file.write_text(text)
     now = lab.plan()
     states = survey(now)
-    assert {(state.name, state.reason) for state in states} == {("stale", "made by an earlier version of mtlrun")}
+    assert {(state.name, state.reason) for state in states} == {("outdated", "made by an earlier version of mtlrun")}
     assert rerun_reasons(now, states)[0].endswith("/2 trials: made by an earlier version of mtlrun")
