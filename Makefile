@@ -7,6 +7,7 @@ DATA ?= enron delicious
 WORKERS ?= auto
 BENCH ?= $(sort $(basename $(notdir $(wildcard benchmarks/*.py))))
 ARGS ?=
+SECONDS ?= 600
 KERNEL_TESTS := tests/utils tests/problem tests/penalties tests/features tests/properties/test_catalogue_penalties.py tests/solvers/test_lasso.py tests/solvers/test_block_dcd.py tests/solvers/test_pairwise.py
 
 VENV := .venv
@@ -21,7 +22,7 @@ MUTATION := $(VENV)/.installed-mutation
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-slow coverage mutation lint typecheck format data bench docs clean
+.PHONY: help reproduce test test-slow coverage mutation lint typecheck format generated verify data bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +72,16 @@ typecheck: $(DEV) ## Check types
 format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, pages, tables of the README
+	$(BIN)/python -m mtlrun.estimators
+	$(BIN)/python scripts/interfaces.py
+	$(BIN)/python scripts/protocols_page.py docs/protocols.md
+	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
+	$(BIN)/python scripts/readme_tables.py --write
+
+verify: $(RUN) ## Compute stored results of results/ again for ten minutes, and say how well they agree: SECONDS=600
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mtlrun verify results --seconds $(SECONDS) --quiet $(ARGS)
 
 data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 	$(BIN)/mtlrun data fetch $(DATA)

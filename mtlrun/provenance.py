@@ -59,6 +59,13 @@ def made_by() -> dict[str, Any]:
     return {**source_facts(), "package": digest.hexdigest()[:16]}
 
 
+def commits_since(commit: str) -> int | None:
+    """Return how many commits of this checkout are newer than one, None where that cannot be told."""
+    root = checkout_dir()
+    count = None if root is None else _git(root, "rev-list", "--count", f"{commit}..HEAD")
+    return int(count) if count else None
+
+
 def now() -> str:
     """Return the time in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -313,3 +313,26 @@ def own(tmp_path, monkeypatch):
     package.write("helper.py", "def shrink(alpha):\n    return 1.0 * alpha\n")
     yield package
     forget()
+
+
+@pytest.fixture
+def judge() -> Callable[..., None]:
+    """Fail where numbers and the versions of what computes them do not change together."""
+    from mtlrun.runs.verify import ALL_DIGITS, digits_of
+
+    def compare(name, stored, present, asked=6, agrees=None):
+        before, after = stored["numbers"], present["numbers"]
+        if agrees is None:
+            digits = {key: digits_of(before.get(key), after.get(key)) for key in {**before, **after}}
+            worst = min(digits, key=digits.get, default="")
+            agrees, seen = digits.get(worst, ALL_DIGITS) >= asked, f"{digits.get(worst, 0):.1f} digits of {worst} agree"
+        else:
+            seen = "other numbers than those stored"
+        if stored["versions"] == present["versions"]:
+            remedy = "raise the version of what changed, with a reason (`changes`), or mend the change"
+            assert agrees, f"{name}: {seen}, and all versions are still {present['versions']}: {remedy}"
+        else:
+            remedy = "take the raised version back" if agrees else "store its numbers: run this file with --write"
+            pytest.fail(f"{name}: {stored['versions']} became {present['versions']}, {seen}: {remedy}")
+
+    return compare

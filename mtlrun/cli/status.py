@@ -58,10 +58,34 @@ def status(
     _table(made, states)
     for line in rerun_reasons(made, states):
         say(line)
-    versions = other_versions(made, states)
-    if versions:
-        say(versions)
+    for line in [*filter(None, [other_versions(made, states)]), *_made(made), *_own_code(made)]:
+        say(line)
     say(totals(made, states))
+
+
+def _made(plan: Plan) -> list[str]:
+    """Say which commits made the finished cells, and whether the present code still gives the same."""
+    from mtlrun.provenance import commits_since
+    from mtlrun.report.run import VERIFIED, read_sound
+    from mtlrun.report.sections import made_and_verified
+
+    def age(commit: str) -> str:
+        number = commits_since(commit)
+        return "" if number is None else f", {counted(number, 'commit')} ago" if number else ", the present commit"
+
+    store = plan.store()
+    records = [record for row in plan.wanted if (record := store.load(row.cell.key)) is not None]
+    return made_and_verified(records, read_sound(plan.folder / VERIFIED), age)
+
+
+def _own_code(plan: Plan) -> list[str]:
+    """Say how far the code of classes and measures of the user's own counts."""
+    from mtlrun.runs.code import OWN_CODE
+
+    names = {name for row in plan.wanted for name in row.cell.versions if name.endswith(OWN_CODE)}
+    if not names:
+        return []
+    return [f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"]
 
 
 def totals(plan: Plan, states: Sequence[State]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlrun.cli import complete, options
-from mtlrun.cli.console import say
+from mtlrun.cli.console import say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted
 
@@ -48,7 +48,9 @@ def verify(
     agrees to fewer digits than its method promises.
     """
     from mtlrun.cli.report import ALL, run_folder
+    from mtlrun.report.build import build_report
     from mtlrun.report.summary import run_folders
+    from mtlrun.report.writers import write_texts
     from mtlrun.runs.verify import SAMPLE
     from mtlrun.runs.verify import verify as tried
 
@@ -58,6 +60,8 @@ def verify(
     folders = [run_folder(target, profile, output_dir)] if target != ALL else []
     if target == ALL or (root.is_dir() and not (root / "run.json").is_file()):
         folders = run_folders(root)
+        if not folders:
+            raise UserError(f"{root}: no finished runs below it", "Give an experiment, or the folder of a run.")
     number = sample or (None if every or seconds is not None else SAMPLE)
     trials = []
     for trial in tried(folders, sample=number, seconds=seconds, search=search, data_dir=data_dir):
@@ -65,8 +69,15 @@ def verify(
         if not trial.refused and not (quiet and trial.agrees):
             say(_line(trial))
     for folder in folders:
+        if any(folder in trial.names and _tried(trial) for trial in trials):
+            with writing(folder):
+                write_texts(build_report(folder), folder)
         say(_summary(folder, [trial for trial in trials if folder in trial.names]))
     raise typer.Exit(0 if all(trial.agrees for trial in trials if not trial.refused) else 1)
+
+
+def _tried(trial: Trial) -> bool:
+    return not trial.refused
 
 
 def _line(trial: Trial) -> str:
@@ -86,7 +97,7 @@ def _summary(folder: Path, trials: list[Trial]) -> str:
     """Say of a run how many cells were tried and agree, and what could not be tried."""
     from collections import Counter
 
-    tried = [trial for trial in trials if not trial.refused and (trial.digits or trial.error)]
+    tried = [trial for trial in trials if _tried(trial)]
     good = sum(trial.agrees for trial in tried)
     text = f"{folder}: {good} of {counted(len(tried), 'cell')} agree" if tried else f"{folder}: no cell tried"
     refused = Counter(trial.refused for trial in trials if trial.refused)

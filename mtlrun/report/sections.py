@@ -7,7 +7,7 @@ import re
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -289,11 +289,18 @@ def environment_section(run: Run) -> Section:
     return section
 
 
-def made_and_verified(records: Iterable[Record], verified: Mapping[str, Any]) -> list[str]:
-    """Return a sentence on the commits that made the records, and one on whether the code still gives the same."""
-    records = list(records)
-    made = Counter(str(commit)[:8] for r in records if (commit := r.made_by.get("commit")))
-    listed = [f"{name} ({count})" if len(made) > 1 else name for name, count in _by_count(made)]
+def made_and_verified(
+    records: Iterable[Record], verified: Mapping[str, Any], age: Callable[[str], str] = lambda commit: ""
+) -> list[str]:
+    """Return a sentence on the commits that made the records, and one on whether the code still gives the same.
+
+    `age` says of a commit how old it is; a report that is the same everywhere and always cannot.
+    """
+    made = Counter(str(commit) for r in records if (commit := r.made_by.get("commit")))
+    listed = [
+        f"{name[:8]}{age(name)}" + (f" ({counted(count, 'cell')})" if len(made) > 1 else "")
+        for name, count in made.most_common()
+    ]
     lines = [f"Made by {', '.join(listed)}."] if made else []
     if not verified:
         return [*lines, "Not verified since."] if lines else []
@@ -303,13 +310,13 @@ def made_and_verified(records: Iterable[Record], verified: Mapping[str, Any]) ->
     commit = (
         f"{str(by['commit'])[:8]}{' (changed)' if by['dirty'] else ''}" if by["commit"] else f"mtlrun {by['mtlrun']}"
     )
-    text = f"Verified at {commit} on {verified['date'][:10]}: "
-    text += f"{len(good)} of {counted(len(tried), 'cell')} computed again"
-    text += f" (of {verified['finished']}) agree to {math.floor(min(e['digits'] for e in good))} digits or more" * bool(
-        good
+    text = (
+        f"Verified at {commit} on {verified['date'][:10]}: {len(good)} of {counted(len(tried), 'cell')} computed again"
     )
+    text += f" (of {verified['finished']} finished)"
+    text += f" agree to {math.floor(min(e['digits'] for e in good))} digits or more" if good else " agree"
     ratios = sorted(entry["seconds_ratio"] for entry in tried if entry["seconds_ratio"])
-    text += f"; seconds x{ratios[0]:.2g} to {ratios[-1]:.2g}" if ratios else ""
+    text += f"; seconds x{statistics.median(ratios):.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})" if ratios else ""
     lines.append(f"{text}.")
     for entry in tried:
         if not entry["agrees"]:

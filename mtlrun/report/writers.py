@@ -161,12 +161,7 @@ def render(report: Report, form: str) -> str:
 
 def write_report(report: Report, folder: Path) -> list[Path]:
     """Write all files of the report, its figures included, into a folder and return their paths."""
-    paths = []
-    for name, writer in FILES.items():
-        path = Path(folder) / name
-        write_atomic(path, writer(report))
-        paths.append(path)
-    paths.append(Path(folder) / PAGE)
+    paths = [*write_texts(report, folder), Path(folder) / PAGE]
     write_atomic(paths[-1], html(report))
     for figure in report.figures:
         from mtlrun.report.drawing import write_drawing  # loads matplotlib: only where there is something to draw
@@ -174,6 +169,13 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         paths.append(_figure_path(folder, figure))
         write_drawing(figure, paths[-1])
     return paths
+
+
+def write_texts(report: Report, folder: Path) -> list[Path]:
+    """Write the files of the report that need no drawing, and return their paths."""
+    for name, writer in FILES.items():
+        write_atomic(Path(folder) / name, writer(report))
+    return [Path(folder) / name for name in FILES]
 
 
 def is_written(report: Report, folder: Path) -> bool:

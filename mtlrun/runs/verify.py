@@ -21,8 +21,8 @@ from mtlrun.data.load import dataset_fingerprint, source_name
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.provenance import host_facts, made_by, now
-from mtlrun.record import DONE, MEASURE, Record
-from mtlrun.report.run import VERIFIED, read_run, read_sound
+from mtlrun.record import MEASURE, Record
+from mtlrun.report.run import VERIFIED, Run, read_run, read_sound
 from mtlrun.runs.cell import Method, cell_from
 from mtlrun.runs.code import versions_of
 from mtlrun.runs.compute import compute_cell
@@ -147,25 +147,30 @@ def verify(
 
 
 def _trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
-    """Return the finished cells of runs, each once, in the order in which they are tried."""
+    """Return the finished cells of runs, each once, in the order in which they are tried: of every run one in turn."""
     found: dict[str, Trial] = {}
     ranked: list[tuple[int, float, Trial]] = []
     sources: dict[str, str] = {}
     for folder in folders:
-        run = read_run(folder)
-        seen: Counter[tuple[str, str]] = Counter()
-        planned = {cell.key: cell for cell in run.all_planned if cell.key in run.cells}
-        for cell in sorted(planned.values(), key=lambda cell: _cost(run.cells[cell.key], False)):
-            record = run.cells[cell.key]
-            if record.status not in DONE:
-                continue
-            if cell.key in found:
-                found[cell.key].names.setdefault(folder, cell.name)
-                continue
-            found[cell.key] = Trial(record, {folder: cell.name}, _refusal(record, sources, data_dir))
-            ranked.append((seen[cell.dataset, cell.method], _cost(record, False), found[cell.key]))
-            seen[cell.dataset, cell.method] += 1
+        own = _by_turns(read_run(folder))
+        for position, (name, record) in enumerate(own):
+            if record.key not in found:
+                found[record.key] = Trial(record, {}, _refusal(record, sources, data_dir))
+                ranked.append((position, _cost(record, False), found[record.key]))
+            found[record.key].names.setdefault(folder, name)
     return [trial for *_, trial in sorted(ranked, key=lambda entry: entry[:2])]
+
+
+def _by_turns(run: Run) -> list[tuple[str, Record]]:
+    """Return names and records of the finished cells of a run: the cheapest of every data set and method, then more."""
+    planned = {cell.key: cell for cell in run.all_planned if cell.key in run.cells and run.cells[cell.key].done}
+    seen: Counter[tuple[str, str]] = Counter()
+    ranked = []
+    for cell in sorted(planned.values(), key=lambda cell: _cost(run.cells[cell.key], False)):
+        record = run.cells[cell.key]
+        ranked.append((seen[cell.dataset, cell.method], _cost(record, False), cell.name, record))
+        seen[cell.dataset, cell.method] += 1
+    return [(name, record) for *_, name, record in sorted(ranked, key=lambda entry: entry[:2])]
 
 
 def _sampled(trials: Sequence[Trial], sample: int | None, seconds: float | None, search: bool) -> list[Trial]:

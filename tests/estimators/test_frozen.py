@@ -1,21 +1,24 @@
 """Every registered method on small data against stored solutions: rewritten code must still find them.
 
 Dense and sparse X hold the same numbers and must lead to the same solution. The methods run to a tolerance at which
-any order of steps ends at the same digits. ``python tests/estimators/test_frozen.py --write`` stores the solutions of
-the present code anew.
+any order of steps ends at the same digits. A change needs a raised version (`Facts.changes`); then ``python
+tests/estimators/test_frozen.py --write`` stores the solutions of that version, and of new cases.
 """
 
 import json
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
 
 from mtlrun.estimators.registry import METHODS, build
+from mtlrun.penalties import norms
+from mtlrun.runs.code import versions_of
+from mtlrun.runs.methods import class_paths, resolved
 
 STORED = Path(__file__).with_name("frozen.json")
 
@@ -161,21 +164,57 @@ CASES = cases()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_stored_solution_is_found_again(case):
+def test_the_stored_solution_is_found_again(case, judge):
     name, params, layout, weighted = CASES[case]
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")
     stored = json.loads(STORED.read_text())[case]
-    data = arrange(name, layout, weighted)
+    versions = {"before": stored.pop("versions"), "now": versions_of_case(name, params)}
+    data, problems = arrange(name, layout, weighted), []
     for X in (data["X"], sp.csr_array(data["X"])):
         found = solve(name, params, data | {"X": X})
         assert found.keys() == stored.keys()
-        tolerance = SETTINGS.get(name, TIGHT).get("tol", 1e-11)
-        assert found.pop("gap", 0) <= max(2 * stored.get("gap", 0), tolerance)  # it only bounds an error
-        for key, value in found.items():
-            expected = np.array(stored[key])
-            part = LOOSER.get(name, 1e-6) if key != "objective" else max(tolerance, 1e-6)
-            assert_allclose(value, expected, rtol=0, atol=part * np.abs(expected).max(), err_msg=key)
+        problems += differences(name, stored, found)
+    before = {"versions": versions["before"], "numbers": stored}
+    judge("; ".join([case, *problems]), before, {"versions": versions["now"], "numbers": {}}, agrees=not problems)
+
+
+def versions_of_case(name, params):
+    """Versions of a method and of the methods inside it."""
+    spec = resolved(name, params, 0)
+    return {key: value for key, value in versions_of(class_paths(spec)).items() if key != "protocol"}
+
+
+def differences(name, stored, found):
+    """What differs from the stored solution by more than the tolerance of the fit."""
+    tolerance = SETTINGS.get(name, TIGHT).get("tol", 1e-11)
+    problems = []
+    for key, value in found.items():
+        if key == "gap":  # it only bounds an error
+            problems += [key] * (value > max(2 * stored.get("gap", 0), tolerance))
+            continue
+        expected = np.array(stored[key])
+        part = LOOSER.get(name, 1e-6) if key != "objective" else max(tolerance, 1e-6)
+        if not np.allclose(value, expected, rtol=0, atol=part * np.abs(expected).max()):
+            problems.append(f"{key} differs by {np.abs(value - expected).max():.1e}")
+    return problems
+
+
+def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(judge, monkeypatch):
+    case = "TraceNormMTL, shared"
+    name, info = "TraceNormMTL", METHODS["TraceNormMTL"]
+    prox = norms.TraceNorm.prox_value
+    monkeypatch.setattr(norms.TraceNorm, "prox_value", lambda self, W, step: prox(self, W, 1.001 * step))
+    monkeypatch.setattr(norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.001 * step)[0])
+    with pytest.raises(AssertionError, match="raise the version of what changed"):
+        test_the_stored_solution_is_found_again(case, judge)
+    monkeypatch.setitem(METHODS, name, replace(info, changes=[*info.changes, "a longer step"]))
+    with pytest.raises(pytest.fail.Exception, match="run this file with --write"):
+        test_the_stored_solution_is_found_again(case, judge)
+    monkeypatch.undo()
+    monkeypatch.setitem(METHODS, name, replace(info, changes=[*info.changes, "a longer step"]))
+    with pytest.raises(pytest.fail.Exception, match="take the raised version back"):
+        test_the_stored_solution_is_found_again(case, judge)
 
 
 def rounded(numbers):
@@ -183,7 +222,13 @@ def rounded(numbers):
 
 
 def write():
-    stored = {case: solve(name, params, arrange(name, *how)) for case, (name, params, *how) in CASES.items()}
+    """Store the solutions of new cases and of raised versions."""
+    stored = json.loads(STORED.read_text())
+    for case, (name, params, *how) in CASES.items():
+        versions = versions_of_case(name, params)
+        if stored.get(case, {}).get("versions") != versions:
+            stored[case] = {"versions": versions, **solve(name, params, arrange(name, *how))}
+    stored = {case: stored[case] for case in CASES}
     lines = [f"{json.dumps(case)}: {json.dumps(found, default=rounded)}" for case, found in stored.items()]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -65,7 +65,9 @@ def test_declarations_of_the_user_are_read_too(walks):
     assert import_module("walks_of_mine").walk.declaration.facts() == facts
 
 
-@pytest.mark.parametrize("text", [WALK.replace("higher", "highest"), WALK.replace("def plain(", "def plain(("), "1 / 0"])
+@pytest.mark.parametrize(
+    "text", [WALK.replace("higher", "highest"), WALK.replace("def plain(", "def plain(("), "1 / 0"]
+)
 def test_what_cannot_be_imported_is_not_known(walks, text):
     walks(text)
     assert declared("walks_of_mine:walk") is None

@@ -1,0 +1,214 @@
+"""Numbers of cells, measures and data sets beside the versions of what computes them.
+
+A number that changes needs a raised version, and a raised version a number that changes. ``python tests/test_golden.py
+--write`` stores the numbers of the present code for those whose version was raised, and for new cases; MTLRUN_DATA must
+hold the data sets.
+"""
+
+import functools
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlrun.data.cards import card_paths, read_card
+from mtlrun.data.files import data_directory
+from mtlrun.data.load import READERS, load_dataset, source_name
+from mtlrun.errors import DataError
+from mtlrun.papers.measure import MEASURES
+from mtlrun.runs.artefacts import artefacts
+from mtlrun.runs.cell import Cell
+from mtlrun.runs.code import versions_of
+from mtlrun.runs.compute import compute_cell
+from mtlrun.runs.load import load_experiment
+from mtlrun.runs.methods import declared
+from mtlrun.runs.plan import plan
+from mtlrun.runs.selection import choice_of
+from mtlrun.runs.verify import _agreement, _names, digits_of
+
+STORED = Path(__file__).with_name("golden.json")
+
+RAGGED = "{id: simulated-splice, n_tasks: 3}"
+SHARED = "{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}"
+BALANCED = "{id: gauss2d, n: 60}"
+
+#: Split x features x search x scoring, each of them several times, as sections of an experiment file.
+SPLITS = {
+    "random": "split: {kind: random, train: 0.5}",
+    "kfold": "split: {kind: kfold, folds: 3}",
+    "kfold twice": "split: {kind: kfold, folds: 3, trials: 4}",
+    "most of the rows": "split: {kind: random, train: 0.8}",
+}
+FEATURES = ("none", "standardize", "max-abs", "min-max", "unit-rows")
+SEARCHES = {
+    "none": ("", ""),
+    "folds": ("selection: {folds: 2}", ", grid: {alpha: [0.1, 1, 10]}"),
+    "by accuracy": ("selection: {folds: 3, metric: accuracy}", ", grid: {alpha: [0.1, 100]}"),
+}
+SCORINGS = {
+    "auc": "metrics: [auc]",
+    "several": "metrics: [auc, average_precision, accuracy, f1]",
+    "over rows": "metrics: [auc, balanced_accuracy]\naverage: sample",
+}
+METHODS = ("IndependentRidge", "SparseMTL", "PooledRidge", "TraceNormMTL")
+
+
+def experiments() -> dict[str, str]:
+    """Return experiment files of one method by name: every split with every features, the others in turn."""
+    found = {}
+    for i, (split, features) in enumerate((s, f) for s in SPLITS for f in FEATURES):
+        for j in range(2):
+            search, scoring = (list(part)[(i + j) % 3] for part in (SEARCHES, SCORINGS))
+            method = METHODS[(i + 2 * j) % len(METHODS)]
+            name = f"{method}, {split}, {features}, search: {search}, {scoring}"
+            selection, grid = SEARCHES[search]
+            found[name] = "\n".join(
+                [
+                    f"schema: 1\nid: lab/golden\ntitle: Golden\nkind: evaluate\ndatasets: [{SHARED}]",
+                    *filter(None, [SPLITS[split], SCORINGS[scoring], selection, f"features: {features}"]),
+                    f"methods: [{{label: one, estimator: {method}{grid}}}]\n",
+                ]
+            )
+    return found
+
+
+def numbers_of_cell(cell: Cell) -> dict[str, float | None]:
+    """Return metrics, those of the first task, rows and the parameters that a search chooses."""
+    chosen = {}
+    if cell.search is not None:
+        found = choice_of(cell, [compute_cell(fold, None, None)[0] for fold in cell.folds])
+        chosen = found["chosen"]
+    record, _ = compute_cell(cell, chosen, None)
+    first = {f"{name} of the first task": values[0] for name, values in record.per_task.items()}
+    numbers = {f"chosen {name}": value for name, value in chosen.items()}
+    return {**record.metrics, **first, **numbers, "rows": record.counts["n_train"]}
+
+
+def cell_of(text: str, folder: Path) -> Cell:
+    """Return the last cell of an experiment file."""
+    path = folder / "golden.yaml"
+    path.write_text(text)
+    return plan(load_experiment(path), output=folder).rows[-1].cell
+
+
+@functools.cache
+def measured() -> dict[str, Cell]:
+    """Return a cell of every measure that the profile ``smoke`` of an experiment has."""
+    found: dict[str, Cell] = {}
+    for entry in artefacts():
+        for row in plan(load_experiment(entry.path, profile="smoke"), output="nowhere").rows:
+            if row.cell.method.measure:
+                found.setdefault(row.cell.method.measure, row.cell)
+    return found
+
+
+def numbers_of_measure(cell: Cell) -> dict[str, float | None]:
+    """Return what a measure returns, without clocks and rounding."""
+    record, _ = compute_cell(cell, None, None)
+    compared = _agreement(record, record)
+    return {name: value for name, value in record.metrics.items() if name in compared}
+
+
+def cards() -> Iterator[tuple[str, str]]:
+    """Yield the name of every reader and generator with a card that it reads."""
+    seen = set()
+    for path in card_paths(data_directory(None)).values():
+        card = read_card(path)
+        if source_name(card) not in seen and card.id not in ("mediamill", "eurlex-dc", "breast-cancer"):
+            seen.add(source_name(card))
+            yield source_name(card), card.id
+
+
+#: Of the multilabel sets one that is read in a moment.
+CARDS = {**dict(cards()), "reader:mulan": "enron"}
+
+
+def numbers_of_data(id: str) -> dict[str, float]:
+    """Return sums that change with any value of a data set, and with its place."""
+    data = load_dataset(id)
+    strings = data.X.dtype.kind in "SU"
+    X = np.ascontiguousarray(data.X.astype("S")).view(np.uint8).reshape(data.n_samples, -1) if strings else data.X
+    parts = {"columns": np.asarray(X.sum(axis=0)), "lines": np.asarray(X.sum(axis=1)), "y": data.y}
+    sums = {}
+    for name, values in parts.items():
+        values = np.nan_to_num(np.asarray(values, dtype=float)).ravel()
+        sums[name] = float(values @ np.cos(np.arange(values.size)))
+    words = sum(ord(letter) for task in data.tasks for letter in str(task))
+    return {**sums, "rows": data.n_samples, "features": data.n_features, "tasks": data.n_tasks, "letters": words}
+
+
+# --- the tests
+
+
+def stored(name: str) -> dict:
+    return json.loads(STORED.read_text(encoding="utf-8")).get(name, {"versions": None, "numbers": {}})
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_cells(name, tmp_path, monkeypatch, judge):
+    monkeypatch.chdir(tmp_path)
+    cell = cell_of(experiments()[name], tmp_path)
+    judge(name, stored(name), {"versions": cell.versions, "numbers": numbers_of_cell(cell)})
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MEASURES)
+def test_measures(name, judge):
+    cell = measured()[name]
+    digits = declared(name)[1].digits
+    judge(name, stored(name), {"versions": cell.versions, "numbers": numbers_of_measure(cell)}, digits)
+
+
+@pytest.mark.parametrize("source", CARDS)
+def test_data(source, request, judge):
+    if source.startswith("reader:") and source not in ("reader:digits", "reader:table"):
+        request.applymarker(pytest.mark.data)
+    try:
+        numbers = numbers_of_data(CARDS[source])
+    except DataError:
+        pytest.skip(f"MTLRUN_DATA does not hold {CARDS[source]}")
+    judge(source, stored(source), {"versions": versions_of([], source), "numbers": numbers}, 9)
+
+
+def test_every_reader_that_needs_no_table_of_the_user_is_among_them():
+    assert {f"reader:{name}" for name in READERS} - {*CARDS} == {"reader:csv", "reader:table"}
+
+
+def test_what_is_compared_is_what_verify_compares():
+    assert _names({"estimator": "A", "params": {"base": {"estimator": "B"}}}) == ["A", "B"]
+    assert digits_of(1.0, 1.0) == 16
+    assert digits_of(None, None) == 16
+    assert digits_of(1.0, None) == 0
+    assert 2.9 < digits_of(1.0, 1.001) < 3.1
+
+
+def write() -> None:
+    """Store the numbers of new cases and of raised versions."""
+    import tempfile
+
+    warnings.simplefilter("ignore")
+    known = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    made = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in experiments().items():
+            cell = cell_of(text, Path(folder))
+            made[name] = cell.versions, functools.partial(numbers_of_cell, cell)
+    for name, cell in measured().items():
+        made[name] = cell.versions, functools.partial(numbers_of_measure, cell)
+    for source, id in CARDS.items():
+        made[source] = versions_of([], source), functools.partial(numbers_of_data, id)
+    content = {}
+    for name, (versions, numbers) in made.items():
+        same = known.get(name, {}).get("versions") == versions
+        content[name] = known[name] if same else {"versions": versions, "numbers": numbers()}
+    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(content.items())]
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
+    write()
