@@ -143,9 +143,9 @@ def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):
 def test_a_cell_of_another_version_is_named_with_what_changed(halves):
     _, first, second = halves
     inputs = {"dataset": {"id": "alpha"}}
-    rewritten(first / "cells" / "alpha-APG-RMTL-0.json", inputs=inputs, code={"mtlrun/solvers/robust/apg.py": "a"})
+    rewritten(first / "cells" / "alpha-APG-RMTL-0.json", inputs=inputs, versions={"RobustMTL": 1})
     theirs = second / "cells" / "alpha-APG-RMTL-1.json"
-    rewritten(theirs, key="other-version", inputs=inputs, code={"mtlrun/solvers/robust/apg.py": "b"})
+    rewritten(theirs, key="other-version", inputs=inputs, versions={"RobustMTL": 3})
     theirs.rename(theirs.with_name("other-version.json"))
     plan = json.loads((second / RUN / "run.json").read_text())
     for cell in plan["cells"]:
@@ -160,7 +160,7 @@ def test_a_cell_of_another_version_is_named_with_what_changed(halves):
     ours.key = "alpha-APG-RMTL-1"
     (first / "cells" / "alpha-APG-RMTL-1.json").write_text(ours.line())
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
-    assert f"conflict: {line}code changed (mtlrun/solvers/robust/apg.py)" in done.stderr
+    assert f"conflict: {line}RobustMTL 1 -> 3" in done.stderr
 
 
 def test_the_command(halves):

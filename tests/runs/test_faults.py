@@ -133,7 +133,7 @@ DAMAGES = {
     "digit": lambda text: text.replace('"auc":0.', '"auc":0.9', 1).replace('"scores":[0.', '"scores":[0.9', 1),
     "status": lambda text: text.replace('"status":"ok"', '"status":"no"'),
     "no digest": lambda text: text.replace('"sha256"', '"sha257"', 1),
-    "protocol": lambda text: text.replace('"protocol":2', '"protocol":1'),
+    "protocol": lambda text: text.replace('"protocol":3', '"protocol":1'),
     "two": lambda text: text + text,
 }
 

@@ -250,4 +250,8 @@ def test_keys_are_these(lab):
         f"schema: 1\nid: lab/facts\ntitle: Facts\nkind: inspect\ndatasets: [{lab.data}]\nmetrics: [n]\n"
         "methods: [{label: facts, measure: data-set-statistics}]\n"
     ).rows[0]
-    assert [fit.key[:16], fit.folds[0].key[:16], measured.cell.key[:16]] == ["", "", ""]
+    assert [fit.key, fit.folds[0].key, measured.cell.key] == [
+        "0bd59860d79dda18367face831f74297412b6abd32dac8240b16b016b19f373e",
+        "737015cce7075c3110763490d4e1c50e21affeb314b8a420affb35b97b41a3e9",
+        "7b3094b828ef529369127bba851c8808d73b6fb15ab60b5b179d3b2654136e49",
+    ]
