@@ -160,7 +160,7 @@ def test_a_cell_of_another_version_is_named_with_what_changed(halves):
     ours.key = "alpha-APG-RMTL-1"
     (first / "cells" / "alpha-APG-RMTL-1.json").write_text(ours.line())
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
-    assert f"conflict: {line}RobustMTL 1 -> 3" in done.stderr
+    assert f"conflict: {line}RobustMTL 3 -> 1" in done.stderr
 
 
 def test_the_command(halves):
