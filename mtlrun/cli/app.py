@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
-from mtlrun.cli.defaults import default_map
 from mtlrun.errors import MtlrunError, UserError
 
 #: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
@@ -28,7 +27,6 @@ COMMANDS = {
         "show": "mtlrun show table2",
         "validate": "mtlrun validate experiment.yaml",
         "list": "mtlrun list methods GraphMTL",
-        "clean": "mtlrun clean table2 --profile demo",
     },
     "Your own data": {
         "compare": "mtlrun compare grades.csv --target grade --task school",
@@ -125,14 +123,12 @@ def _print_version(wanted: bool) -> None:
 
 
 def _root(
-    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Accept the options that precede the command, and read the defaults of those that follow it."""
-    ctx.default_map = default_map(ctx.command)
+    """Accept the options that precede the command."""
 
 
 def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import asdict
 
 import typer
 
 from mtlrun.cli import options
 from mtlrun.cli.console import say_columns, say_json
-from mtlrun.cli.defaults import Default, defaults
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -45,13 +43,16 @@ def env(
         "plug-ins": ", ".join(f"{plugin.name} ({plugin.source})" for plugin in found) or None,
     }
     built_in = {"jobs": 1, "output": options.OUTPUT_DEFAULT, "profile": "quick", "data-dir": data_directory(data_dir)}
-    chosen = {key: Default(value, "built in") for key, value in built_in.items()} | defaults()
+    chosen = {key: {"value": value, "origin": "built in"} for key, value in built_in.items()}
+    for key, variable in options.VARIABLES.items():
+        if os.environ.get(variable):
+            chosen[key] = {"value": os.environ[variable], "origin": variable}
     asked = ctx.get_parameter_source("data_dir")
     if asked is not None and asked.name == "COMMANDLINE":
-        chosen["data-dir"] = Default(data_directory(data_dir), "--data-dir")
+        chosen["data-dir"] = {"value": data_directory(data_dir), "origin": "--data-dir"}
     if as_json:
-        say_json({**rows, "defaults": {key: asdict(default) for key, default in chosen.items()}})
+        say_json({**rows, "defaults": chosen})
         return
-    rows["data directory"] = chosen["data-dir"].value
-    rows |= {f"--{key}": f"{default.value} ({default.origin})" for key, default in chosen.items()}
+    rows["data directory"] = chosen["data-dir"]["value"]
+    rows |= {f"--{key}": f"{default['value']} ({default['origin']})" for key, default in chosen.items()}
     say_columns([(name, "-" if value is None else str(value)) for name, value in rows.items()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from mtlrun.cli import complete
-from mtlrun.cli.defaults import defaults
 
 WHAT = "What to run"
 HOW = "How to run it"
 OUT = "Output"
 OUTPUT_DEFAULT = Path("results") / "runs"
+#: Variables of the environment in the place of options that are not given.
+VARIABLES = {"jobs": "MTLRUN_JOBS", "output": "MTLRUN_OUTPUT", "data-dir": "MTLRUN_DATA", "profile": "MTLRUN_PROFILE"}
 
 
 def data_dir_option(data_dir: Path | None) -> str:
@@ -37,8 +39,7 @@ def option(panel: str | None, metavar: str | None, help: str, *names: str, **set
 def file_or_folder(output: Path, out: Path | None, endings: Iterable[str]) -> tuple[Path, Path | None]:
     """Return folder of the results and file to write: ``-o FILE.svg`` means the file, ``-o DIR`` the folder."""
     if out is None and output.suffix.lower() in endings:
-        known = defaults().get("output")
-        return Path(known.value) if known else OUTPUT_DEFAULT, output
+        return Path(os.environ.get(VARIABLES["output"]) or OUTPUT_DEFAULT), output
     return _refuse_file(output), out
 
 
@@ -62,8 +63,9 @@ Profile = Annotated[
         WHAT,
         "NAME",
         "Size of the run: smoke (seconds), demo (needs no download), quick (minutes) or full (the paper's protocol). "
-        "Default: $MTLRUN_PROFILE, otherwise quick.",
+        "Default: quick.",
         autocompletion=complete.profiles,
+        envvar=VARIABLES["profile"],
     ),
 ]
 Overrides = Annotated[
@@ -95,7 +97,12 @@ Only = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    option(WHAT, "DIR", "Folder of the data sets. Default: $MTLRUN_DATA, otherwise the user's cache folder."),
+    option(
+        WHAT,
+        "DIR",
+        "Folder of the data sets. Default: the user's cache folder.",
+        envvar=VARIABLES["data-dir"],
+    ),
 ]
 _JOBS = option(
     HOW,
@@ -103,6 +110,7 @@ _JOBS = option(
     "Number of parallel processes, -1 for all cores. Results do not depend on it; timed fits run one by one.",
     "--jobs",
     "-j",
+    envvar=VARIABLES["jobs"],
 )
 Jobs = Annotated[int, _JOBS]
 #: None: one process, or all workers of a Dask cluster.
@@ -131,10 +139,19 @@ Trust = Annotated[
         help="Allow this type from outside mtlrun and scikit-learn in the model; its code is run. Repeatable.",
     ),
 ]
-_ROOT = "Root folder of the results; every run has a subfolder of its own. Default: $MTLRUN_OUTPUT, otherwise "
+_ROOT = "Root folder of the results; every run has a subfolder of its own. Default: "
 Output = Annotated[
     Path,
-    option(OUT, "DIR", f"{_ROOT}results/runs.", "--output", "-o", callback=_refuse_file, show_default=False),
+    option(
+        OUT,
+        "DIR",
+        f"{_ROOT}results/runs.",
+        "--output",
+        "-o",
+        callback=_refuse_file,
+        show_default=False,
+        envvar=VARIABLES["output"],
+    ),
 ]
 #: Of commands that read a run and may write one file: see `file_or_folder`.
 OutputOrFile = Annotated[
@@ -146,6 +163,7 @@ OutputOrFile = Annotated[
         "--output",
         "-o",
         show_default=False,
+        envvar=VARIABLES["output"],
     ),
 ]
 Out = Annotated[Path | None, option(OUT, "FILE", "File to write, and nothing else.")]

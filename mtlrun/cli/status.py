@@ -33,7 +33,7 @@ def status(
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
     from mtlrun.runs.load import load_experiment
     from mtlrun.runs.plan import plan
-    from mtlrun.runs.survey import other_versions, rerun_reasons, survey
+    from mtlrun.runs.survey import other_versions, rerun_reasons, survey, unused_cells
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
@@ -60,6 +60,9 @@ def status(
         say(line)
     for line in [*filter(None, [other_versions(made, states)]), *_made(made), *_own_code(made)]:
         say(line)
+    unused = unused_cells(made.output)
+    if unused:
+        say(f"no run, comparison or model needs {counted(len(unused), 'cell')} of {made.output}: they may be deleted")
     say(totals(made, states))
 
 

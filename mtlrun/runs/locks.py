@@ -68,7 +68,7 @@ class Locks:
         return True, owner
 
     def acquire_presence(self) -> None:
-        """Say that this process works here, also while it holds no cell: `mtlrun clean` then deletes nothing."""
+        """Say that this process works here, also while it holds no cell: others then know that seconds are shared."""
         with self.mutex():
             self.acquire(f"{PRESENCE}{socket.gethostname()}-{os.getpid()}-{id(self)}")
 

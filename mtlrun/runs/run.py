@@ -207,7 +207,7 @@ class Runner:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Keep `mtlrun clean` away, clear up after killed processes, and release all locks at the end."""
+        """Say that this process works here, clear up after killed ones, and release all locks at the end."""
         own = self.pool
         try:
             self.store.locks.acquire_presence()

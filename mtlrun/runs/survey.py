@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal
 
 from mtlrun.errors import counted
-from mtlrun.record import FAILED, PROTOCOL, Record
+from mtlrun.record import FAILED, PROTOCOL, Record, Records
+from mtlrun.report.run import COMPARED, RUN_FILE, read_sound
 from mtlrun.runs.code import OWN_CODE
 from mtlrun.runs.code import reason as reason_of
 from mtlrun.runs.plan import Plan, Row
@@ -17,6 +19,9 @@ from mtlrun.runs.store import Store, settled
 
 #: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
 NUMERICAL_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+#: The file that describes a model, as `mtlrun.models` names it, which takes seconds to import.
+MODEL_FILE = "model.json"
 
 #: Files and differences that are named before the rest is counted.
 NAMED = 3
@@ -94,6 +99,21 @@ def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
 
 def _versions() -> dict[str, str]:
     return {name: version(name) for name in NUMERICAL_PACKAGES}
+
+
+def unused_cells(output: Path) -> list[str]:
+    """Return the keys of cells that no run, comparison or model of an output folder names: they may be deleted."""
+    records = Records(output)
+    found = {path.stem for path in records.cells.glob("*.json")}
+    plans = [*output.glob(f"*/*/*/{RUN_FILE}"), *output.rglob(COMPARED)]
+    entries = [entry for plan in plans for entry in read_sound(plan).get("cells") or [] if isinstance(entry, dict)]
+    named = {str(entry.get("key")) for entry in entries}
+    named |= {str(read_sound(path).get("cell")) for path in output.rglob(MODEL_FILE)}
+    for key in named & found:
+        record = records.load(key)
+        search = record.inputs.get("search") if record is not None else None
+        named = named | {str(fold) for fold in (search or {}).get("keys") or ()}
+    return sorted(found - named)
 
 
 def explain(old: Record, new: Record) -> str:

@@ -70,7 +70,7 @@ def test_a_missing_table_is_named_before_anything_heavy_is_imported():
 
 def test_every_command_is_mounted_and_has_help(mtlrun):
     text = mtlrun("--help").output
-    names = ["reproduce", "status", "report", "show", "validate", "list", "clean", "data", "env"]
+    names = ["reproduce", "status", "report", "show", "validate", "list", "verify", "data", "env"]
     for name in names:
         assert f" {name} " in text
         result = mtlrun(name, "--help")

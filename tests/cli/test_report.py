@@ -1,0 +1,84 @@
+"""``report`` rebuilds, ``status`` names what nobody needs, ``env`` tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+OUTPUT = Path("results/runs")
+
+
+@pytest.fixture
+def two_runs(mtlrun, write_experiment, tmp_path):
+    """Runs of two profiles, and a file that is not ours."""
+    write_experiment()
+    for profile in ("full", "demo"):
+        assert mtlrun("reproduce", "table.yaml", "--profile", profile).exit_code == 0
+    (tmp_path / OUTPUT / "notes.txt").write_text("mine")
+    return tmp_path / OUTPUT / "made" / "table1"
+
+
+def test_report_by_name_and_by_folder(mtlrun, two_runs):
+    by_name = mtlrun("report", "table.yaml", "--profile", "demo", "--format", "csv")
+    by_folder = mtlrun("report", str(two_runs / "demo"), "--format", "csv")
+    assert by_name.exit_code == by_folder.exit_code == 0
+    assert by_name.stdout == by_folder.stdout == (two_runs / "demo" / "table.csv").read_text()
+
+
+def test_report_of_nothing(mtlrun, write_experiment, tmp_path, lacking):
+    write_experiment()
+    result = mtlrun("report", "table.yaml")
+    assert result.exit_code == 2
+    assert not lacking(result.stderr, "results/runs/made/table1/full", "run.json")
+    (tmp_path / "empty").mkdir()
+    assert not lacking(mtlrun("report", "empty").stderr, "empty", "run.json")
+    assert "'nonsense'" in mtlrun("report", "nonsense").stderr
+
+
+def test_a_summary_has_the_comparisons_too(mtlrun, tmp_path):
+    """Of ``mtlrun compare``; one that is damaged is left out, with the reason."""
+    for name, content in {"mine": {"title": "On mine", "verdict": "It helped."}, "old": {}, "torn": None}.items():
+        folder = tmp_path / OUTPUT / "compare" / name
+        folder.mkdir(parents=True)
+        (folder / "leaderboard.json").write_text("{" if content is None else json.dumps(content))
+        (folder / "leaderboard.html").touch()
+    result = mtlrun("report", "all")
+    assert result.exit_code == 0, result.output
+    assert "comparison: compare/mine: It helped." in result.stdout
+    assert "compare/torn/leaderboard.json" in result.stdout
+    assert "[compare/mine](compare/mine/leaderboard.md) | On mine" in (tmp_path / OUTPUT / "index.md").read_text()
+    assert 'href="compare/mine/leaderboard.html"' in (tmp_path / OUTPUT / "index.html").read_text()
+
+
+def test_a_report_to_a_file_needs_a_format_and_a_place(mtlrun, two_runs, tmp_path, lacking):
+    refused = mtlrun("report", "table.yaml", "--out", "report.md")
+    assert refused.exit_code == 2
+    assert not lacking(refused.stderr, "--out", "--format", "html", "tex")
+    (tmp_path / "file").write_text("")
+    refused = mtlrun("report", "all", "--format", "md", "--out", "file/summary.md")
+    assert refused.exit_code == 2
+    assert "file/summary.md: " in refused.stderr
+    assert "--format md" in refused.stderr
+
+
+def test_env_names_versions_and_folders(mtlrun):
+    result = mtlrun("env", "--data-dir", "here")
+    assert result.exit_code == 0
+    shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
+    assert shown["mtlrun"] == "0.1.0"
+    assert shown["data directory"] == "here"
+    assert {"numpy", "scipy", "scikit-learn", "blas", "cpu", "cores", "OMP_NUM_THREADS"} <= set(shown)
+
+
+def test_status_names_cells_that_nobody_needs(mtlrun, two_runs, tmp_path):
+    assert "may be deleted" not in mtlrun("status", "table.yaml").stdout
+    cells = tmp_path / OUTPUT / "cells"
+    some = next(path for path in cells.glob("*.json"))
+    (cells / f"{'0' * 64}.json").write_text(some.read_text())
+    assert f"needs 1 cell of {OUTPUT}: they may be deleted" in mtlrun("status", "table.yaml").stdout
+    for folder in ("full", "demo"):
+        (two_runs / folder / "run.json").unlink()
+    assert "they may be deleted" in mtlrun("status", "table.yaml").stdout
