@@ -24,8 +24,9 @@ def show(
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show an experiment in full: every setting and its origin, the paper's numbers and claims."""
-    from mtlrun.runs.layers import resolved_yaml
+    """Show an experiment in full: every setting, the paper's numbers and claims."""
+    import yaml
+
     from mtlrun.runs.load import load_experiment
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
@@ -37,7 +38,8 @@ def show(
         say(line)
     say(f"run folder: {experiment.folder(output_dir)}")
     say("")
-    typer.echo(resolved_yaml(experiment), nl=False)
+    text = yaml.safe_dump(experiment.config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
+    typer.echo(text, nl=False)
     for title, lines in (
         ("Claims", _claims(experiment.config)),
         ("Numbers in the paper", _numbers(experiment.config)),

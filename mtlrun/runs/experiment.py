@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mtlrun.runs.spec import FULL, TRAIN, Method, Selection, Spec
-from mtlrun.utils.yaml import KeyPath
 
 #: Keys of a training file and of its method.
 TRAIN_KEYS = (
@@ -109,8 +108,8 @@ class Experiment:
         All profiles of the file.
     overrides : tuple of str
         ``key=value`` as given, the seed included.
-    origins : dict
-        Path -> text that says where the value came from; what is missing is a default.
+    places : tuple of str
+        Where each data set stands: ``line 5``, or ``profile smoke, line 23``.
     paper_datasets : tuple of str
         Ids of the data sets that the file names before a profile changes them.
     reading : str
@@ -125,7 +124,7 @@ class Experiment:
     profile: str = FULL
     profiles: tuple[str, ...] = (FULL,)
     overrides: tuple[str, ...] = ()
-    origins: Mapping[KeyPath, str] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
     paper_datasets: tuple[str, ...] = ()
     reading: str = ""
     others: tuple[Experiment, ...] = ()
@@ -144,13 +143,3 @@ class Experiment:
     def folder(self, output: Path | str) -> Path:
         """Return the run folder below an output folder."""
         return Path(output) / self.spec.id / self.profile
-
-    def origin(self, path: KeyPath) -> str:
-        """Return where a value came from; a text that became a mapping (a data set's id) speaks for what is in it."""
-        if path in self.origins:
-            return self.origins[path]
-        parent = path[:-1]
-        given_whole = parent in self.origins and not any(
-            len(p) > len(parent) and p[:-1] == parent for p in self.origins
-        )
-        return self.origins[parent] if parent and given_whole else "default"

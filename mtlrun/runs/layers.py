@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
-from mtlrun.runs.experiment import Experiment, as_experiment
+from mtlrun.runs.experiment import as_experiment
 from mtlrun.runs.spec import ONE_OF, TRAIN
 from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
 
@@ -311,59 +309,3 @@ def _paths(value: Any) -> list[KeyPath]:
     for step, item in items:
         found += [(step, *below) for below in _paths(item)]
     return found
-
-
-# --- the resolved file
-
-_COLUMN = 72
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
-_RESERVED = {"null", "true", "false", "yes", "no", "on", "off"}
-
-
-def resolved_yaml(experiment: Experiment) -> str:
-    """Return YAML text that reads back as `experiment.config`; comments say where every value came from."""
-    head = [
-        f"# {experiment.source} with profile {experiment.profile}"
-        + (f" and {', '.join(experiment.overrides)}" if experiment.overrides else ""),
-        "# A comment says where the value came from: a line of that file, a profile, --set, --seed, or default.",
-    ]
-    return "\n".join([*head, *_lines(experiment.config, (), "", experiment)]) + "\n"
-
-
-def _lines(value: Any, path: KeyPath, indent: str, experiment: Experiment) -> Iterator[str]:
-    """Yield the lines of a mapping or a list."""
-    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
-        head = f"{indent}{_scalar(step)}:" if isinstance(value, dict) else f"{indent}-"
-        if _is_leaf(item):
-            yield f"{f'{head} {_flow(item)}':<{_COLUMN}}  # {experiment.origin((*path, step))}"
-            continue
-        below = list(_lines(item, (*path, step), indent + "  ", experiment))
-        if isinstance(value, list) and isinstance(item, dict):  # the first key stands beside the dash
-            yield f"{head} {below.pop(0).lstrip()}"
-        else:
-            yield head
-        yield from below
-
-
-def _is_leaf(value: Any) -> bool:
-    if isinstance(value, dict):
-        return not value
-    return not isinstance(value, list) or not any(
-        isinstance(v, dict | list) or (isinstance(v, str) and len(v) > 40) for v in value
-    )
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    return "{}" if isinstance(value, dict) else _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    """Write a scalar: JSON is YAML, and simple words need no quotes."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
-        return value
-    if isinstance(value, float) and "e" in repr(value):
-        mantissa, _, exponent = repr(value).partition("e")
-        return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"  # YAML 1.1 readers need the point
-    return json.dumps(value, ensure_ascii=False)

@@ -240,7 +240,7 @@ def _load(
         profile,
         tuple(dict.fromkeys([*spec.profiles, FULL])),
         tuple(given),
-        {path: origin.text for path, origin in layers.origins.items()},
+        tuple(layers.origin(("datasets", i)).text for i in range(len(spec.datasets))),
         tuple(dict.fromkeys(name for name in ids if isinstance(name, str))),
         reading,
     )

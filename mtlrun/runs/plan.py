@@ -24,7 +24,6 @@ from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import Versions, versions_of
 from mtlrun.runs.experiment import Experiment
-from mtlrun.runs.layers import resolved_yaml
 from mtlrun.runs.methods import (
     complete,
     has_parameter,
@@ -45,7 +44,6 @@ from mtlrun.utils.seeds import derive_seed
 OUTPUT = Path("results/runs")
 #: In the place of the name of a reading.
 ALL_READINGS = "all"
-RESOLVED_FILE = "config.resolved.yaml"
 SCHEMA = 2
 
 
@@ -415,7 +413,7 @@ def _dataset_facts(experiment: Experiment, setting: Setting, data_dir: Path | No
         check_options(spec.id, {**variant.options, **spec.options}, interface(source_path(card)).keyword_only)
         fingerprint = dataset_fingerprint(spec.id, data_dir=data_dir, **spec.options)
     except (UnknownNameError, TypeError) as error:
-        place = f"{experiment.source}, {experiment.origin(('datasets', setting.index))}"
+        place = ", ".join([experiment.source, *experiment.places[setting.index : setting.index + 1]])
         message, remedy = (error.message, error.remedy) if isinstance(error, UnknownNameError) else (str(error), None)
         raise ConfigError(f"{place}: {message}", remedy) from None
     about = _given(
@@ -499,19 +497,14 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def write_plan(plan: Plan) -> None:
-    """Write `run.json` and `config.resolved.yaml`, where they differ from what is there.
+    """Write `run.json`, where it differs from what is there.
 
     Raises
     ------
     OSError
         If the run folder cannot be written.
     """
-    texts = {
-        RUN_FILE: json.dumps(plan.run_json(), indent=1, ensure_ascii=False) + "\n",
-        RESOLVED_FILE: resolved_yaml(plan.experiment),
-    }
-    for name, text in texts.items():
-        write_new(plan.folder / name, text.encode())
+    write_new(plan.folder / RUN_FILE, (json.dumps(plan.run_json(), indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def other_settings(plan: Plan) -> str | None:

@@ -170,12 +170,21 @@ def test_one_trial_has_no_spread(mtlrun, write_experiment, tmp_path):
     assert "p = " not in (tmp_path / RUN / "report.md").read_text()
 
 
-def test_set_beats_the_file_and_says_so(mtlrun, write_experiment, tmp_path):
+def test_set_beats_the_file_and_the_plan_says_so(mtlrun, write_experiment, tmp_path):
     write_experiment()
     mtlrun("reproduce", "table.yaml", "--set", "split.trials=1", "--seed", "7")
-    resolved = (tmp_path / RUN / "config.resolved.yaml").read_text()
-    assert re.search(r"trials: 1 +# --set", resolved)
-    assert re.search(r"seed: 7 +# --seed", resolved)
+    about = json.loads((tmp_path / RUN / "run.json").read_text())
+    assert about["overrides"] == ["split.trials=1", "seed=7"]
+    assert (about["config"]["split"]["trials"], about["config"]["seed"]) == (1, 7)
+    shown = mtlrun("show", "table.yaml", "--set", "split.trials=1", "--seed", "7").stdout
+    assert {"seed: 7", "trials: 1"} <= {line.strip().strip("{}") for line in re.split(r"[\n,]", shown)}
+
+
+def test_small_numbers_survive_show(mtlrun, write_experiment):
+    """YAML 1.1 reads 1e-05 as a text: the point is needed."""
+    write_experiment()
+    shown = mtlrun("show", "table.yaml", "--set", "methods.Ridge.params.alpha=1e-05").stdout
+    assert "1.0e-05" in shown
 
 
 def test_check_names_cell_numbers_and_tolerance(mtlrun, write_experiment, tmp_path):

@@ -60,7 +60,6 @@ def test_a_finished_run(lab):
     assert summary.run_dir == lab.output / "lab/tiny/full"
     assert {p.name for p in summary.run_dir.iterdir()} == {
         "run.json",
-        "config.resolved.yaml",
         "provenance.json",
     }
     assert not list((lab.output / "cells").glob("*.lock"))

@@ -1,14 +1,12 @@
 """Experiment files: golden error texts, profiles, overrides, origins, the catalogue."""
 
 import pytest
-import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.catalogue import catalogue, find
-from mtlrun.runs.layers import resolved_yaml
 from mtlrun.runs.load import load_experiment, validate_file
 from mtlrun.utils.paths import configs_dir
-from mtlrun.utils.yaml import load_file, load_text
+from mtlrun.utils.yaml import load_file
 
 VALID = """\
 schema: 1
@@ -324,29 +322,6 @@ def test_override_beats_profile_beats_file(lab):
 )
 def test_wrong_overrides_name_themselves(lab, override, expected):
     assert problems_of(lab, VALID, overrides=[override]).startswith(expected)
-
-
-def test_the_resolved_file_says_where_every_value_came_from(lab):
-    experiment = load_experiment(lab.write(VALID), profile="smoke", overrides=["timing.repeats=5"], seed=3)
-    text = resolved_yaml(experiment)
-    assert load_text(text, "f").data == experiment.config
-    lines = {line.partition("#")[0].strip(): line.partition("# ")[2] for line in text.splitlines()[2:]}
-    assert lines["train: 0.4"] == "line 6"
-    assert lines["trials: 1"] == "profile smoke, line 23"
-    assert lines["tol: 0.1"] == "profile smoke, line 23"
-    assert lines["repeats: 5"] == "--set"
-    assert lines["seed: 3"] == "--seed"
-    assert lines["average: task"] == "default"
-    assert lines["- id: simulated-rmtl"] == "profile smoke, line 23"
-    assert lines["alpha: [1, 2]"] == "line 15"
-
-
-def test_small_numbers_survive_the_resolved_file(lab):
-    """YAML 1.1 reads 1e-05 as a text: the point is needed."""
-    sets = ["methods.one.params.tol=1e-05", "methods.two.params.alpha=2.5e+30"]
-    text = resolved_yaml(load_experiment(lab.write(VALID), overrides=sets))
-    methods = yaml.safe_load(text)["methods"]
-    assert (methods[0]["params"]["tol"], methods[1]["params"]["alpha"]) == (1e-5, 2.5e30)
 
 
 def test_names_of_experiments(tmp_path):
