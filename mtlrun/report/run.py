@@ -109,6 +109,8 @@ class Run:
         One entry per invocation that computed something, the newest last.
     unreadable : list of str
         Names of planned cells whose file could not be read.
+    unsound : list of str
+        Names of cells whose test scores are missing or not as they were written: no test uses them.
     reading : str
         Name of the reading of the paper; "" without readings.
     others : list of Run
@@ -124,6 +126,7 @@ class Run:
     selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    unsound: list[str] = field(default_factory=list)
     reading: str = ""
     others: list[Run] = field(default_factory=list)
     altered: bool = False
@@ -460,6 +463,12 @@ def read_run(folder: Path) -> Run:
                 run.cells[cell.key] = checked(record)
         except ValueError:
             run.unreadable.append(cell.name)
+            continue
+        try:
+            if record is not None:
+                stored.scores(record)
+        except ValueError:
+            run.unsound.append(cell.name)
     for key in sorted(run.cells):
         if run.cells[key].selection.get("key") and run.cells[key].selection.get("means"):
             run.selections.setdefault(str(run.cells[key].selection["key"]), run.cells[key])

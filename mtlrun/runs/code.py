@@ -42,10 +42,12 @@ EXEMPT = frozenset(
     {
         "mtlrun",
         "mtlrun.errors",
+        "mtlrun.utils.arrays",
         "mtlrun.utils.ownmodules",
         "mtlrun.utils.io",
         "mtlrun.utils.paths",
         "mtlrun.utils.plugins",
+        "mtlrun.utils.sizes",
         "mtlrun.utils.text",
         "mtlrun.utils.yaml",
         "mtlrun.estimators.facts",
