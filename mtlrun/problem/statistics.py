@@ -18,7 +18,7 @@ import numpy as np
 from mtlrun.errors import DataError
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.utils.io import write_atomic
+from mtlrun.utils.outputs import write_output
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -284,7 +284,7 @@ class TaskStatistics:
         about = {"schema": _SCHEMA, "shared": self.shared, "features": self.features, "tasks": self.tasks.tolist()}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
-        write_atomic(path, buffer.getvalue())
+        write_output(path, buffer.getvalue())
         return path
 
     @classmethod

@@ -14,6 +14,7 @@ from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
 from mtlrun.report.frames import TRAINED
 from mtlrun.report.run import read_json
+from mtlrun.utils.outputs import write_output
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
@@ -52,7 +53,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     facts = read_facts(folder)
     estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
     title = " on ".join(str(text) for text in (estimator.get("name"), data.get("id")) if text)
-    write_drawing(Figure(kind, title, panels), out)
+    write_drawing(Figure(kind, title, panels), out, write_output)
     return out
 
 
