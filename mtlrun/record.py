@@ -307,5 +307,5 @@ def unpack(path: Path) -> dict[str, str]:
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
-    pairs = (line.partition(" ") for line in text.splitlines())
+    pairs = (line.partition(" ") for line in text.split("\n") if line)  # splitlines would cut names with U+2028
     return {key: line for key, _, line in pairs}

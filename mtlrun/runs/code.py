@@ -558,6 +558,6 @@ def _library() -> set[str]:
 def _lists(record: Path, top: str) -> bool:
     """Whether a distribution beside a package contains it, as after ``pip install --target``."""
     with contextlib.suppress(OSError):
-        lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = record.read_text(encoding="utf-8", errors="replace").split("\n")
         return any(line.startswith((f"{top}/", f"{top}.py,")) for line in lines)
     return False
