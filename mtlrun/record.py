@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.utils.io import jsonable
+from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
 #: Statuses of a cell. Only the first two count as done; all others are tried again.
 OK = "ok"
@@ -40,6 +41,7 @@ PREDICTIONS = "predictions.npz"
 #: In the result of a record that keeps its test scores: the name of their file, and the digest of the array.
 SCORES, SCORES_DIGEST = "predictions", "predictions_sha256"
 
+_REMEDY = "No run has so many: take the file from where it was made."
 _HEAD, _MIDDLE = '{"sha256":"', '","record":'
 
 
@@ -299,13 +301,17 @@ def unpack(path: Path) -> dict[str, str]:
         If it is no such file.
     """
     try:
-        content = path.read_bytes()
-        if not content:  # gzip takes it for a file without members
+        size = path.stat().st_size
+        if not size:  # gzip takes it for a file without members
             raise EOFError("it is empty")
-        text = gzip.decompress(content).decode()
+        most = max(RECORD_BYTES, RECORD_TIMES * size)
+        with gzip.open(path, "rb") as stream:
+            content = stream.read(most + 1)
+        allow(path.name, len(content), most, f"bytes out of {size:,}", _REMEDY)
+        allow(path.name, content.count(b"\n"), RECORDS, "records", _REMEDY)
+        lines = content.decode().split("\n")  # splitlines would cut names with U+2028
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
-    pairs = (line.partition(" ") for line in text.split("\n") if line)  # splitlines would cut names with U+2028
-    return {key: line for key, _, line in pairs}
+    return {key: text for key, _, text in (line.partition(" ") for line in lines if line)}

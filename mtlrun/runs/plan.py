@@ -39,6 +39,7 @@ from mtlrun.runs.spec import Split as SplitSpec
 from mtlrun.runs.store import Store, write_new
 from mtlrun.utils.io import jsonable, sealed
 from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
 #: In the place of the name of a reading.
@@ -318,7 +319,11 @@ def plan(
     for one in (experiment, *experiment.others):
         facts_of = about.setdefault(one.reading, {})
         name = "" if one is experiment else one.reading
-        for setting in settings(one.spec):
+        found = settings(one.spec)
+        cells = sum(setting.trials * len(setting.methods) for setting in found)
+        folds = one.spec.selection.folds if one.spec.selection else 0
+        allow(experiment.source, cells * (1 + folds), PLANNED, "cells and folds", "Lower trials, folds or values.")
+        for setting in found:
             facts_of[setting.name], reader = _dataset_facts(one, setting, directory)
             maker = _CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), reader, codes)
             for method in setting.methods:

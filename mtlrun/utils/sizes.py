@@ -12,9 +12,21 @@ from zipfile import ZipInfo
 from mtlrun.errors import DataError
 
 #: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
-EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 2 << 30, 200, 2000
+EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 256 << 20, 200, 2000
+#: The same for the packed records of a run, of which a file has at most so many. Real ones expand 25 times.
+RECORD_BYTES, RECORD_TIMES, RECORDS = 64 << 20, 64, 1_000_000
 #: Deflate cannot do better: a directory that claims more is forged.
 DEFLATE_TIMES = 1100
+#: A JSON file may have so many bytes.
+JSON_BYTES = 256 << 20
+#: Columns of a table, of one that is kept sparse, and lines before its first row.
+COLUMNS, SPARSE_COLUMNS, LINES_BEFORE = 200_000, 1_000_000, 100_000
+#: A compressed table may have so many cells, or so many per byte, whichever is more.
+CELLS, CELLS_PER_BYTE = 50_000_000, 200
+#: The same for a workbook, where every cell has a text of its own.
+SHEET_CELLS, SHEET_CELLS_PER_BYTE = 2_000_000, 20
+#: Candidates of a grid, folds of one search or split, and cells of an experiment.
+CANDIDATES, FOLDS, PLANNED = 100_000, 10_000, 1_000_000
 
 
 class SizeError(DataError, ValueError):
@@ -49,8 +61,35 @@ def allow_expansion(place: object, expanded: int, size: int) -> None:
     ------
     SizeError
     """
-    most = max(EXPANDED_BYTES, EXPANDED_TIMES * size)
+    most = expansion(size)
     allow(place, expanded, most, f"bytes out of {size:,}", "If that is right, decompress the file yourself.")
+
+
+def expansion(size: int) -> int:
+    """Return how many bytes a container of `size` bytes may hold."""
+    return max(EXPANDED_BYTES, EXPANDED_TIMES * size)
+
+
+def allow_cells(place: object, rows: int, columns: int, size: int) -> None:
+    """Refuse a compressed table of `size` bytes that claims too many columns, or out of proportion many cells.
+
+    Raises
+    ------
+    SizeError
+    """
+    allow(place, columns, COLUMNS, "columns", "Hash the features, or use a sparse format such as svmlight.")
+    most = max(CELLS, CELLS_PER_BYTE * size)
+    allow(place, rows * columns, most, f"cells out of {size:,} bytes", "If that is right, save the table as csv.")
+
+
+def allow_json(place: object, size: int) -> None:
+    """Refuse a JSON file of too many bytes.
+
+    Raises
+    ------
+    SizeError
+    """
+    allow(place, size, JSON_BYTES, "bytes of JSON", "mtlrun writes no such files: take it from where it was made.")
 
 
 def allow_members(place: object, members: Sequence[ZipInfo], size: int, most: int = MEMBERS) -> None:
