@@ -189,21 +189,21 @@ class Records:
             return None
 
     def has(self, key: str) -> bool:
-        """Whether there is a record, damaged or not."""
-        return self.path(key).is_file() or key in self.packed
+        """Whether there is a record, damaged or not; those of a damaged ``cells.jsonl.gz`` are not known."""
+        return self.path(key).is_file() or key in self._unpacked[0]
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with ``cells.jsonl.gz``; its records are needed only where ``cells/`` has none."""
+        return self._unpacked[1]
 
     @cached_property
-    def packed(self) -> dict[str, str]:
-        """Lines of ``cells.jsonl.gz`` by key; {} where there is no such file.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged.
-        """
-        if self.folder is None:
-            return {}
-        return unpack(self.folder / PACKED)
+    def _unpacked(self) -> tuple[dict[str, str], str | None]:
+        """Lines of ``cells.jsonl.gz`` by key, and what is wrong with the file."""
+        try:
+            return ({} if self.folder is None else unpack(self.folder / PACKED)), None
+        except ValueError as error:
+            return {}, str(error)
 
     def scores(self, record: Record) -> Any | None:
         """Return the test scores of a record as they are stored, None where it keeps none.
@@ -259,7 +259,10 @@ class Records:
         return [(self.cells / f"{key}.npz", "scores"), *packed]
 
     def _read_packed(self, key: str) -> Record | None:
-        line = self.packed.get(key)
+        lines, damage = self._unpacked
+        if damage is not None:
+            raise ValueError(damage)
+        line = lines.get(key)
         return None if line is None else _checked(line, key, f"the cell {key[:16]}... in {PACKED}")
 
 

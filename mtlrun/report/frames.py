@@ -13,7 +13,8 @@ import pandas as pd
 
 from mtlrun.errors import DataError, UserError
 from mtlrun.record import Record, Records
-from mtlrun.report.run import COMPARED, MISSING, RUN_FILE, Run, read_json, read_run
+from mtlrun.report.run import MISSING, Run, read_run
+from mtlrun.report.stored import COMPARED, RUN_FILE, read_json
 from mtlrun.utils.io import canonical_json
 from mtlrun.utils.outputs import write_output
 

@@ -13,7 +13,7 @@ from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
 from mtlrun.report.frames import TRAINED
-from mtlrun.report.run import read_json
+from mtlrun.report.stored import read_json
 from mtlrun.utils.arrays import Archive
 from mtlrun.utils.outputs import write_output
 

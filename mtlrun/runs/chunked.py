@@ -25,7 +25,7 @@ from mtlrun.fitted import Model
 from mtlrun.report.figures import are_numbers
 from mtlrun.report.gain import Layout
 from mtlrun.report.leaderboard import Board
-from mtlrun.report.run import COMPARED
+from mtlrun.report.stored import COMPARED
 from mtlrun.report.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
 from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
 from mtlrun.runs.chunkspec import ChunkTraining

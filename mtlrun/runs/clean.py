@@ -10,7 +10,7 @@ from pathlib import Path
 from mtlrun.errors import DataError, UserError
 from mtlrun.record import CELLS, PACKED, PREDICTIONS, Records
 from mtlrun.report.figures import FIGURES
-from mtlrun.report.run import COMPARED, PROVENANCE, RUN_FILE, read_json, read_sound
+from mtlrun.report.stored import COMPARED, PROVENANCE, RUN_FILE, read_json, read_sound
 from mtlrun.report.summary import COMPARE, run_folders
 from mtlrun.report.writers import FILES, PAGE
 from mtlrun.runs.locks import Locks

@@ -32,7 +32,7 @@ from mtlrun.report.leaderboard import (
     sections,
     task_grid,
 )
-from mtlrun.report.run import COMPARED, read_sound
+from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing

@@ -10,7 +10,8 @@ from pathlib import Path
 from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.grid import show
-from mtlrun.report.run import Run, checked, read_json, read_run
+from mtlrun.report.run import Run, checked, read_run
+from mtlrun.report.stored import read_json
 from mtlrun.runs.store import PROVENANCE, Store
 from mtlrun.runs.survey import explain
 

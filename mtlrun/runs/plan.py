@@ -17,7 +17,7 @@ from mtlrun.data.files import data_directory
 from mtlrun.data.load import check_options, dataset_fingerprint, source_path
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.report.grid import show
-from mtlrun.report.run import RUN_FILE, read_sound
+from mtlrun.report.stored import RUN_FILE, read_sound
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import code_of, facts, remembering
