@@ -25,6 +25,7 @@ from mtlrun import __version__
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
+from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
 from mtlrun.utils.ownmodules import import_named
 from mtlrun.utils.publish import finish
@@ -205,26 +206,15 @@ def read_facts(folder: Path) -> dict[str, Any]:
             f"{folder} is not the folder of a model",
             "`mtlrun train` writes models as folders. Pickle and joblib files can run any code and are never loaded.",
         )
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{folder}: no model here (no {FACTS})", "Create one with: mtlrun train CONFIG") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{file}: cannot be read ({error})", "Train the model again.") from None
-    needed = {"files", "tasks", "input", "design", "task_type", "estimator", "dataset"}
-    if not isinstance(facts, Mapping) or facts.get("schema") != SCHEMA or needed - set(facts) or not _holds(facts):
+    facts = read_raw(file)
+    if facts is None:
+        raise DataError(f"{folder}: no model here (no {FACTS})", "Create one with: mtlrun train CONFIG")
+    if facts.get("schema") != SCHEMA:
         raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
     try:
-        return dict(cleaned(unsealed(dict(facts))))
+        return dict(cleaned(unsealed(facts)))
     except ValueError as error:
         raise DataError(f"{file}: {error}; it was changed after it was written", "Train the model again.") from None
-
-
-def _holds(facts: Mapping[str, Any]) -> bool:
-    """Whether the parts of a description are of the kinds that they are used as."""
-    mappings = all(isinstance(facts[name], Mapping) for name in ("files", "input", "estimator", "dataset"))
-    tasks = isinstance(facts["tasks"], list) and all(isinstance(task, str) for task in facts["tasks"])
-    return mappings and tasks and type(facts["input"].get("n_features")) is int
 
 
 def _coefficients(model: Model) -> bytes | None:

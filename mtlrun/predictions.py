@@ -117,10 +117,13 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
 
 
 def to_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV, eight significant digits; its names are no formulas and move no terminal."""
+    """Return a table as CSV with 15 significant digits: numbers next to a large offset stay apart.
+
+    Its names are no formulas and move no terminal.
+    """
     columns = [
         column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(sanitize(str(v))))
         for _, column in table.items()
     ]
     table = pd.concat(columns, axis=1).set_axis([table_text(sanitize(str(name))) for name in table.columns], axis=1)
-    return str(table.to_csv(index=False, float_format="%.8g", lineterminator="\n"))
+    return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))

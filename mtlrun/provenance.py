@@ -93,7 +93,7 @@ def _git(root: Path, *words: str) -> str | None:
 
 def _cpu_model() -> str:
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text().split("\n"):
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     if sys.platform == "darwin":

@@ -12,7 +12,6 @@ import hashlib
 import io
 import itertools
 import json
-import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.utils.io import jsonable
+from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
 #: Statuses of a cell. Only the first two count as done; all others are tried again.
 OK = "ok"
@@ -38,7 +38,10 @@ CELLS = "cells"
 PACKED = "cells.jsonl.gz"
 #: Test scores of the packed cells that keep them, by key.
 PREDICTIONS = "predictions.npz"
+#: In the result of a record that keeps its test scores: the name of their file, and the digest of the array.
+SCORES, SCORES_DIGEST = "predictions", "predictions_sha256"
 
+_REMEDY = "No run has so many: take the file from where it was made."
 _HEAD, _MIDDLE = '{"sha256":"', '","record":'
 
 
@@ -80,8 +83,8 @@ class Record:
     environment : dict
         Threads, host facts and versions of packages, which are not part of the key.
     result : dict
-        Of a measure: ``curves, matrices, lines, tables``; of a fit: ``tasks`` (names) and ``predictions`` (name of the
-        file of the test scores) where the experiment keeps them.
+        Of a measure: ``curves, matrices, lines, tables``; of a fit: ``tasks`` (names), and where the experiment keeps
+        the test scores ``predictions`` (name of their file) and ``predictions_sha256`` (digest of the array).
     protocol : int
     """
 
@@ -153,6 +156,8 @@ class Records:
     def __init__(self, output: Path, folder: Path | None = None) -> None:
         self.cells = Path(output) / CELLS
         self.folder = None if folder is None else Path(folder)
+        #: The file of scores that was read last.
+        self._open: tuple[Any, Any] | None = None
 
     @classmethod
     def of_run(cls, folder: Path) -> Records:
@@ -188,48 +193,69 @@ class Records:
             return None
 
     def has(self, key: str) -> bool:
-        """Whether there is a record, damaged or not."""
-        return self.path(key).is_file() or key in self.packed
+        """Whether there is a record, damaged or not; those of a damaged ``cells.jsonl.gz`` are not known."""
+        return self.path(key).is_file() or key in self._unpacked[0]
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with ``cells.jsonl.gz``; its records are needed only where ``cells/`` has none."""
+        return self._unpacked[1]
 
     @cached_property
-    def packed(self) -> dict[str, str]:
-        """Lines of ``cells.jsonl.gz`` by key; {} where there is no such file.
+    def _unpacked(self) -> tuple[dict[str, str], str | None]:
+        """Lines of ``cells.jsonl.gz`` by key, and what is wrong with the file."""
+        try:
+            return ({} if self.folder is None else unpack(self.folder / PACKED)), None
+        except ValueError as error:
+            return {}, str(error)
 
-        Raises
-        ------
-        ValueError
-            If the file is damaged.
-        """
-        if self.folder is None:
-            return {}
-        return unpack(self.folder / PACKED)
-
-    def has_scores(self, key: str) -> bool:
-        """Whether the test scores of a cell are there, as far as the directories of the files tell."""
-        for path, name in self.scores_files(key):
-            if zipfile.is_zipfile(path):
-                with zipfile.ZipFile(path) as archive:
-                    if f"{name}.npy" in archive.namelist():
-                        return True
-        return False
-
-    def read_scores(self, key: str) -> Any | None:
-        """Return the test scores of a cell.
+    def scores(self, record: Record) -> Any | None:
+        """Return the test scores of a record as they are stored, None where it keeps none.
 
         Returns
         -------
         ndarray of shape (n_test,) or (n_test, n_tasks), or None
-            None when the experiment kept none or the file is damaged.
-        """
-        import numpy as np
+            float64; float32 of records made before scores had digests.
 
-        for path, name in self.scores_files(key):
+        Raises
+        ------
+        ValueError
+            If they are missing, damaged, or those of another record.
+        """
+        from mtlrun.utils.arrays import array_digest
+
+        if SCORES not in record.result:
+            return None
+        why = "no file has them"
+        for path, name in self.scores_files(record.key):
             try:
-                with np.load(path, allow_pickle=False) as stored:
-                    return np.asarray(stored[name], dtype=float)
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                found = self._array(path, name)
+                if record.result.get(SCORES_DIGEST) in (None, array_digest(found)):
+                    return found
+                why = f"{path.parent.name}/{path.name} does not hold those of this cell"
+            except (FileNotFoundError, NotADirectoryError):
                 continue
-        return None
+            except (OSError, ValueError) as error:
+                why = str(error)
+        raise ValueError(f"{CELLS}/{record.key}.npz is missing or damaged: {why}")
+
+    def read_scores(self, record: Record) -> Any | None:
+        """Return the test scores of a record in double precision, None where it keeps none or they are damaged."""
+        try:
+            found = self.scores(record)
+        except ValueError:
+            return None
+        return None if found is None else found.astype(float)
+
+    def _array(self, path: Path, name: str) -> Any:
+        """Return an array of a file; the one that holds the scores of a whole run is opened once."""
+        from mtlrun.utils.arrays import Archive
+
+        state = path.stat()
+        stamp = (path, state.st_ino, state.st_mtime_ns, state.st_size)
+        if self._open is None or self._open[0] != stamp:
+            self._open = (stamp, Archive(path, f"{path.parent.name}/{path.name}"))
+        return self._open[1].read(name)
 
     def scores_files(self, key: str) -> list[tuple[Path, str]]:
         """Return the files that may hold the test scores of a cell, each with the name of the array in it."""
@@ -237,7 +263,10 @@ class Records:
         return [(self.cells / f"{key}.npz", "scores"), *packed]
 
     def _read_packed(self, key: str) -> Record | None:
-        line = self.packed.get(key)
+        lines, damage = self._unpacked
+        if damage is not None:
+            raise ValueError(damage)
+        line = lines.get(key)
         return None if line is None else _checked(line, key, f"the cell {key[:16]}... in {PACKED}")
 
 
@@ -279,13 +308,17 @@ def unpack(path: Path) -> dict[str, str]:
         If it is no such file.
     """
     try:
-        content = path.read_bytes()
-        if not content:  # gzip takes it for a file without members
+        size = path.stat().st_size
+        if not size:  # gzip takes it for a file without members
             raise EOFError("it is empty")
-        text = gzip.decompress(content).decode()
+        most = max(RECORD_BYTES, RECORD_TIMES * size)
+        with gzip.open(path, "rb") as stream:
+            content = stream.read(most + 1)
+        allow(path.name, len(content), most, f"bytes out of {size:,}", _REMEDY)
+        allow(path.name, content.count(b"\n"), RECORDS, "records", _REMEDY)
+        lines = content.decode().split("\n")  # splitlines would cut names with U+2028
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
-    pairs = (line.partition(" ") for line in text.splitlines())
-    return {key: line for key, _, line in pairs}
+    return {key: text for key, _, text in (line.partition(" ") for line in lines if line)}

@@ -29,7 +29,7 @@ from mtlrun.data.load import source_name
 from mtlrun.estimators.registry import short_name
 from mtlrun.papers.measure import measure_name
 from mtlrun.record import PACKED, PREDICTIONS, PROTOCOL, Record, pack, unpack
-from mtlrun.report.run import RUN_FILE
+from mtlrun.report.stored import RUN_FILE
 from mtlrun.runs.cell import SCHEMA, Method, cell_from
 from mtlrun.runs.methods import method_paths
 from mtlrun.utils.io import sealed, sha256_json, write_atomic

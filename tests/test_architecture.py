@@ -136,3 +136,16 @@ def test_light_modules_load_no_heavy_package():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == {}
+
+
+def test_lines_of_machine_formats_end_with_line_feeds():
+    """`str.splitlines` also cuts at U+2028, U+0085 and U+001E, which names may contain."""
+    human = {
+        "runs/verify.py",
+        "report/terminal.py",
+        "runs/artefacts.py",
+        "runs/settings.py",
+    }  # the first line of a message
+    octets = {"report/drawing.py", "data/formats/svmlight.py"}  # bytes.splitlines cuts at line ends only
+    found = {path.relative_to(PACKAGE).as_posix() for path in MODULES if ".splitlines(" in path.read_text()}
+    assert found == human | octets

@@ -7,6 +7,7 @@ import math
 import shlex
 import sys
 import time as clock
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ import typer
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import interactive, messages, output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.errors import UserError
 from mtlrun.utils.text import sanitize
 
 #: Options of the panels of the help.
@@ -151,12 +153,15 @@ def compare(
     table = next((path for path in data if path.suffix != ".xml"), data[0])
     folder = output_dir / "compare" / short_name(table)
     check_folder(folder)
+    _refuse_inputs(folder, [*data, *filter(None, (test, labels))])
 
     lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "methods")}
     progress = _Progress(folder, quiet)
     try:
         result = run(data, **(asked | lists), say=progress.say, finished=progress.keep, output=folder)
         progress.end()
+        if (before := result.replaced(folder)) is not None:
+            say(f"{folder} held the comparison of {before}, which is replaced", error=True)
         try:
             result.save(folder)
         finally:  # a leaderboard that cannot be written can still be read
@@ -166,6 +171,14 @@ def compare(
         progress.keep_last()
         raise
     _show_files(result, folder)
+
+
+def _refuse_inputs(folder: Path, inputs: Iterable[Path]) -> None:
+    """Refuse tables among the results of an earlier comparison; its own copy of the table, in ``data``, may be used."""
+    for path in inputs:
+        place = path.resolve()
+        if folder.resolve() in place.parents and (folder / "data").resolve() not in place.parents:
+            raise UserError(f"{path} lies where the results are written", "Choose another --output.")
 
 
 class _Progress:

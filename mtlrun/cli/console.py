@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from mtlrun.errors import UserError
 from mtlrun.utils import io
+from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
@@ -110,15 +111,15 @@ def confirm(question: str, *, yes: bool, doing: str) -> None:
 writing = partial(io.writing, remedy="Print the report with --format md (or json, csv, tex), or choose another --out.")
 
 
-def write_or_print(text: str, path: Path, remedy: str) -> bool:
-    """Write a text to a file, or print it where that is called ``-``; return whether there is a file."""
+def write_or_print(text: str, path: Path, remedy: str, inputs: Iterable[Path] = ()) -> bool:
+    """Write a text to a file that is no input, or print it where that is called ``-``; return whether there is one."""
     import typer
 
     if str(path) == "-":
         typer.echo(text, nl=False)
         return False
     with io.writing(path, remedy):
-        io.write_atomic(path, text)
+        write_output(path, text, inputs=inputs)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,8 @@ import typer
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import ConfigError, UserError
+from mtlrun.utils.outputs import check_ending
+from mtlrun.utils.text import id_of, stem_of
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card
@@ -76,7 +79,7 @@ def init(
     if schema:
         from mtlrun.runs.editor import config_schema
 
-        _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force)
+        _write(json.dumps(config_schema(), indent=1) + "\n", output or Path("config.schema.json"), force, [".json"])
         return
     if dataset is None:
         raise UserError("no data set named", "Choose one from `mtlrun data list`, then: mtlrun init NAME")
@@ -85,7 +88,7 @@ def init(
 
     card = load_card(dataset, data_directory(data_dir))
     path = output or Path(f"{dataset}.yaml")
-    _write(training_file(card, method, str(path), data_dir), path, force)
+    _write(training_file(card, method, str(path), data_dir), path, force, [".yaml", ".yml"])
     if str(path) != "-":
         say(f"next: {_command(str(path), data_dir)}")
 
@@ -131,8 +134,10 @@ def training_file(card: Card, method: str | None, path: str, data_dir: Path | No
 
 def _stem(path: str, card: Card, method: str) -> str:
     """Return a name for the results: that of the file, so that two files on one data set keep theirs apart."""
-    text = Path(path).name.partition(".")[0] if path != "-" else f"{card.id}-{method.rpartition(':')[2]}"
-    return re.sub("[^A-Za-z0-9_-]+", "-", text).lstrip("-_") or card.id
+    if path == "-":
+        return re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{method.rpartition(':')[2]}")
+    name = stem_of(path)
+    return name if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name) else id_of(name)
 
 
 def _dataset_lines(card: Card) -> list[str]:
@@ -179,8 +184,9 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
     return lines
 
 
-def _write(text: str, path: Path, force: bool) -> None:
-    if str(path) != "-" and path.exists() and not force:
+def _write(text: str, path: Path, force: bool, endings: Sequence[str]) -> None:
+    check_ending(path, endings, "Choose another file with --output.")
+    if str(path) != "-" and path.is_file() and not force:
         raise UserError(f"{path} already exists", "Add --force to overwrite it, or choose another file with --output.")
     if write_or_print(text, path, "Choose another file with --output."):
         say(f"written: {path}")

@@ -12,6 +12,8 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import DataError, UserError, counted, listed
+from mtlrun.utils.outputs import check_ending, refuse_inputs
+from mtlrun.utils.text import stem_of
 
 if TYPE_CHECKING:
     from mtlrun.fitted import Model
@@ -66,6 +68,10 @@ def predict(
     from mtlrun.models import load_model
     from mtlrun.predictions import answers_table, to_csv
 
+    place = output or Path(f"{stem_of(data)}-predictions.csv")
+    remedy = "Choose another file with --output (- prints to the terminal)."
+    check_ending(place, [".csv", ".txt"], remedy)
+    refuse_inputs(place, [Path(data)])
     fitted = load_model(model, trust or ())
     X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
     if labels and fitted.about["task_type"] == "regression":
@@ -73,11 +79,9 @@ def predict(
     try:
         table = answers_table(fitted, X, codes, with_scores=not labels, with_probabilities=probabilities)
     except ValueError as error:
-        remedy = "Columns and tasks must match those of the training data, which model.json describes."
-        raise UserError(f"{data}: {error}", remedy) from error
-    place = output or Path(f"{Path(data).name.partition('.')[0]}-predictions.csv")
-    remedy = "Free some space, or choose another file with --output (- prints to the terminal)."
-    if write_or_print(to_csv(table), place, remedy) and not quiet:
+        columns = "Columns and tasks must match those of the training data, which model.json describes."
+        raise UserError(f"{data}: {error}", columns) from error
+    if write_or_print(to_csv(table), place, f"Free some space, or: {remedy}", [Path(data)]) and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 

@@ -65,6 +65,8 @@ def report(
         raise UserError("--out needs --format", f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.")
     output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
     form = form or (ENDINGS[out.suffix.lower()] if out is not None else None)
+    if out is not None and form != ENDINGS.get(out.suffix.lower(), form):
+        raise UserError(f"{out} has the ending of another format than --format {form}", "Leave out --format.")
     root = output_dir if target == ALL else Path(target)
     if form == PARQUET and root.is_dir() and not merge:  # of comparisons and models, too
         _write_parquet(root, out)
@@ -201,7 +203,7 @@ def _report_many(
 
 def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render: Callable[[], str]) -> None:
     """Write a report or a summary to a file, or print it exactly as it is in the file; parquet is always written."""
-    from mtlrun.utils.io import write_atomic
+    from mtlrun.utils.outputs import write_output
 
     if form == PARQUET:
         _write_parquet(folder, out)
@@ -209,7 +211,7 @@ def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render
         typer.echo(render(), nl=False)
     else:
         with writing(out):
-            write_atomic(out, render())
+            write_output(out, render())
         say(f"{what}: {out}")
 
 

@@ -20,7 +20,6 @@ from urllib.parse import urljoin, urlsplit
 
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.data.files import (
-    MEMBERS,
     OPENERS,
     DataFile,
     container_of,
@@ -30,12 +29,12 @@ from mtlrun.data.files import (
     open_tar,
     open_zip,
     reading,
-    refuse_bomb,
     verify_file,
     verify_files,
 )
 from mtlrun.errors import DataError
 from mtlrun.utils.io import replacing, writing
+from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
 
 #: What to do when the data directory cannot be written.
@@ -396,14 +395,13 @@ def _members(path: Path) -> list[tuple[str, int]]:
     if zipfile.is_zipfile(path):
         with open_zip(path) as archive:
             infos = archive.infolist()
-            refuse_bomb(infos, path.stat().st_size, str(path))
+            allow_members(path, infos, path.stat().st_size)
             # A name that begins with NUL is read as an empty one.
             return [(info.filename, info.file_size) for info in infos if info.filename and not info.is_dir()]
     found: dict[str, int] = {}
     with contextlib.suppress(tarfile.ReadError), open_tar(path) as tar:
         for number, info in enumerate(tar, start=1):
-            if number > MEMBERS:
-                raise DataError(f"{path}: an archive may hold {MEMBERS} files", "Unpack what is needed of it.")
+            allow(path, number, MEMBERS, "files in one archive", "Unpack what is needed of it.")
             found.pop(info.name, None)  # of several members of one name the last one counts
             if info.isfile():
                 found[info.name] = info.size

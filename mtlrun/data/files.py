@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import IO, Any
 from mtlrun.data.cards import SUFFIXES, Card, FileSpec
 from mtlrun.errors import DataError, UnknownNameError, suggest
 from mtlrun.utils.io import writing
+from mtlrun.utils.sizes import allow_expansion
 
 _CHUNK = 1 << 20
 #: How a compressed file is opened, by container.
@@ -39,9 +40,6 @@ _TOLD = (
 )
 #: What the modules of archives raise as well about damaged, forged and encrypted ones.
 _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
-#: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
-EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 2 << 30, 200, 2000
-
 #: Bytes of a snapshot that are kept in memory; a larger one is a temporary file without a name.
 _IN_MEMORY = 64 << 20
 
@@ -328,27 +326,6 @@ def container_of(path: Path) -> str:
     return next((name for name, magic in _MAGIC.items() if start.startswith(magic)), "plain")
 
 
-def refuse_bomb(members: Sequence[zipfile.ZipInfo], size: int, name: str) -> None:
-    """Refuse a zip archive of `size` bytes whose directory lists too many members or bytes.
-
-    Raises
-    ------
-    DataError
-        Naming the limit.
-    """
-    _refuse_expansion(sum(info.file_size for info in members), size, name)
-    if len(members) > MEMBERS:
-        raise DataError(f"{name}: {len(members)} files, an archive may hold {MEMBERS}", "Unpack what is needed of it.")
-
-
-def _refuse_expansion(expanded: int, size: int, name: str) -> None:
-    if expanded > max(EXPANDED_BYTES, EXPANDED_TIMES * size):
-        raise DataError(
-            f"{name}: {size} bytes expand to more than {max(EXPANDED_BYTES, EXPANDED_TIMES * size)}",
-            "If that is right, decompress the file yourself.",
-        )
-
-
 class _Bounded(io.RawIOBase):
     """Decompressed content that ends with an error where it grows out of proportion to its container."""
 
@@ -369,12 +346,12 @@ class _Bounded(io.RawIOBase):
         with _surprises():
             data = self.inner.read(len(buffer))
         buffer[: len(data)] = data
-        _refuse_expansion(self.inner.tell(), self.size, str(self.path))
+        allow_expansion(self.path, self.inner.tell(), self.size)
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_SET:  # going forward decompresses all that is skipped
-            _refuse_expansion(offset, self.size, str(self.path))
+            allow_expansion(self.path, offset, self.size)
         return self.inner.seek(offset, whence)
 
 

@@ -22,21 +22,22 @@ from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.columns import column_names, take_column
-from mtlrun.data.files import DataFile, Snapshot, data_file, refuse_bomb
+from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
 from mtlrun.data.formats.text import MISSING, checked_names, one_line_name, read_text
+from mtlrun.data.formats.xlsx import check_workbook
 from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
+from mtlrun.utils.arrays import Archive
+from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
 TARGET, TASK, SEQUENCE = "target", "task", "sequence"
 #: Starts the names of the targets of svmlight files with several labels per row.
 _LABEL = "label "
-#: Limit of columns that are given names.
-MAX_COLUMNS = 1_000_000
 #: Variables of MATLAB files: features and targets.
 _MAT_NAMES = (("X", "Y"), ("feature", "label"))
 _COMPLETE = "Check that the file was saved completely."
@@ -286,7 +287,7 @@ def _excel(file: DataFile) -> Table:
     raw, name = file.read_bytes(), file.where()
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            refuse_bomb(archive.infolist(), len(raw), name)
+            check_workbook(archive, len(raw), name)
         sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=list(MISSING))
     except DataError:
         raise
@@ -305,8 +306,14 @@ def _excel(file: DataFile) -> Table:
 
 def _parquet(file: DataFile) -> Table:
     _require("pyarrow", "parquet", file)
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    raw = file.read_bytes()
     try:
-        return table_of_frame(pd.read_parquet(io.BytesIO(file.read_bytes())), file.where())
+        about = parquet.ParquetFile(io.BytesIO(raw)).metadata
+        allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
+        return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where())
+    except SizeError:
+        raise
     except (ValueError, OSError) as error:
         text = " ".join(str(error).split())
         raise DataError(f"{file.where()}: not a readable parquet file ({text})", _COMPLETE) from None
@@ -391,9 +398,9 @@ def _npz(file: DataFile) -> Table:
     name, remedy = file.where(), "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
         content = file.read_bytes()
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            refuse_bomb(archive.zip.infolist(), len(content), name)
-            arrays = {key: archive[key] for key in archive.files}
+        with Archive(content, name) as archive:
+            allow_members(name, archive.zip.infolist(), len(content))
+            arrays = {key: archive.read(key) for key in archive.names}
         if {"data", "indices", "indptr", "shape"} <= set(arrays):
             X: Any = sparse.csr_matrix(
                 (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
@@ -414,6 +421,8 @@ def _npz(file: DataFile) -> Table:
             table.frame[TASK], table.default_task = arrays["task_id"], TASK
     except MemoryError:
         raise DataError(f"{name}: its arrays do not fit into memory", remedy) from None
+    except SizeError:
+        raise
     except _DAMAGE as error:
         raise DataError(f"{name}: not an .npz archive of plain arrays ({error})", remedy) from None
     return table
@@ -437,8 +446,7 @@ def _numbered(X: np.ndarray) -> pd.DataFrame:
 
 
 def _made_up(count: int, name: str, first: int = 1) -> list[str]:
-    if count > MAX_COLUMNS:
-        raise DataError(f"{name}: {count} columns; a table has at most {MAX_COLUMNS}", "Hash the features.")
+    allow(name, count, SPARSE_COLUMNS, "columns", "Hash the features.")
     return [f"x{j + first}" for j in range(count)]
 
 

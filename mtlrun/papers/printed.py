@@ -8,6 +8,7 @@ third-party package.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
         If the file cannot be read; or with ``file:line`` and the column of every cell that is not as it should be.
     """
     try:
-        reader = csv.reader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True, skipinitialspace=True)
+        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True, skipinitialspace=True)
         rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None

@@ -108,6 +108,6 @@ def _process() -> float:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().splitlines()
+        return file.read_text().split("\n")
     except OSError:
         return []

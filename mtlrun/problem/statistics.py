@@ -18,7 +18,8 @@ import numpy as np
 from mtlrun.errors import DataError
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.utils.io import write_atomic
+from mtlrun.utils.arrays import Archive
+from mtlrun.utils.outputs import write_output
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -284,7 +285,7 @@ class TaskStatistics:
         about = {"schema": _SCHEMA, "shared": self.shared, "features": self.features, "tasks": self.tasks.tolist()}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
-        write_atomic(path, buffer.getvalue())
+        write_output(path, buffer.getvalue())
         return path
 
     @classmethod
@@ -297,8 +298,9 @@ class TaskStatistics:
             If there is no such file, or it is something else.
         """
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                about, arrays = json.loads(str(stored["about"])), {name: stored[name] for name in _ARRAYS}
+            with Archive(Path(path), str(path)) as stored:
+                about = json.loads(str(stored.read("about")))
+                arrays = {name: stored.read(name) for name in _ARRAYS}
             if about["schema"] != _SCHEMA:
                 raise DataError(f"{path}: written by another version of mtlrun", "Compute the statistics again.")
             tasks, shared, features = np.asarray(about["tasks"]), bool(about["shared"]), tuple(about["features"])

@@ -154,6 +154,8 @@ class Report:
             lines.append("run.json is not as it was written: do not trust this report before the run is made again.")
         if self.run.unreadable:
             lines.append(f"{counted(len(self.run.unreadable), 'record')} altered or damaged, and left out.")
+        if self.run.unsound:
+            lines.append(f"The test scores of {counted(len(self.run.unsound), 'cell')} are missing or damaged.")
         earlier = sum(record.protocol != PROTOCOL for record in self.run.cells.values())
         if earlier:
             were = "cell was" if earlier == 1 else "cells were"

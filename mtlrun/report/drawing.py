@@ -35,6 +35,7 @@ from mtlrun.report.grid import number, show
 from mtlrun.report.run import Row, Run, build_rows, read_run
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
+from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
 
 #: Okabe and Ito's palette, which colour-blind people can tell apart; a second round of it has dashed lines.
@@ -216,15 +217,17 @@ def _map_points(panel: HeatMap) -> Iterator[tuple[int, float, float, str]]:
             yield -1, j + 0.5, i + 0.5, f"{panel.rows[i]}, {panel.columns[j]}\n{show(value)}"
 
 
-def write_drawing(figure: Figure | RankDiagram, path: Path) -> None:
-    """Write a figure into a file whose ending (svg, png or pdf) says the format.
+def write_drawing(
+    figure: Figure | RankDiagram, path: Path, write: Callable[[Path, bytes], None] = write_atomic
+) -> None:
+    """Write a figure into a file whose ending (svg, png or pdf) says the format; `write` is the way of doing it.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    write_atomic(path, _saved(_canvas(figure), path.suffix.lower().removeprefix(".")))
+    write(path, _saved(_canvas(figure), path.suffix.lower().removeprefix(".")))
 
 
 def draw_ranks(figure: RankDiagram) -> Canvas:
@@ -349,7 +352,7 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     paths = []
     for figure in figures:
         path = out if len(figures) == 1 else out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
-        write_drawing(figure, path)
+        write_drawing(figure, path, write_output)
         paths.append(path)
     return paths
 

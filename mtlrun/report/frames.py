@@ -13,8 +13,10 @@ import pandas as pd
 
 from mtlrun.errors import DataError, UserError
 from mtlrun.record import Record, Records
-from mtlrun.report.run import COMPARED, MISSING, RUN_FILE, Run, read_json, read_run
-from mtlrun.utils.io import canonical_json, write_atomic
+from mtlrun.report.run import MISSING, Run, read_run
+from mtlrun.report.stored import COMPARED, RUN_FILE, read_json
+from mtlrun.utils.io import canonical_json
+from mtlrun.utils.outputs import write_output
 
 #: Results of a training, in its folder.
 TRAINED = "metrics.json"
@@ -89,7 +91,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> Path:
         frame.to_parquet(buffer, engine="pyarrow", index=False)
     except ImportError:
         raise UserError("writing parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
-    write_atomic(path, buffer.getvalue())
+    write_output(path, buffer.getvalue())
     return path
 
 

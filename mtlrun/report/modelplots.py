@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.errors import UserError
+from mtlrun.errors import DataError, UserError
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
 from mtlrun.report.frames import TRAINED
-from mtlrun.report.run import read_json
+from mtlrun.report.stored import read_json
+from mtlrun.utils.arrays import Archive
+from mtlrun.utils.outputs import write_output
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
@@ -52,7 +54,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     facts = read_facts(folder)
     estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
     title = " on ".join(str(text) for text in (estimator.get("name"), data.get("id")) if text)
-    write_drawing(Figure(kind, title, panels), out)
+    write_drawing(Figure(kind, title, panels), out, write_output)
     return out
 
 
@@ -72,13 +74,19 @@ def _coefficients(folder: Path) -> HeatMap:
     file = folder / COEFFICIENTS
     if not file.is_file():
         raise UserError(f"{folder}: this model is not linear: it has no coefficients", "Try --kind tasks or path.")
-    with np.load(file, allow_pickle=False) as stored:
-        coef, tasks, features = stored["coef"], stored["tasks"].tolist(), stored["features"].tolist()
+    try:
+        with Archive(file, str(file)) as stored:
+            coef, tasks, features = (stored.read(name) for name in ("coef", "tasks", "features"))
+    except (OSError, ValueError) as error:
+        raise DataError(str(error), "Train the model again.") from None
+    fitting = coef.ndim == 2 and tasks.shape == coef.shape[:1] and features.shape in ((0,), coef.shape[1:])
+    if not fitting or coef.dtype.kind != "f":
+        raise DataError(f"{file}: its arrays do not fit together", "Train the model again.")
     order = np.sort(np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES])
     left_out = coef.shape[1] - len(order)
     title = "coefficients" + f" ({len(order)} largest of {coef.shape[1]} features)" * bool(left_out)
-    names = [features[j] if features else str(j) for j in order]
-    return HeatMap(title, coef[:, order].T.tolist(), names, tasks, centre=0.0)
+    names = [str(features[j]) if features.size else str(j) for j in order]
+    return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
 
 
 def _paths(folder: Path) -> list[Panel]:

@@ -204,7 +204,7 @@ class _Layout:
         names = [self._name(self.columns, columns[j]) for j in kept]
         table = PrintedTable(self._title(block), self._axis_name(self.rows), names)
         table.across = self._axis_name(self.columns)
-        first = block.get("quantity") in (None, self.values["quantity"][0])
+        first = block.get("quantity") in (None, *self.values["quantity"][:1])
         for head, row in zip(heads, matrix, strict=True):
             if any(cell and (first or cell.printed or cell.value is not None) for cell in row):
                 table.rows.append((self._name(self.rows, head), [row[j] for j in kept]))

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.errors import DataError
 from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
 from mtlrun.report.checks import MEDIAN_QUANTITIES, PARALLEL, as_list
+from mtlrun.report.stored import (
+    AGAIN,
+    PROVENANCE,
+    RUN_FILE,
+    VERIFIED,
+    Plan,
+    PlannedCell,
+    read_json,
+    read_raw,
+    read_sound,
+)
 from mtlrun.utils.io import DIGEST, sealed
 from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
 
-RUN_FILE = "run.json"
-#: Options of a comparison and the keys of its cells.
-COMPARED = "compare.json"
-PROVENANCE = "provenance.json"
-#: What `mtlrun verify` found of a run.
-VERIFIED = "verified.json"
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
 #: Statuses of rows whose cells are not all computed.
@@ -36,46 +40,6 @@ PARTIAL = "partial"
 DONE, STOPPED = "done", "stopped"
 #: A row takes the worst status of its cells.
 WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
-_AGAIN = "Delete the file and run the experiment again."
-
-
-class PlannedCell(BaseModel, frozen=True, strict=True):
-    """One number of the plan, computed or not; several of them may share a cell.
-
-    Attributes
-    ----------
-    key : str
-        Of the cell; never the name of a file elsewhere.
-    dataset, method : str
-        Labels.
-    trial : int
-        Number of the split, from 0.
-    reading : str or None
-        Name of the reading, None for the main one.
-    """
-
-    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$")]
-    dataset: str
-    method: str
-    trial: int = 0
-    reading: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name for people: ``enron / APG-RMTL / trial 0``."""
-        return f"{self.dataset} / {self.method} / trial {self.trial}"
-
-
-class _Plan(BaseModel, strict=True):
-    """What run.json must be, as far as it is read, and what it says of each reading."""
-
-    cells: list[PlannedCell] = []
-    methods: list[str] | None = None
-    datasets: dict[str, dict[str, Any] | None] | None = None
-    config: dict[str, Any] | None = None
-    paper: dict[str, Any] | None = None
-    quantities: dict[str, dict[str, Any]] | None = None
-    readings: dict[str, _Plan] | None = None
 
 
 class _Search(BaseModel, strict=True):
@@ -111,6 +75,8 @@ class Run:
         One entry per invocation that computed something, the newest last.
     unreadable : list of str
         Names of planned cells whose file could not be read.
+    unsound : list of str
+        Names of cells whose test scores are missing or not as they were written: no test uses them.
     reading : str
         Name of the reading of the paper; "" without readings.
     others : list of Run
@@ -127,6 +93,7 @@ class Run:
     provenance: list[dict[str, Any]] = field(default_factory=list)
     verified: dict[str, Any] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
+    unsound: list[str] = field(default_factory=list)
     reading: str = ""
     others: list[Run] = field(default_factory=list)
     altered: bool = False
@@ -436,25 +403,22 @@ def read_run(folder: Path) -> Run:
         If there is no run.json or it is damaged. A damaged cell is only noted: it will be computed again.
     """
     folder = Path(folder)
-    info = read_json(folder / RUN_FILE)
-    if info is None:
+    raw = read_raw(folder / RUN_FILE)
+    if raw is None:
         raise DataError(
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
-    plan = _checked_plan(folder, info)
+    info = cleaned(raw)
+    plan = Plan.model_validate(info)
     run = Run(folder, info, [cell for cell in plan.cells if cell.reading is None])
-    run.altered = DIGEST in info and sealed({k: v for k, v in info.items() if k != DIGEST}) != info
+    run.altered = sealed({k: v for k, v in raw.items() if k != DIGEST}) != raw
     run.reading = str(info.get("reading") or "")
     computed = [name for name, about in (plan.readings or {}).items() if about.config is not None]
     run.others = [_under(run, name, plan) for name in computed if name != run.reading]
     run.provenance = as_list((read_json(folder / PROVENANCE) or {}).get("runs"))
     run.verified = read_sound(folder / VERIFIED)
     stored = Records.of_run(folder)
-    try:
-        stored.packed  # noqa: B018 (read once, before the cells are asked for)
-    except ValueError as error:
-        raise DataError(f"{folder / PACKED}: {error}", _AGAIN) from None
     for cell in run.all_planned:
         if cell.key in run.cells:
             continue
@@ -463,23 +427,25 @@ def read_run(folder: Path) -> Run:
             if record is not None:
                 run.cells[cell.key] = checked(record)
         except ValueError:
-            run.unreadable.append(cell.name)
+            if stored.damage is None or stored.path(cell.key).is_file():
+                run.unreadable.append(cell.name)
+            continue
+        try:
+            if record is not None:
+                stored.scores(record)
+        except ValueError:
+            run.unsound.append(cell.name)
+    if stored.damage is not None and run.missing:  # else the cells lie in cells/, and nothing is lost
+        if not run.cells:
+            raise DataError(f"{folder / PACKED}: {stored.damage}", AGAIN)
+        run.unreadable.append(PACKED)
     for key in sorted(run.cells):
         if run.cells[key].selection.get("key") and run.cells[key].selection.get("means"):
             run.selections.setdefault(str(run.cells[key].selection["key"]), run.cells[key])
     return run
 
 
-def _checked_plan(folder: Path, info: dict[str, Any]) -> _Plan:
-    try:
-        return _Plan.model_validate(info)
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(map(str, wrong["loc"]))
-        raise DataError(f"{folder / RUN_FILE}: not the plan of a run: {place}: {wrong['msg']}", _AGAIN) from None
-
-
-def _under(run: Run, reading: str, plan: _Plan) -> Run:
+def _under(run: Run, reading: str, plan: Plan) -> Run:
     """Return a run under another reading; it shares the records."""
     about = run.info["readings"][reading]
     info = {**run.info, "config": {**run.config, **about["config"]}, "reading": reading}
@@ -512,28 +478,3 @@ def _numbers(value: Any) -> Iterator[float]:
             yield from _numbers(item)
     elif isinstance(value, int | float):
         yield value
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object, None where there is no file; raises DataError when it is damaged."""
-
-    def refuse(name: str) -> float:
-        raise ValueError(f"{name} is not a JSON number")
-
-    try:
-        value = cleaned(json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: cannot be read ({error})", _AGAIN) from None
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: a JSON object is expected", _AGAIN)
-    return value
-
-
-def read_sound(path: Path) -> dict[str, Any]:
-    """Read a JSON object, {} where there is none or it is damaged."""
-    try:
-        return read_json(path) or {}
-    except DataError:
-        return {}

@@ -334,6 +334,10 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
     section.lines += [
         f"{name}: the file of the cell cannot be read; the next run computes it again." for name in run.unreadable
     ]
+    section.lines += [
+        f"{name}: its test scores are missing or damaged, so no test uses them; the next run computes them again."
+        for name in run.unsound
+    ]
     for one in (run, *others):
         for cell in one.failed:
             record = one.cells[cell.key]

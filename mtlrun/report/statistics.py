@@ -341,11 +341,12 @@ def paired_predictions(run: Run, dataset: str, a: str, b: str, test: Kind = "wil
     list of PairedTest
         One per split of which both have scores of one shape; a pair is one score of one test row (and task).
     """
-    keys = {(c.method, c.trial): c.key for c in run.planned if c.dataset == dataset and c.method in (a, b)}
+    planned = [c for c in run.planned if c.dataset == dataset and c.method in (a, b) and c.key in run.cells]
+    records = {(c.method, c.trial): run.cells[c.key] for c in planned}
     tests, stored = [], Records.of_run(run.folder)
-    for trial in sorted({trial for _, trial in keys}):
-        if (a, trial) in keys and (b, trial) in keys:
-            first, second = (stored.read_scores(keys[method, trial]) for method in (a, b))
+    for trial in sorted({trial for _, trial in records}):
+        if (a, trial) in records and (b, trial) in records:
+            first, second = (stored.read_scores(records[method, trial]) for method in (a, b))
             if first is not None and second is not None and first.shape == second.shape:
                 tests.append(paired_test(first.ravel(), second.ravel(), test))
     return tests

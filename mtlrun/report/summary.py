@@ -14,8 +14,8 @@ from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
 from mtlrun.report.grid import Column, Grid, Section, Styled, duration, harmless, json_text, markdown_section
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import RUN_FILE, read_json
 from mtlrun.report.sections import computing_seconds
+from mtlrun.report.stored import RUN_FILE, read_json
 from mtlrun.utils.io import write_atomic
 
 SCHEMA = 1

@@ -18,8 +18,8 @@ from mtlrun.report.checks import STYLES, Verdict
 from mtlrun.report.grid import Grid, Styled, duration, show
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import PlannedCell
 from mtlrun.report.sections import edge_hits
+from mtlrun.report.stored import PlannedCell
 from mtlrun.report.summary import LEGEND, Overview, RunReport, claim_marks
 
 MAX_FAILURES = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +25,7 @@ from mtlrun.fitted import Model
 from mtlrun.report.figures import are_numbers
 from mtlrun.report.gain import Layout
 from mtlrun.report.leaderboard import Board
-from mtlrun.report.run import COMPARED
+from mtlrun.report.stored import COMPARED
 from mtlrun.report.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
 from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
 from mtlrun.runs.chunkspec import ChunkTraining
@@ -157,6 +158,9 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
 class ChunkComparison(Comparison):
     """Result of `mtlrun.compare` on files in chunks; `dataset` and `source` are None."""
 
+    def _files(self) -> dict[str, str]:
+        return dict(self.cells["files"])
+
     def _write(self, folder: Path, home: Path) -> None:
         self.write_board(folder)
         write_atomic(folder / COMPARED, json.dumps(jsonable(self.cells), indent=1, ensure_ascii=False) + "\n")
@@ -224,10 +228,17 @@ def compare_chunks(
         index=pd.Index(data.tasks, name="task"),
         columns=["intercept", *table.features],
     )
-    about = {"schema": 1, "options": asked, "files": [str(file) for file in files], "folds": K, "seed": seed}
+    about = {"schema": 1, "options": asked, "files": named_files(files), "folds": K, "seed": seed}
     return ChunkComparison(
         board, cast(Any, None), trained, cast(Any, None), coefficients, best.label, about, saved=best.label
     )
+
+
+def named_files(files: Sequence[Path]) -> dict[str, str]:
+    """Return the sizes of files by name inside their common folder, which itself is the user's own."""
+    places = [file.absolute() for file in files]
+    root = Path(os.path.commonpath([place.parent for place in places]))
+    return {place.relative_to(root).as_posix(): f"{place.stat().st_size} bytes" for place in places}
 
 
 def _named(names: Iterable[str]) -> list[str]:

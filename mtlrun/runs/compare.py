@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.runs.waves import Waves
 from mtlrun.utils.io import canonical_json, temporary, writing
+from mtlrun.utils.text import folder_name, id_of, stem_of
 
 #: Part of the budget that the fits of the comparison may take; the rest is for the final model.
 FILL = 0.9
@@ -141,9 +142,7 @@ def compare(
     names = target_columns(table, target, targets, targets_last, labels)
     given |= {name: matching(given[name], table) for name in ("drop", "categorical") if name in given}
     source = Source(table, more, Roles(targets=names, task=task, **given))
-    dataset = replace(
-        make_dataset(table, source.roles, more), id=f"own-{short_name(table.name)}", title=Path(table.name).name
-    )
+    dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
     protocol = Protocol.of(dataset, settings)
@@ -313,8 +312,12 @@ def _table(data: Any, like: Table | None) -> Table:
 
 
 def short_name(file: str | Path) -> str:
-    """Return what a comparison of a file is called: its name in small letters, without suffixes."""
-    return re.sub(r"[^a-z0-9]+", "-", Path(file).name.partition(".")[0].lower()).strip("-") or "data"
+    """Return what the folder of a comparison of a file, a folder or a pattern is called: its name without endings."""
+    return folder_name(str(file) if has_magic(str(file)) else stem_of(file))
+
+
+def _id(table: Table) -> str:
+    return "own-data-frame" if table.source is None else f"own-{id_of(stem_of(table.name))}"
 
 
 def _candidates(settings: Settings, dataset: Dataset, protocol: Protocol, unseen: str) -> list[Candidate]:

@@ -21,7 +21,7 @@ from mtlrun.data.table import Table
 from mtlrun.errors import DataError
 from mtlrun.fitted import Model
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.predictions import to_csv
+from mtlrun.predictions import distinct, to_csv
 from mtlrun.report.figures import Forest
 from mtlrun.report.grid import Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.leaderboard import (
@@ -32,7 +32,7 @@ from mtlrun.report.leaderboard import (
     sections,
     task_grid,
 )
-from mtlrun.report.run import COMPARED
+from mtlrun.report.stored import COMPARED, read_sound
 from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
@@ -214,6 +214,15 @@ class Comparison:
             self._write(new, folder)
         return folder
 
+    def replaced(self, folder: Path) -> str | None:
+        """Return the files whose comparison a folder holds, None where it holds none or one of the same files."""
+        found = read_sound(folder / COMPARED)
+        data, now = found.get("dataset"), self._files()
+        before = found.get("files") or (data.get("files") if isinstance(data, dict) else None)
+        if not isinstance(before, dict) or not before or before == now:
+            return None
+        return ", ".join(before) + " with other content" * (list(before) == list(now))
+
     def write_board(self, folder: Path) -> None:
         """Write the leaderboard in all formats, and tables of tasks and coefficients."""
         write_atomic(folder / "leaderboard.md", markdown(self.board))
@@ -236,9 +245,13 @@ class Comparison:
 
     def _planned(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
-        files = {t.name: t.source.sha256 for t in (self.source.table, self.source.more) if t and t.source}
-        data = {"id": self.dataset.id, "fingerprint": self.dataset.fingerprint, "files": files}
+        data = {"id": self.dataset.id, "fingerprint": self.dataset.fingerprint, "files": self._files()}
         return {"schema": 1, "title": self.board.title, "dataset": data, **self.cells}
+
+    def _files(self) -> dict[str, str]:
+        """Return the digests of the tables by name, without their folders, which are the user's own."""
+        sources = [table.source for table in (self.source.table, self.source.more) if table and table.source]
+        return dict(zip(distinct(one.name for one in sources), [one.sha256 for one in sources], strict=True))
 
     def _yaml(self) -> str:
         config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}

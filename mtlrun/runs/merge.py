@@ -10,7 +10,8 @@ from pathlib import Path
 from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
 from mtlrun.report.grid import show
-from mtlrun.report.run import Run, checked, read_json, read_run
+from mtlrun.report.run import Run, checked, read_run
+from mtlrun.report.stored import read_json
 from mtlrun.runs.store import PROVENANCE, Store
 from mtlrun.runs.survey import explain
 
@@ -86,8 +87,8 @@ def merge(folder: Path, other: Path) -> Merged:
             merged.known += 1
             merged.conflicts += _other_numbers(_name(run, key), here[key], record)
         else:
-            if "predictions" in record.result:
-                store.save_scores(key, stored.read_scores(key))
+            if (scores := stored.scores(record)) is not None:
+                store.copy_scores(key, scores)
             store.save(record)
             merged.copied += 1
     merged.conflicts += _other_ways(run, Path(other), theirs)
@@ -115,6 +116,8 @@ def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
     for key in keys:
         try:
             record = stored.read(key)
+            if record is not None:
+                stored.scores(record)  # raises where they are damaged
             found[key] = None if record is None else checked(record)
         except ValueError:
             found[key] = None

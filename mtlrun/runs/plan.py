@@ -19,7 +19,7 @@ from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
 from mtlrun.report.grid import show
-from mtlrun.report.run import RUN_FILE, read_sound
+from mtlrun.report.stored import RUN_FILE, read_sound
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import Versions, versions_of
@@ -40,6 +40,7 @@ from mtlrun.runs.spec import Split as SplitSpec
 from mtlrun.runs.store import Store, write_new
 from mtlrun.utils.io import jsonable, sealed
 from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
 #: In the place of the name of a reading.
@@ -315,7 +316,11 @@ def plan(
     for one in (experiment, *experiment.others):
         facts_of = about.setdefault(one.reading, {})
         name = "" if one is experiment else one.reading
-        for setting in settings(one.spec):
+        found = settings(one.spec)
+        cells = sum(setting.trials * len(setting.methods) for setting in found)
+        folds = one.spec.selection.folds if one.spec.selection else 0
+        allow(experiment.source, cells * (1 + folds), PLANNED, "cells and folds", "Lower trials, folds or values.")
+        for setting in found:
             facts_of[setting.name], source = _dataset_facts(one, setting, directory)
             maker = _CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), source, known)
             for method in setting.methods:

@@ -351,7 +351,7 @@ class Runner:
             return False
         if owner:
             self.progress.message(f"took over {self._name(cell)}: {owner} is gone")
-        record = self.store.load(cell.key)
+        record = self._known(cell)
         fresh = record is not None and self.store.stamp(cell.key) != self.before.get(cell.key)
         if record is None or (not fresh and (self.force or not settled(record, self.plan.limit))):
             return True
@@ -363,6 +363,14 @@ class Runner:
             self.progress.cell(self._name(cell), record.status, None, f"by another process: {record.error}")
         return False
 
+    def _known(self, cell: Cell) -> Record | None:
+        """Return the record of a cell, None when there is none or it is damaged, which is said."""
+        try:
+            return self.store.read(cell.key)
+        except ValueError as error:
+            self.progress.message(f"computing {self._name(cell)} again: {error}")
+            return None
+
     def _record(self, cell: Cell, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a cell from what became of it; the seconds of a stopped one name its limit."""
         if outcome.status != OK:
@@ -372,7 +380,7 @@ class Runner:
         else:
             record, scores = outcome.value
             if scores is not None:  # written before the record: a finished cell has them
-                record.result["predictions"] = self.store.save_scores(cell.key, scores)
+                self.store.save_scores(record, scores)
         return self._complete(cell, record, pool)
 
     def _complete(self, cell: Cell, record: Record, pool: Pool) -> Record:

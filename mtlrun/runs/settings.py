@@ -20,6 +20,8 @@ from mtlrun.runs.candidates import MAX_TREE_ROWS, TREES, Candidate, read_familie
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.pool import Pool
 from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
+from mtlrun.utils.sizes import PLANNED, allow
 
 #: Folds of the comparison, how often they are drawn, and folds of the search inside the training rows.
 SPLITS, REPEATS, FOLDS = 5, 2, 3
@@ -72,6 +74,9 @@ class Settings:
             value = getattr(self, name)
             if not value >= low:
                 raise ConfigError(f"{name} must be at least {low}, not {value:g}")
+        for name in ("splits", "folds"):
+            allow(name, getattr(self, name), MOST_FOLDS, "folds", "Choose a smaller number.")
+        allow("repeats", self.splits * self.repeats, PLANNED, "splits", "Choose smaller numbers.")
         if self.budget is not None and not self.budget > 0:  # also NaN
             raise ConfigError(f"budget must be more than 0 minutes, not {self.budget:g}")
         if self.smallest_gain is not None and not 0 <= self.smallest_gain < 1:

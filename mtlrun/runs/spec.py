@@ -6,6 +6,7 @@ findings of pydantic into problems with a place in the file; what needs more tha
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -21,6 +22,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+
+from mtlrun.utils.sizes import CANDIDATES, FOLDS, PLANNED
 
 SCHEMA = 1
 #: The profile that is the file as it stands; it need not be declared.
@@ -70,8 +73,8 @@ Values = Annotated[list[Any], AfterValidator(_distinct)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-Folds = Annotated[int, Field(ge=2)]
+Count = Annotated[int, Field(ge=1, le=PLANNED)]
+Folds = Annotated[int, Field(ge=2, le=FOLDS)]
 
 
 class Paper(Base):
@@ -265,6 +268,13 @@ class Method(Base):
     select_with: dict[str, Any] = {}
     scored: bool = False
     datasets: Annotated[list[str], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _few_candidates(self) -> Method:
+        count = math.prod(len(values) for values in self.grid.values() if isinstance(values, list))
+        if count > CANDIDATES:
+            raise ValueError(f"a grid may have {CANDIDATES:,} candidates, not {count:,}: leave out values")
+        return self
 
     def takes(self, dataset: DatasetSpec) -> bool:
         """Whether a data set has this row."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import UserError
-from mtlrun.record import CELLS, MEASURE, PACKED, PREDICTIONS, TIMEOUT, Record, Records, pack
+from mtlrun.record import MEASURE, PACKED, PREDICTIONS, SCORES, SCORES_DIGEST, TIMEOUT, Record, Records, pack
 from mtlrun.runs.locks import Locks
+from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import TEMPORARY, jsonable, write_atomic
 from mtlrun.utils.processes import tidy
 
@@ -39,6 +39,8 @@ class Store(Records):
     def __init__(self, output: Path, folder: Path) -> None:
         super().__init__(output, folder)
         self.run_folder = Path(folder)
+        #: Cells whose scores were looked at, with their digest and the identities of the files.
+        self._sound: dict[str, tuple[Any, ...]] = {}
 
     @cached_property
     def locks(self) -> Locks:
@@ -55,8 +57,11 @@ class Store(Records):
             If its file, or that of its test scores, is damaged: the cell is then computed again.
         """
         record = super().read(key)
-        if record is not None and "predictions" in record.result and not self.has_scores(key):
-            raise ValueError(f"{CELLS}/{key}.npz is missing or damaged")
+        if record is not None and SCORES in record.result:
+            state = (record.result.get(SCORES_DIGEST), *(_stamp(path) for path, _ in self.scores_files(key)))
+            if self._sound.get(key) != state:
+                self.scores(record)
+                self._sound[key] = state
         return record
 
     def save(self, record: Record) -> None:
@@ -77,16 +82,21 @@ class Store(Records):
         """Return the identities of the files of all cells."""
         return {path.stem: _stamp(path) for path in self.cells.glob("*.json")}
 
-    def save_scores(self, key: str, scores: Any) -> str:
-        """Write the test scores of a cell, as the array `scores`, and return the name of the file.
+    def save_scores(self, record: Record, scores: Any) -> None:
+        """Write the test scores of a cell, as the array `scores`, and note their file and digest in its record.
 
         Raises
         ------
         OSError
             If the folder cannot be written.
         """
+        record.result[SCORES] = self.copy_scores(record.key, scores)
+        record.result[SCORES_DIGEST] = array_digest(scores)
+
+    def copy_scores(self, key: str, scores: Any) -> str:
+        """Write test scores of which the record knows already, and return the name of the file."""
         path = self.cells / f"{key}.npz"
-        write_atomic(path, _npz({"scores": scores}))
+        write_atomic(path, npz({"scores": scores}))
         return path.name
 
     def tidy(self, keep: Iterable[str]) -> None:
@@ -117,12 +127,12 @@ class Store(Records):
             record = self.load(key)
             if record is not None:
                 lines[key] = record.line()
-                if "predictions" in record.result:
-                    kept[key] = self.read_scores(key)
+                if SCORES in record.result:
+                    kept[key] = self.scores(record)
         if lines:
             write_new(self.run_folder / PACKED, pack(lines.items()))
         if kept:
-            write_new(self.run_folder / PREDICTIONS, _npz(kept))
+            write_new(self.run_folder / PREDICTIONS, npz(kept))
 
     def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
         """Add invocations to the provenance of the run; one with the same `started` and pid is replaced.
@@ -149,15 +159,6 @@ def settled(record: Record, seconds: float | None) -> bool:
         return record.done
     stopped = record.family == MEASURE and record.status == TIMEOUT
     return stopped and record.seconds.get("limit", 0) >= seconds
-
-
-def _npz(arrays: Mapping[str, Any]) -> bytes:
-    import numpy as np
-
-    content = io.BytesIO()
-    kept: dict[str, Any] = {name: np.asarray(values, dtype=np.float32) for name, values in arrays.items()}
-    np.savez_compressed(content, **kept)
-    return content.getvalue()
 
 
 def write_new(path: Path, content: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from mtlrun.errors import counted
 from mtlrun.record import FAILED, PROTOCOL, Record, Records
-from mtlrun.report.run import COMPARED, RUN_FILE, read_sound
+from mtlrun.report.stored import COMPARED, RUN_FILE, read_sound
 from mtlrun.runs.code import OWN_CODE
 from mtlrun.runs.code import reason as reason_of
 from mtlrun.runs.plan import Plan, Row

@@ -22,7 +22,8 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.provenance import host_facts, made_by, now
 from mtlrun.record import MEASURE, Record
-from mtlrun.report.run import VERIFIED, Run, read_run, read_sound
+from mtlrun.report.run import Run, read_run
+from mtlrun.report.stored import VERIFIED, read_sound
 from mtlrun.runs.cell import Method, cell_from
 from mtlrun.runs.code import versions_of
 from mtlrun.runs.compute import compute_cell

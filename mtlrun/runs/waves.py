@@ -115,7 +115,7 @@ class Waves:
         return f"{text}, {sum(entry.seconds):.3g} s{before}"
 
     def _enter(self, entry: Entry, split: int, record: Record) -> None:
-        scores = self.runner.store.read_scores(record.key) if record.done else None
+        scores = self.runner.store.read_scores(record) if record.done else None
         if scores is None:
             entry.failures[split] = record.error or record.status
             return

@@ -7,8 +7,8 @@ import hashlib
 import json
 import math
 import os
+import secrets
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def unsealed(content: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
+def write_atomic(path: Path, data: str | bytes, *, durable: bool = True, mode: int | None = None) -> None:
     """Write a whole file or nothing: a temporary file in the same folder, flushed, then renamed.
 
     A process that is killed in between leaves ``.<host>-<pid>-<random>.tmp`` behind (`writer_of`).
@@ -77,6 +77,8 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     data : str or bytes
     durable : bool, default True
         Wait until the disk has it: a loss of power then leaves the old file or the new one.
+    mode : int, optional
+        Permissions of the file; by default what the umask allows.
 
     Raises
     ------
@@ -85,6 +87,8 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     """
     with replacing(path, durable=durable) as made:
         made.write_bytes(data.encode() if isinstance(data, str) else data)
+        if mode is not None:
+            made.chmod(mode)
 
 
 @contextlib.contextmanager
@@ -92,19 +96,25 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary file beside `path` that takes its place in the end, or is deleted after an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(**temporary(path.parent))
-    os.close(handle)
-    made = Path(name)
+    made = _new_file(path.parent)
     try:
         yield made
         if durable:
             with made.open("rb+") as written:
                 os.fsync(written.fileno())
-        made.chmod(0o644)
         os.replace(made, path)
     except BaseException:
         made.unlink(missing_ok=True)
         raise
+
+
+def _new_file(folder: Path) -> Path:
+    """Create a temporary file with the permissions that the umask allows; those of `tempfile` are the user's alone."""
+    while True:
+        made = folder / "{prefix}{random}{suffix}".format(random=secrets.token_hex(4), **temporary(folder))
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            return made
 
 
 @contextlib.contextmanager

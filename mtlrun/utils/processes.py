@@ -50,7 +50,7 @@ def file_system(path: Path) -> str:
     while not place.is_mount():
         place = place.parent
     try:
-        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().split("\n") if line]
     except OSError:
         return str(place)
     kinds = [kind for _, point, kind, *_ in mounts if point == str(place)]

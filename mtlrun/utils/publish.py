@@ -99,7 +99,7 @@ def _move(folder: Path) -> None:
         return
     moves = list(_moves(ready / FILES, folder))
     if (ready / OBSOLETE).is_file():
-        for name in (ready / OBSOLETE).read_text(encoding="utf-8").splitlines():
+        for name in filter(None, (ready / OBSOLETE).read_text(encoding="utf-8").split("\n")):
             path = _inside(folder, name)
             if path.is_file() or path.is_symlink():
                 path.unlink()

@@ -6,11 +6,21 @@ and messages come from files of other people.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import unicodedata
+from pathlib import Path
 from typing import Any
 
 #: C0 and C1 controls without tab and line feed, separators of lines and paragraphs, marks of direction, surrogates.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+#: Endings of files that are no part of their names, those of compression at the very end.
+_ENDINGS = re.compile(
+    r"\.(csv|tsv|txt|parquet|xlsx|arff|mat|svm|svmlight|libsvm|npz|fa|fasta|xml|ya?ml|json)?(\.(gz|bz2|xz))?$", re.I
+)
+#: Characters of a name, at most: with an ending it must stay below 255 bytes.
+_LONGEST_NAME = 48
 
 
 def sanitize(text: str) -> str:
@@ -22,6 +32,33 @@ def hidden(text: str) -> str | None:
     """Return the first character that `sanitize` would escape, escaped, or None."""
     found = _HIDDEN.search(text)
     return None if found is None else _written(found[0])
+
+
+def stem_of(file: str | Path) -> str:
+    """Return the name of a file without its folder and the endings of format and compression: ``sales.2023``."""
+    name = Path(file).name
+    return _ENDINGS.sub("", name) or name
+
+
+def folder_name(name: str) -> str:
+    """Return what a folder for a name is called: letters of all scripts, digits, dots, ``-`` and ``_`` stay.
+
+    Where that is another text, some digits of a hash follow: different names have different folders.
+    """
+    text = unicodedata.normalize("NFC", name)
+    return _marked(re.sub(r"[^\w.]+", "-", text).strip("-."), name)
+
+
+def id_of(name: str) -> str:
+    """Return a name as an id of small Latin letters, digits, ``-`` and ``_``; see `folder_name` for what is lost."""
+    return _marked(re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_"), name)
+
+
+def _marked(text: str, name: str) -> str:
+    if text == name and len(text) <= _LONGEST_NAME:
+        return text
+    mark = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:6]
+    return f"{text[:_LONGEST_NAME]}-{mark}".lstrip("-")
 
 
 def cleaned(value: Any) -> Any:

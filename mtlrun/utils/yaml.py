@@ -24,6 +24,8 @@ KeyPath = tuple[str | int, ...]
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 40
 MAX_NODES = 50_000
+#: Where YAML breaks lines, and so counts them.
+_BREAKS = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _SHOWN = 20
 _WIDTH = 100
 
@@ -187,7 +189,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
 def render(problems: Iterable[Problem], document: Document) -> str:
     """Write problems in the order of their lines: place, message, two lines of the file, caret and hint."""
     ordered = sorted(dict.fromkeys(problems), key=lambda p: (p.mark.line, p.mark.column) if p.mark else (0, 0))
-    lines = document.text.splitlines()
+    lines = _BREAKS.split(document.text)
     blocks = [_render_one(problem, document.name, lines) for problem in ordered[:_SHOWN]]
     if len(ordered) > _SHOWN:
         blocks.append(f"{len(ordered) - _SHOWN} more problems in {document.name}")

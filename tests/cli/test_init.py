@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -60,10 +61,9 @@ def test_nothing_is_overwritten_without_force(mtlrun, tmp_path):
 
 def test_files_on_one_data_set_keep_their_results_apart(mtlrun, tmp_path):
     assert mtlrun("init", "simulated-rmtl", "-o", "first try.yaml").exit_code == 0
-    assert (
-        "id: train/first-try    # results are written to results/runs/train/first-try\n"
-        in (tmp_path / "first try.yaml").read_text()
-    )
+    text = (tmp_path / "first try.yaml").read_text()
+    name = re.search(r"id: train/(first-try-[0-9a-f]{6})    # results are written to results/runs/train/(.*)\n", text)
+    assert name[1] == name[2], "the hash tells it from first-try.yaml"
     assert "id: train/simulated-rmtl " in training_file(
         read_card(datasets_dir() / "simulated-rmtl.yaml"), None, "simulated-rmtl.yaml"
     )

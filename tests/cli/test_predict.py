@@ -65,7 +65,7 @@ def test_labels_and_the_terminal(trained, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0].split(",") == ["row", *load_model(tmp_path / MODEL).facts["tasks"]]
     labels = load_model(tmp_path / MODEL).labels(X)
-    assert [line.split(",")[1:] for line in lines[1:]] == [[f"{v:.8g}" for v in row] for row in labels]
+    assert [line.split(",")[1:] for line in lines[1:]] == [[f"{v:.15g}" for v in row] for row in labels]
 
 
 def test_whole_data_set_with_the_options_of_the_training(trained, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from mtlrun.record import FIT, MEASURE, Record
 from mtlrun.runs.selection import choose
+from mtlrun.utils.io import sealed
 
 
 class FolderMaker:
@@ -191,7 +192,7 @@ class FolderMaker:
             )
             if record:
                 (self.cells / f"{key}.json").write_text(record.line(), encoding="utf-8")
-        (self.folder / "run.json").write_text(json.dumps({**self.info, "cells": plan}), encoding="utf-8")
+        (self.folder / "run.json").write_text(json.dumps(sealed({**self.info, "cells": plan})), encoding="utf-8")
         (self.folder / "provenance.json").write_text(json.dumps(self.provenance), encoding="utf-8")
         return self.folder
 

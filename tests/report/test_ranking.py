@@ -192,8 +192,9 @@ def test_names_of_tasks_may_stand_with_the_data_set(joints):
 def keep(maker, method, scores):
     maker.cells.mkdir(parents=True, exist_ok=True)
     for trial in range(2):
-        key = maker.records["alpha", method, trial].key
-        np.savez(maker.cells / f"{key}.npz", scores=np.asarray(scores[trial], dtype=np.float32))
+        record = maker.records["alpha", method, trial]
+        record.result["predictions"] = f"{record.key}.npz"
+        np.savez(maker.cells / f"{record.key}.npz", scores=np.asarray(scores[trial], dtype=np.float32))
 
 
 def test_predictions_are_tested_split_by_split(maker):

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from mtlrun.record import FIT, MEASURE, Record
 from mtlrun.report import build
-from mtlrun.report.run import PlannedCell, Run
+from mtlrun.report.run import Run
+from mtlrun.report.stored import PlannedCell
 from mtlrun.report.terminal import print_report
 from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.load import load_experiment

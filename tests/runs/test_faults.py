@@ -191,7 +191,7 @@ def test_a_cell_under_the_name_of_another_or_without_its_scores_is_damaged(lab):
     states = survey(lab.plan(text))
     assert [state.name for state in states] == ["damaged", "done", "damaged", "damaged"]
     assert f"it holds the cell {second[:12]}" in states[0].reason
-    assert states[2].reason == f"cells/{third}.npz is missing or damaged"
+    assert states[2].reason.startswith(f"cells/{third}.npz is missing or damaged")
     assert computed(lab.plan(text))[0].n_ok == 3
     assert {state.name for state in survey(lab.plan(text))} == {"done"}
 

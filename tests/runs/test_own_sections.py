@@ -187,7 +187,7 @@ def test_predictions_are_kept_where_asked_for(lab):
     for row in made.rows:
         record = store.load(row.cell.key)
         with np.load(store.cells / record.result["predictions"], allow_pickle=False) as kept:
-            assert (kept["scores"].shape, kept["scores"].dtype) == ((30, 6), np.float32)
+            assert (kept["scores"].shape, kept["scores"].dtype) == ((30, 6), np.float64)
     assert len(list(store.cells.glob("*.npz"))) == 4
 
 

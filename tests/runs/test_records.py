@@ -8,6 +8,7 @@ from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES
 from mtlrun.runs.plan import write_plan
 from mtlrun.runs.survey import other_versions, rerun_reasons, survey
+from mtlrun.utils.publish import publish
 
 
 def record(key="a", **fields):
@@ -114,3 +115,27 @@ def test_a_cell_of_the_first_protocol_says_so(lab):
     states = survey(now)
     assert {(state.name, state.reason) for state in states} == {("outdated", "made by an earlier version of mtlrun")}
     assert rerun_reasons(now, states)[0].endswith("/2 trials: made by an earlier version of mtlrun")
+
+
+SEPARATORS = ["\u2028", "\u2029", "\x85", "\x1c", "\x1d", "\x1e", "\x0b", "\x0c", "\r"]
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
+    made = {key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"}
+    (tmp_path / PACKED).write_bytes(pack((key, one.line()) for key, one in made.items()))
+    found = unpack(tmp_path / PACKED)
+    assert {key: Record.from_line(line) for key, line in found.items()} == made
+    stored = Records(tmp_path)
+    stored.cells.mkdir()
+    stored.path("a").write_text(made["a"].line())
+    assert stored.read("a") == made["a"]
+
+
+def test_obsolete_files_may_have_any_name(tmp_path):
+    names = [f"a{separator}b" for separator in SEPARATORS if separator != "\r"]
+    for name in [*names, "a", "b"]:
+        (tmp_path / name).touch()
+    with publish(tmp_path, obsolete=names):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]

@@ -20,9 +20,10 @@ from scipy.io.matlab import MatReadError
 
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import Dataset, signs
-from mtlrun.data.files import EXPANDED_BYTES, EXPANDED_TIMES, DataFile, file_called
+from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.errors import DataError, counted, shorten
+from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, allow, expansion
 
 #: scipy has no error class of its own for damage: each of these was seen on cut or altered files.
 _DAMAGE = (
@@ -254,6 +255,8 @@ def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndar
 
 def _numeric(value: Any, name: str, what: str) -> np.ndarray:
     if sparse.issparse(value):
+        cells = math.prod(value.shape)
+        allow(name, cells, max(CELLS, CELLS_PER_BYTE * value.nnz), f"cells in {what}, a sparse matrix", "Use .npz.")
         try:
             value.check_format(full_check=True)
             value = value.toarray()
@@ -321,7 +324,7 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
 
 def _decompressed(data: memoryview, size: int) -> bytes:
     """Return a compressed element of a file of `size` bytes, unless it is out of all proportion."""
-    limit = max(EXPANDED_BYTES, EXPANDED_TIMES * size)
+    limit = expansion(size)
     tool = zlib.decompressobj()
     found = tool.decompress(data, limit)
     _expect(tool.eof or len(found) < limit, f"a variable that expands to more than {limit} bytes")

@@ -15,6 +15,7 @@ import pandas as pd
 from mtlrun.data.files import DataFile
 from mtlrun.data.numbers import is_number
 from mtlrun.errors import DataError, counted
+from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 #: pandas reads numbers exactly by default since 3.1 and deprecates being asked to.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
@@ -26,6 +27,7 @@ _SEPARATORS = ",;\t"
 _COMPLETE = "Check that the file was saved completely."
 _DECIMAL = r"(?:^|[;\t])\s*\"?[-+]?\d*{}\d+\"?\s*(?=[;\t]|$)"
 _DECIMALS = re.compile(r"\s*[-+]?\d*,?\d+\s*")
+_NOT_BLANK = re.compile(r"\S")
 _BREAK = re.compile(r"\s*[\r\n]+\s*")
 _QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
 #: Rows that are looked at to detect the separator, and lines that a header in quotes may have.
@@ -74,14 +76,12 @@ def read_text(
     """
     name = file.where()
     content = decode(file.read_bytes(), name)
-    lines = io.StringIO(content).readlines()
-    first = next((k for k in range(skip, len(lines)) if lines[k].strip()), None)
-    if first is None:
-        raise DataError(f"{name}: no rows", _COMPLETE)
+    lines, first = _head(content, skip, name)
     line = _record(lines, first)
     end = first + max(1, line.count("\n"))
     if delimiter == DETECT:
         delimiter = _delimiter(line, lines[end : end + _SAMPLE])
+    allow(name, line.count(delimiter or " "), COLUMNS, "columns", "Use a sparse format, such as svmlight.")
     cells = [one_line_name(cell) for cell in next(_rows(line, name, delimiter, 0), (0, []))[1]]
     if header is None:
         counted_names = len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
@@ -124,6 +124,35 @@ def read_text(
         return f"{name}:{next(itertools.islice(places, row, None))}"
 
     return frame, header, locate
+
+
+def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
+    """Return the first lines, as many as tell how to read the others, and the place of the first that is not blank.
+
+    Raises
+    ------
+    DataError
+        If there is none, or it comes too late.
+    """
+    start = sum(map(len, _lines(content, skip)))
+    found = _NOT_BLANK.search(content, start)
+    if found is None:
+        raise DataError(f"{name}: no rows", _COMPLETE)
+    blank = content.count("\n", start, found.start())
+    allow(name, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
+    first = skip + blank
+    return list(_lines(content, first + 1 + _HEADER_LINES + _SAMPLE)), first
+
+
+def _lines(content: str, count: int) -> Iterator[str]:
+    """Yield the first lines with their ends."""
+    at = 0
+    for _ in range(count):
+        if at == len(content):
+            return
+        end = content.find("\n", at) + 1 or len(content)
+        yield content[at:end]
+        at = end
 
 
 def decode(content: bytes, name: str) -> str:

@@ -1,0 +1,103 @@
+"""How many cells a workbook claims to have, found out before they are laid out as a table."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import IO
+from xml.parsers import expat
+
+from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
+
+_PIECE = 1 << 20
+_TAG = re.compile(rb"<(?:\w+:)?(?:c|row)[\s/>]")
+#: As Excel, LibreOffice and openpyxl write rows and cells; everything else is read by a parser of XML.
+_ROW = re.compile(rb'<(?:\w+:)?row r="([0-9]{1,7})"')
+_CELL = re.compile(rb'<(?:\w+:)?c r="([A-Z]{1,3})([0-9]{1,7})"')
+_PLACE = re.compile(r"([A-Z]{0,3})([0-9]{1,7})")
+
+
+def check_workbook(archive: zipfile.ZipFile, size: int, name: str) -> None:
+    """Refuse a workbook of `size` bytes whose sheets would make tables out of proportion to their cells.
+
+    A sheet with a single cell in its last corner is a table of 17 thousand million cells.
+
+    Raises
+    ------
+    SizeError
+    """
+    allow_members(name, archive.infolist(), size)
+    for member in archive.namelist():
+        if member.startswith("xl/") and member.endswith(".xml"):
+            with archive.open(member) as stream:
+                rows, columns = _extent(stream)
+            most = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * size)
+            text = f"cells from the first to the last used one in {member}"
+            allow(name, rows * columns, most, text, "Delete what lies far from the table, or save it as csv.")
+
+
+def _extent(stream: IO[bytes]) -> tuple[int, int]:
+    """Return the last row and the last column that a sheet names."""
+    rows, letters, unusual = {0}, set(), False
+    for piece in _pieces(stream):
+        cells = _CELL.findall(piece)
+        found = _ROW.findall(piece)
+        if len(cells) + len(found) != len(_TAG.findall(piece)):
+            unusual = True
+            break
+        letters |= {letter for letter, _ in cells}
+        rows |= {max(map(int, found), default=0), max((int(row) for _, row in cells[-1:]), default=0)}
+    if not unusual:
+        return max(rows), max((_number(letter.decode()) for letter in letters), default=0)
+    stream.seek(0)
+    return _parsed(stream)
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content in pieces that end where a tag begins."""
+    rest = b""
+    while piece := stream.read(_PIECE):
+        whole = rest + piece
+        cut = whole.rfind(b"<")
+        rest = whole[cut:] if cut >= 0 else whole
+        yield whole[: max(cut, 0)]
+    yield rest
+
+
+def _parsed(stream: IO[bytes]) -> tuple[int, int]:
+    """Return the same of a sheet that is written in another way."""
+    last = {"row": 0, "column": 0}
+    here = {"row": 0, "column": 0}
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        tag = tag.rpartition(":")[2]
+        given = _PLACE.fullmatch(attributes.get("r", ""))
+        if tag == "row":
+            here.update(row=int(given[2]) if given else here["row"] + 1, column=0)
+        elif tag == "c":
+            here["column"] = _number(given[1]) if given and given[1] else here["column"] + 1
+            here["row"] = int(given[2]) if given else here["row"]
+        for name in last:
+            last[name] = max(last[name], here[name])
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EntityDeclHandler = _refuse_entities
+    try:
+        parser.ParseFile(stream)
+    except expat.ExpatError as error:
+        raise zipfile.BadZipFile(f"damaged XML: {error}") from None
+    return last["row"], last["column"]
+
+
+def _refuse_entities(*_: object) -> None:
+    raise zipfile.BadZipFile("its XML declares entities")
+
+
+def _number(letters: str) -> int:
+    """Return the number of a column: 1 for A, 27 for AA."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number

@@ -1,0 +1,457 @@
+"""The JSON files in the folders of results: one model each, as far as the file is read, and one message.
+
+Folders come from others and from earlier versions: unknown keys are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from mtlrun.errors import DataError
+from mtlrun.utils.sizes import allow_json
+from mtlrun.utils.text import cleaned
+
+RUN_FILE = "run.json"
+#: What `mtlrun verify` found of a run.
+VERIFIED = "verified.json"
+#: Options of a comparison and the keys of its cells; its leaderboard.
+COMPARED, LEADERBOARD = "compare.json", "leaderboard.json"
+PROVENANCE = "provenance.json"
+#: Results of a training, in its folder.
+TRAINED = "metrics.json"
+AGAIN = "Delete the file and run the experiment again."
+
+Facts = dict[str, Any]
+#: Numbers that are computed with; booleans are none.
+Number = Annotated[int | float, Field(ge=-1e150, le=1e150)]
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+#: One value stands for a list of one, as in experiment files.
+Texts = Annotated[list[str], BeforeValidator(_listed)]
+
+
+class Stored(BaseModel):
+    """A part of a file; keys that nobody reads may be anything."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class PlannedCell(BaseModel, frozen=True, strict=True):
+    """One number of the plan, computed or not; several of them may share a cell.
+
+    Attributes
+    ----------
+    key : str
+        Of the cell; never the name of a file elsewhere.
+    dataset, method : str
+        Labels.
+    trial : int
+        Number of the split, from 0.
+    reading : str or None
+        Name of the reading, None for the main one.
+    """
+
+    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$", max_length=200)]
+    dataset: str
+    method: str
+    trial: int = 0
+    reading: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name for people: ``enron / APG-RMTL / trial 0``."""
+        return f"{self.dataset} / {self.method} / trial {self.trial}"
+
+
+class _Axis(Stored):
+    of: str
+    value: Any
+
+
+class _Data(Stored):
+    id: str | None = None
+    title: str | None = None
+    axis: _Axis | None = None
+    files: Facts | None = None
+    options: Facts | None = None
+    statistics: Facts | None = None
+    tasks: list[Any] | None = None
+    licence: str | None = None
+    citation: str | None = None
+    notes: str | None = None
+    fingerprint: str | None = None
+    simulated: bool | None = None
+
+
+class _DataSpec(Stored):
+    id: str | None = None
+    label: str | None = None
+
+
+class _Quantity(Stored):
+    name: str
+
+
+class _Method(Stored):
+    label: str | None = None
+    estimator: str | None = None
+    measure: str | None = None
+    params: Facts | None = None
+    grid: Facts | None = None
+
+
+class _Timing(Stored):
+    baseline: str | None = None
+
+
+class _Limits(Stored):
+    seconds: Number | None = None
+
+
+class _Sweep(Stored):
+    name: str | None = None
+    values: list[Any] | None = None
+    quantities: Texts | None = None
+    scale: str | None = None
+    marks: dict[str, Number | str] | None = None
+    params: Texts | None = None
+    leave_out: dict[str, list[Any]] | None = None
+
+
+class _Layout(Stored):
+    rows: Literal["dataset", "method", "quantity", "value", "task"] | None = None
+    columns: Literal["dataset", "method", "quantity", "value", "task"] | None = None
+    show: Texts | None = None
+    percent: bool | None = None
+    foot: bool | None = None
+
+
+class _Statistics(Stored):
+    metric: str | None = None
+    control: str | None = None
+    significance: Number | None = None
+
+
+class _Check(Stored):
+    kind: str
+    quantity: str | None = None
+    of: Texts | None = None
+    over: Texts | None = None
+    dataset: Texts | None = None
+    task: Texts | None = None
+    at_least: Number | None = None
+    at_most: Number | None = None
+    stopped: Facts | None = None
+
+
+class _Claim(Stored):
+    id: str
+    text: str | None = None
+    checks: list[_Check] | None = None
+    expect: Any = None
+
+
+class _Reference(Stored):
+    dataset: str | None = None
+    method: str | None = None
+    quantity: str | None = None
+    value: Number | None = None
+    std: Number | None = None
+    n: int | None = None
+    decimals: Annotated[int, Field(ge=0, le=300)] | None = None
+    task: str | None = None
+    profile: Texts | None = None
+    source: str | None = None
+    absolute: Number | None = None
+    relative: Number | None = None
+    error_rate: Number | None = None
+    sigmas: Number | None = None
+
+
+class _Config(Stored):
+    metrics: Annotated[list[str | _Quantity], BeforeValidator(_listed)] | None = None
+    methods: Annotated[list[_Method], BeforeValidator(_listed)] | None = None
+    datasets: Annotated[list[_DataSpec | str], BeforeValidator(_listed)] | None = None
+    claims: Annotated[list[_Claim], BeforeValidator(_listed)] | None = None
+    reference: Annotated[list[_Reference], BeforeValidator(_listed)] | None = None
+    tolerance: Annotated[list[_Reference], BeforeValidator(_listed)] | None = None
+    deviations: Texts | None = None
+    timing: _Timing | None = None
+    limits: _Limits | None = None
+    selection: Facts | None = None
+    statistics: _Statistics | None = None
+    split: Facts | None = None
+    sweep: _Sweep | None = None
+    table: _Layout | None = None
+    average: str | None = None
+    seed: int | None = None
+    repeats: int | None = None
+
+
+class _Paper(Stored):
+    cite: str | None = None
+    artefact: str | None = None
+    doi: str | None = None
+    url: str | None = None
+
+
+class _PublishedCurve(Stored):
+    dataset: str
+    method: str
+    name: str
+    x: list[Number]
+    y: list[Number]
+
+
+class _Published(Stored):
+    curves: list[_PublishedCurve] | None = None
+
+
+class _QuantityFacts(Stored):
+    text: str | None = None
+    greater_is_better: bool | None = None
+
+
+class Plan(Stored):
+    """``run.json``, and what it says of each reading."""
+
+    cells: list[PlannedCell] = []
+    methods: list[str] | None = None
+    datasets: dict[str, _Data | None] | None = None
+    config: _Config | None = None
+    paper: _Paper | None = None
+    paper_datasets: Texts | None = None
+    published: _Published | None = None
+    quantities: dict[str, _QuantityFacts] | None = None
+    readings: dict[str, Plan] | None = None
+    overrides: list[Any] | None = None
+    id: str | None = None
+    kind: str | None = None
+    profile: str | None = None
+    title: str | None = None
+    command: str | None = None
+    reading: str | None = None
+    why: str | None = None
+    because: str | None = None
+    plausible: bool | None = None
+    main: Facts | None = None
+
+
+class _Invocation(Stored):
+    started: str | None = None
+    finished: str | None = None
+    command: list[str] | str | None = None
+    packages: dict[str, str | None] | None = None
+    statuses: dict[str, int] | None = None
+    copied: dict[str, Any] | None = None
+    blas: list[str] | None = None
+    cpu: str | None = None
+    os: str | None = None
+    python: str | None = None
+    mtlrun: str | None = None
+    commit: str | None = None
+    backend: str | None = None
+    dirty: bool | None = None
+    cores: int | None = None
+    jobs: int | None = None
+    threads: int | None = None
+    n_computed: int | None = None
+    ram_gb: Number | None = None
+
+
+class Provenance(Stored):
+    """``provenance.json``."""
+
+    runs: list[_Invocation] | None = None
+
+
+class _Maker(Stored):
+    mtlrun: str | None
+    commit: str | None
+    dirty: bool | None
+
+
+class _Verified(Stored):
+    key: str
+    digits: float
+    quantity: str | None
+    agrees: bool
+    error: str | None
+    seconds_ratio: float | None
+
+
+class Verified(Stored):
+    """``verified.json``."""
+
+    made_by: _Maker
+    date: str
+    finished: int
+    not_tried: dict[str, int]
+    cells: list[_Verified]
+
+
+class _ComparedCell(Stored):
+    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$", max_length=200)]
+    method: str
+    trial: int
+
+
+class _ComparedData(Stored):
+    id: str | None = None
+    files: dict[str, str] | None = None
+
+
+class Compared(Stored):
+    """``compare.json``."""
+
+    cells: list[_ComparedCell] | None = None
+    dataset: _ComparedData | None = None
+    files: dict[str, str] | list[str] | None = None
+
+
+class Leaderboard(Stored):
+    """``leaderboard.json``, as far as summaries read it."""
+
+    title: str | None = None
+    verdict: str | None = None
+
+
+class _Choice(Stored):
+    metric: str | None = None
+    grid: dict[str, list[Any]] | None = None
+    means: list[Number | None] | None = None
+    scores: list[list[Number | None]] | None = None
+    chosen: Facts | None = None
+
+
+class Trained(Stored):
+    """``metrics.json``."""
+
+    id: str | None = None
+    dataset: str | None = None
+    method: str | None = None
+    status: str | None = None
+    metrics: dict[str, Number | None] | None = None
+    per_task: dict[str, list[Number | None]] | None = None
+    params: Facts | None = None
+    counts: dict[str, Number] | None = None
+    seconds: dict[str, Any] | None = None
+    solver: dict[str, Any] | None = None
+    selection: _Choice | None = None
+
+
+class _Input(Stored):
+    n_features: Annotated[int, Field(ge=0)]
+    names: list[str] | None = None
+    strings: bool | None = None
+    categories: dict[str, list[str]] | None = None
+    task_column: str | None = None
+    table: bool | None = None
+
+
+class _Estimator(Stored):
+    name: str | None = None
+    params: Facts | None = None
+    per_task: bool | None = None
+
+
+class _ModelData(Stored):
+    id: str | None = None
+    options: Facts | None = None
+    fingerprint: str | None = None
+
+
+class ModelFacts(Stored):
+    """``model.json``."""
+
+    schema_: Annotated[int, Field(alias="schema")]
+    files: dict[str, str]
+    tasks: list[str]
+    input: _Input
+    design: Literal["ragged", "shared", "single"]
+    task_type: Literal["binary", "regression", "multiclass"]
+    estimator: _Estimator
+    dataset: _ModelData
+    targets: list[str] | None = None
+    labels: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+    config: Facts | None = None
+
+
+MODELS: dict[str, type[Stored]] = {
+    RUN_FILE: Plan,
+    PROVENANCE: Provenance,
+    VERIFIED: Verified,
+    COMPARED: Compared,
+    LEADERBOARD: Leaderboard,
+    TRAINED: Trained,
+    "model.json": ModelFacts,
+}
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object like `read_raw`, its texts cleaned of control characters."""
+    value = read_raw(path)
+    return None if value is None else dict(cleaned(value))
+
+
+def read_raw(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object of a folder of results as it was written, which its digest is of; None if there is no file.
+
+    Raises
+    ------
+    DataError
+        If it is damaged, too large, or not what a file of its name is; names the place in it.
+    """
+
+    def refuse(name: str) -> float:
+        raise ValueError(f"{name} is not a JSON number")
+
+    try:
+        with path.open("rb") as stream:
+            allow_json(path, path.stat().st_size)
+            content = stream.read()
+        value = json.loads(content.decode(), parse_constant=refuse)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DataError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}: cannot be read ({error})", AGAIN) from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: a JSON object is expected", AGAIN)
+    checked_as(path, value)
+    return value
+
+
+def checked_as(path: Path, value: dict[str, Any]) -> Stored | None:
+    """Return what a file of this name holds as its model, None for other names.
+
+    Raises
+    ------
+    DataError
+        Names the place in the file.
+    """
+    model = MODELS.get(path.name)
+    try:
+        return None if model is None else model.model_validate(value)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(map(str, wrong["loc"]))
+        raise DataError(f"{path}: {place}: {wrong['msg']}, so this is no {path.name} of mtlrun", AGAIN) from None
+
+
+def read_sound(path: Path) -> dict[str, Any]:
+    """Read a JSON object, {} where there is none or it is damaged."""
+    try:
+        return read_json(path) or {}
+    except DataError:
+        return {}

@@ -1,0 +1,103 @@
+"""How large an input may be: one policy, asked before memory is taken, with one message. Standard library only.
+
+Limits lie far above what is used, and stop what a small file can claim: an array of terabytes, a table of one cell in
+the last column, a grid of millions of candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zipfile import ZipInfo
+
+from mtlrun.errors import DataError
+
+#: A container may hold so many bytes, or so many times its own size, whichever is more; so many members.
+EXPANDED_BYTES, EXPANDED_TIMES, MEMBERS = 256 << 20, 200, 2000
+#: The same for the packed records of a run, of which a file has at most so many. Real ones expand 25 times.
+RECORD_BYTES, RECORD_TIMES, RECORDS = 64 << 20, 64, 1_000_000
+#: Deflate cannot do better: a directory that claims more is forged.
+DEFLATE_TIMES = 1100
+#: A JSON file may have so many bytes.
+JSON_BYTES = 256 << 20
+#: Columns of a table, of one that is kept sparse, and lines before its first row.
+COLUMNS, SPARSE_COLUMNS, LINES_BEFORE = 200_000, 1_000_000, 100_000
+#: A compressed table may have so many cells, or so many per byte, whichever is more.
+CELLS, CELLS_PER_BYTE = 50_000_000, 200
+#: The same for a workbook, where every cell has a text of its own.
+SHEET_CELLS, SHEET_CELLS_PER_BYTE = 2_000_000, 20
+#: Candidates of a grid, folds of one search or split, and cells of an experiment.
+CANDIDATES, FOLDS, PLANNED = 100_000, 10_000, 1_000_000
+
+
+class SizeError(DataError, ValueError):
+    """An input is larger than mtlrun reads; a ValueError as well, for readers of results, which count it as damage."""
+
+
+def allow(place: object, count: float, most: float, what: str, remedy: str) -> None:
+    """Refuse more than `most` of something.
+
+    Parameters
+    ----------
+    place : object
+        File, with a line or key where known.
+    count, most : number
+    what : str
+        Plural noun, such as ``columns``.
+    remedy : str
+
+    Raises
+    ------
+    SizeError
+        Names the place, the number and the limit.
+    """
+    if count > most:
+        raise SizeError(f"{place}: {count:,} {what}, the limit is {most:,}", remedy)
+
+
+def allow_expansion(place: object, expanded: int, size: int) -> None:
+    """Refuse a container of `size` bytes that holds out of proportion many.
+
+    Raises
+    ------
+    SizeError
+    """
+    most = expansion(size)
+    allow(place, expanded, most, f"bytes out of {size:,}", "If that is right, decompress the file yourself.")
+
+
+def expansion(size: int) -> int:
+    """Return how many bytes a container of `size` bytes may hold."""
+    return max(EXPANDED_BYTES, EXPANDED_TIMES * size)
+
+
+def allow_cells(place: object, rows: int, columns: int, size: int) -> None:
+    """Refuse a compressed table of `size` bytes that claims too many columns, or out of proportion many cells.
+
+    Raises
+    ------
+    SizeError
+    """
+    allow(place, columns, COLUMNS, "columns", "Hash the features, or use a sparse format such as svmlight.")
+    most = max(CELLS, CELLS_PER_BYTE * size)
+    allow(place, rows * columns, most, f"cells out of {size:,} bytes", "If that is right, save the table as csv.")
+
+
+def allow_json(place: object, size: int) -> None:
+    """Refuse a JSON file of too many bytes.
+
+    Raises
+    ------
+    SizeError
+    """
+    allow(place, size, JSON_BYTES, "bytes of JSON", "mtlrun writes no such files: take it from where it was made.")
+
+
+def allow_members(place: object, members: Sequence[ZipInfo], size: int, most: int = MEMBERS) -> None:
+    """Refuse a zip archive of `size` bytes whose directory lists too many members or bytes.
+
+    Raises
+    ------
+    SizeError
+    """
+    allow_expansion(place, sum(info.file_size for info in members), size)
+    allow(place, len(members), most, "files in one archive", "Unpack what is needed of it.")

@@ -1,0 +1,215 @@
+"""Small files that claim to be large are refused before memory is taken, all with one message."""
+
+import gzip
+import io
+import json
+import resource
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import mtlrun
+from mtlrun.data.table import read_table
+from mtlrun.errors import UserError
+from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.record import PACKED, unpack
+from mtlrun.report.modelplots import plot_model
+from mtlrun.runs.load import load_experiment
+from mtlrun.runs.plan import plan
+from mtlrun.runs.settings import Settings
+from mtlrun.utils import sizes
+from mtlrun.utils.sizes import SizeError
+
+#: No refusal takes more memory than this.
+FEW_BYTES = 1 << 30
+
+
+@pytest.fixture
+def traced():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < FEW_BYTES
+
+
+def zipped(**members):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return content.getvalue()
+
+
+def header(shape, descr="<f8"):
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(content, {"descr": descr, "fortran_order": False, "shape": shape})
+    return content.getvalue() + bytes(64)
+
+
+def workbook(sheet):
+    """A workbook with another sheet of cells."""
+    pytest.importorskip("openpyxl")
+    content, made = io.BytesIO(), io.BytesIO()
+    pd.DataFrame({"a": [1]}).to_excel(content, index=False)
+    with zipfile.ZipFile(content) as source, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            target.writestr(name, sheet if name == "xl/worksheets/sheet1.xml" else source.read(name))
+    return made.getvalue()
+
+
+XMLNS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+FAR = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+SHEET = f'<worksheet xmlns="{XMLNS}"><sheetData><row r="1"><c r="A1"><v>1</v></c></row>{{}}</sheetData></worksheet>'
+SHEETS = {
+    "as Excel writes": SHEET.format(FAR),
+    "single quotes": SHEET.format(FAR.replace('"', "'")),
+    "entities": SHEET.format(FAR.replace("X", "&#88;")),
+    "attributes in another order": SHEET.format(FAR.replace('<c r="', '<c t="n" r="')),
+    "prefix": SHEET.format(FAR).replace("<", "<m:").replace("<m:/", "</m:").replace("xmlns=", "xmlns:m="),
+    "wide and tall": SHEET.format('<row r="1048575"><c r="A1048575"><v>1</v></c><c r="ZZZ1048575"><v>1</v></c></row>'),
+}
+
+
+def parquet(rows):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    content = io.BytesIO()
+    column = pa.array(np.zeros(rows, dtype=np.int8))
+    pq.write_table(pa.table({f"x{k}": column for k in range(8)}), content)
+    return content.getvalue()
+
+
+def matlab():
+    content = io.BytesIO()
+    scipy.io.savemat(content, {"X": sp.csc_matrix(([1.0], ([0], [0])), shape=(1_000_000, 1_000_000))})
+    return content.getvalue()
+
+
+def forged_parts():
+    rows = np.zeros(1, dtype=np.int64)
+    return {"data": rows, "indices": rows, "indptr": np.array([0, 1]), "shape": np.array([1, 1 << 40])}
+
+
+def sparse_archive():
+    content = io.BytesIO()
+    np.savez(content, **forged_parts())
+    return content.getvalue()
+
+
+TABLES = {
+    "line ends": ("a.csv.gz", lambda: gzip.compress(b"a,b\n" + b"\n" * (sizes.EXPANDED_BYTES + 1), 1)),
+    "line ends first": ("a.csv", lambda: b"\n" * 20_000_000 + b"a,b\n1,2\n"),
+    "columns": ("a.csv", lambda: b",".join(b"c%d" % k for k in range(3_000_000)) + b"\n" + b"0," * 2_999_999 + b"0\n"),
+    "columns of blanks": ("a.txt", lambda: b"1 " * 3_000_000),
+    "shape of an array": ("a.npz", lambda: zipped(**{"X.npy": header((36 << 40,))})),
+    "sparse columns": ("a.npz", sparse_archive),
+    "index of svmlight": ("a.svm", lambda: b"1 500000000:1\n"),
+    "sparse matrix of MATLAB": ("a.mat", matlab),
+    "rows of parquet": ("a.parquet", lambda: parquet(20_000_000)),
+    **{f"sheet, {name}": ("a.xlsx", lambda sheet=sheet: workbook(sheet)) for name, sheet in SHEETS.items()},
+}
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("case", TABLES)
+def test_tables_that_claim_too_much_are_refused(tmp_path, case):
+    name, make = TABLES[case]
+    path = tmp_path / name
+    path.write_bytes(make())
+    with pytest.raises(UserError) as caught:
+        read_table(path)
+    assert name in str(caught.value)
+    assert caught.value.remedy
+    if "array" not in case:  # there it is damage
+        assert isinstance(caught.value, SizeError)
+        assert "the limit is" in caught.value.message
+
+
+def test_large_tables_that_are_what_they_claim_are_read(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame(np.arange(60_000).reshape(600, 100) % 7, columns=[f"c{k}" for k in range(100)])
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    frame.to_csv(tmp_path / "a.csv.gz", index=False)
+    for name in ("a.xlsx", "a.csv.gz"):
+        assert read_table(tmp_path / name).frame.astype(float).equals(frame.astype(float))
+    wide = pd.DataFrame(np.zeros((2, 20_000)), columns=[f"c{k}" for k in range(20_000)])
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    assert read_table(tmp_path / "wide.csv").frame.shape == (2, 20_000)
+
+
+def test_a_workbook_that_is_written_in_another_way_is_read(tmp_path):
+    cells = "<row r='1'><c r='A1'><v>1</v></c><c><v>2</v></c></row><row><c><v>3</v></c><c><v>4</v></c></row>"
+    sheet = f'<worksheet xmlns="{XMLNS}"><sheetData>{cells}</sheetData></worksheet>'
+    (tmp_path / "a.xlsx").write_bytes(workbook(sheet))
+    assert read_table(tmp_path / "a.xlsx").frame.to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+RECORDS = {
+    "line ends": b"\n" * 200_000_000,
+    "keys": b"".join(b"%d \n" % k for k in range(sizes.RECORDS + 1)),
+    "one line": b"a" * 200_000_000,
+}
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("case", RECORDS)
+def test_packed_records_do_not_expand(tmp_path, case):
+    (tmp_path / PACKED).write_bytes(gzip.compress(RECORDS[case], 1))
+    with pytest.raises(ValueError, match="the limit is"):
+        unpack(tmp_path / PACKED)
+
+
+EXPERIMENT = """\
+schema: 1
+id: lab/tiny
+title: A tiny experiment
+kind: evaluate
+datasets: [{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}]
+split: {kind: random, train: 0.5, trials: TRIALS}
+metrics: [nmse]
+selection: {folds: FOLDS}
+methods:
+  - {label: a, estimator: "sklearn.linear_model:Ridge", params: {}, grid: {alpha: &v VALUES, tol: *v, max_iter: *v}}
+"""
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(
+    ("trials", "folds", "values"),
+    [(2_000_000_000, 2, [1]), (900_000, 9, [1]), (1, 2_000_000_000, [1]), (1, 2, list(range(1, 800)))],
+)
+def test_experiments_of_too_many_cells_are_refused(tmp_path, trials, folds, values):
+    text = EXPERIMENT.replace("TRIALS", str(trials)).replace("FOLDS", str(folds)).replace("VALUES", json.dumps(values))
+    (tmp_path / "tiny.yaml").write_text(text)
+    with pytest.raises(UserError, match=r"tiny\.yaml"):
+        plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
+
+
+@pytest.mark.parametrize("asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}])
+def test_comparisons_of_too_many_splits_are_refused(asked):
+    with pytest.raises(UserError, match="the limit is"):
+        Settings(**asked)
+    frame = pd.DataFrame({"x": range(40), "t": ["a", "b"] * 20, "y": range(40)})
+    with pytest.raises(UserError, match="the limit is"):
+        mtlrun.compare(frame, target="y", task="t", **asked)
+
+
+def test_our_own_archives_are_looked_at_first(tmp_path):
+    bomb = zipped(**{f"{name}.npy": header((1 << 42,)) for name in ("coef", "tasks", "features", "about")})
+    for name in ("coefficients.npz", "s.npz"):
+        (tmp_path / name).write_bytes(bomb)
+    facts = {"schema": 2, "files": {}, "tasks": [], "input": {"n_features": 1}, "design": "", "task_type": ""}
+    (tmp_path / "model.json").write_text(json.dumps({**facts, "estimator": {}, "dataset": {}}))
+    with pytest.raises(UserError, match=r"header claims|model description"):
+        plot_model(tmp_path, "coefficients", tmp_path / "x.svg")
+    with pytest.raises(UserError, match="header claims"):
+        TaskStatistics.load(tmp_path / "s.npz")
+
+
+def test_all_limits_have_one_message():
+    with pytest.raises(SizeError) as caught:
+        sizes.allow("f.csv:3", 12345, 1000, "columns", "Do this.")
+    assert (caught.value.message, caught.value.remedy) == ("f.csv:3: 12,345 columns, the limit is 1,000", "Do this.")
