@@ -1,4 +1,4 @@
-"""The comparisons behind a claim, one at a time, on rows made by hand: what decides, at limits too, and what does not."""
+"""The comparisons behind a claim, on rows made by hand: what decides, at its limits too, and what decides nothing."""
 
 import math
 import statistics
