@@ -114,7 +114,7 @@ def test_tasks_need_four_rows_unless_another_number_is_given(load, rows):
 
 def test_the_smallest_task_is_named_and_the_other_small_ones_are_counted(load):
     frames = [schools(), schools(3).assign(school="three"), schools(2).assign(school="two")]
-    with pytest.raises(DataError, match=r"'two' has 2 rows.*1 more"):
+    with pytest.raises(DataError, match=r"(?s)'two' has 2 rows.*1 more.*--min-rows"):
         load(pd.concat(frames, ignore_index=True), **ROLES)
     with pytest.raises(DataError, match=r"'three' has 3 rows") as caught:
         load(pd.concat(frames[:2], ignore_index=True), **ROLES)
@@ -126,6 +126,13 @@ def test_rows_without_a_target_do_not_count_for_the_size_of_a_task(load):
     frame.loc[[24, 25], "mark"] = np.nan
     with pytest.raises(DataError, match="'few' has 3 rows"):
         load(frame, **ROLES)
+
+
+def test_a_task_without_any_target_is_a_task_of_no_rows(load):
+    frame = pd.concat([schools(), schools(5).assign(school="last", mark=np.nan)], ignore_index=True)
+    with pytest.raises(DataError, match="'last' has 0 rows"):
+        load(frame, **ROLES)
+    assert load(frame, **ROLES, min_rows=1).tasks == ["s0", "s1", "s2"]
 
 
 def test_rows_of_a_shared_design_stay_as_long_as_one_target_is_known(load):
@@ -186,6 +193,26 @@ def test_tasks_that_only_the_test_rows_have_are_refused_unless_they_may_be_predi
         load(schools(), unseen="maen", **ROLES)
 
 
+def test_sparse_test_rows_have_the_columns_of_the_training_rows(own_set):
+    rows = "".join(f"{k} qid:{k % 3} 1:{k + 1} 4:1\n" for k in range(12))
+    files = {"rows.svm": rows.encode(), "test.svm": b"5 qid:1 2:7\n6 qid:2 1:8\n"}
+    options = {"data": "rows.svm", "test": "test.svm"}
+    found = own_set.write("table", files, options, "regression", "ragged")()
+    ((train, test),) = found.splits["test"]
+    assert (len(train), found.features) == (12, ["x1", "x2", "x3", "x4"])
+    np.testing.assert_array_equal(found.X[test].toarray(), [[0, 7, 0, 0], [8, 0, 0, 0]])
+    np.testing.assert_array_equal(found.y[test], [5, 6])
+
+
+@pytest.mark.parametrize("option", ["data", "test"])
+def test_a_file_that_the_card_does_not_have_is_named_with_the_card(own_set, option):
+    content = schools().to_csv(index=False).encode()
+    options = {"data": "rows.csv", "targets": ["mark"], "task": "school", option: "rwos.csv"}
+    said = own_set.error("table", {"rows.csv": content}, options, task_type="regression", design="ragged")
+    assert "'rwos.csv'" in said
+    assert "mine" in said
+
+
 # --- targets
 
 
@@ -240,6 +267,9 @@ def test_classes_are_tasks_against_the_rest(load):
     assert gone.tasks == ["level=low", "level=mid", "level=top", "passed"]
     assert np.isnan(gone.y[[1, 4], :3]).all()
     assert not np.isnan(gone.y[:, 3]).any()
+    for positive in ("2", "2.0"):
+        two = load(schools().assign(mark=np.resize([1, 2, 3.5], 24)), **ROLES, positive=positive)
+        np.testing.assert_array_equal(two.y, np.resize([-1, 1, -1], 24))
     numbered = load(schools().assign(mark=np.resize([1, 2, 3], 24)), targets=["mark"], task_type="multiclass")
     assert numbered.tasks == ["1", "2", "3"]
 
