@@ -86,6 +86,12 @@ def test_rows_of_one_time_have_one_rank(load):
     np.testing.assert_array_equal(time, np.resize([2, 1, 2], 24))
 
 
+def test_times_of_day_may_be_written_where_they_are_known(load):
+    frame = schools().assign(day=np.resize(["2024-01-05 18:30", "2024-01-05", "Jan 4 2024"], 24))
+    time = load(frame, **ROLES, time="day").source["time"]
+    np.testing.assert_array_equal(time, np.resize([3, 2, 1], 24))
+
+
 def test_weights_of_nothing_are_allowed_and_others_are_not(load):
     assert load(schools().assign(w=0.0), **ROLES, weight="w").source["weight"].tolist() == [0.0] * 24
     for wrong in (-0.5, "", "heavy", np.inf):
@@ -145,6 +151,14 @@ def test_rows_of_a_shared_design_stay_as_long_as_one_target_is_known(load):
     np.testing.assert_array_equal(found.y, kept[["mark", "other"]])
     np.testing.assert_array_equal(found.X, kept[["number", "a"]])
     assert (found.tasks, found.targets, found.task_id) == (["mark", "other"], ["mark", "other"], None)
+
+
+def test_rows_that_are_left_out_are_counted(load):
+    frame = pd.concat([schools(), schools(5).assign(school="few")], ignore_index=True)
+    assert " rows" not in load(frame, **ROLES).notes
+    frame.loc[[0, 1], "mark"] = np.nan
+    assert "2 rows" in load(frame, **ROLES).notes
+    assert "7 rows" in load(frame, **ROLES, min_rows=6).notes
 
 
 def test_tasks_are_in_the_order_in_which_they_occur(load):
@@ -381,6 +395,8 @@ def test_dates_left_out_are_told_from_other_identifiers(load):
     notes = load(frame, **ROLES).notes
     assert "dates" in notes
     assert "--time" in notes
+    frame.loc[3, "born"] += " 18:30"
+    assert "dates" in load(frame, **ROLES).notes
     frame.loc[30, "born"] = "soon"
     assert "dates" not in load(frame, **ROLES).notes
 
