@@ -392,6 +392,12 @@ def test_no_truth_without_coefficients(spies):
     assert "truth_error" not in fit_cell(cell, data).record.solver
 
 
+def test_seconds_of_blocks_are_summed_and_the_longest_is_that_of_parallel_workers(spies):
+    seconds = facts_of(spies, facts={"block_seconds_": [0.25, 0.5, 0.125]}).record.seconds
+    assert (seconds["blocks_sum"], seconds["blocks_max"]) == (0.875, 0.5)
+    assert not {"blocks_sum", "blocks_max"} & set(facts_of(spies).record.seconds)
+
+
 # --- time
 
 
@@ -537,3 +543,33 @@ def test_only_several_candidates_of_one_model_start_warm(spies):
         warm("Path", {"alpha": [0.1, 10.0]}).selection["scores"]
         == warm("Spy", {"alpha": [0.1, 10.0]}).selection["scores"]
     )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "params", "grid"),
+    [
+        ("sklearn.neural_network:MLPRegressor", {"max_iter": 2, "random_state": 0}, {"alpha": [0.1, 10.0]}),
+        ("sklearn.ensemble:HistGradientBoostingRegressor", {"max_iter": 2}, {"l2_regularization": [0.1, 10.0]}),
+        ("sklearn.ensemble:ExtraTreesRegressor", {"n_estimators": 2}, {"max_depth": [1, 2]}),
+    ],
+)
+def test_networks_and_ensembles_start_anew(spies, estimator, params, grid):
+    data = made("regression", ragged=True)
+    cell = cell_of(SPLITS["random"], metrics=("mse",), on="folds", grid=grid, method=Method(estimator, params=params))
+    assert score_candidates(cell.folds[0], data).selection["warm_started"] is False
+
+
+def test_a_candidate_that_fails_says_why_and_the_others_are_scored(spies):
+    cell = cell_of(SPLITS["random"], on="folds", grid={"alpha": ["much", 1.0]})
+    (selection, *_) = searched(cell, made())
+    assert selection["scores"][0] is None
+    assert selection["scores"][1] is not None
+    assert selection["errors"][0]
+    assert selection["errors"][1] is None
+    assert selection["undefined"] == [None, 0]
+
+
+def test_candidates_that_do_not_converge_are_marked(spies):
+    (selection, *_) = searched(cell_of(SPLITS["random"], "Talking", on="folds"), made())
+    assert selection["not_converged"] == [True, True]
+    assert None not in selection["scores"]
