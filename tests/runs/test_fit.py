@@ -198,6 +198,7 @@ def test_no_fit_depends_on_what_the_test_and_validation_rows_hold(spies):
     cell = cell_of(SPLITS["validation"], features=Features("standardize"))
     fitted, other = (fit_cell(cell, one) for one in (data, spoiled(data, np.r_[validation, test])))
     np.testing.assert_array_equal(fitted.model.coef_, other.model.coef_)
+    np.testing.assert_array_equal(fitted.step.transform(data.X[test]), fitted.part.test.X)
     assert fitted.record.metrics != other.record.metrics
     assert fit_cell(cell, spoiled(data, validation)).record.metrics == fitted.record.metrics
     assert not np.array_equal(fit_cell(cell, spoiled(data, train)).model.coef_, fitted.model.coef_)
