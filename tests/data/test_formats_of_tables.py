@@ -70,6 +70,19 @@ def test_cells_of_matlab_are_tasks(tmp_path):
         dataset(tmp_path / "u.mat")
 
 
+@pytest.mark.parametrize("ragged", [False, True])
+def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragged):
+    parts = {"X": cells(X[:4], X[4:]), "Y": cells(Y[:4, :1], Y[4:, :1])} if ragged else {"X": X, "Y": Y}
+    savemat(tmp_path / "t.mat", parts)
+    for schema in (Schema(3), Schema(3, ("a", "b", "c")), Schema(3, ("x1", "x2", "x3"), table=True)):
+        np.testing.assert_array_equal(read_rows(tmp_path / "t.mat", schema).X, X)
+    with pytest.raises(DataError, match=r"t\.mat: "):
+        read_rows(tmp_path / "t.mat", Schema(2))
+    savemat(tmp_path / "u.mat", {"Z": X})
+    with pytest.raises(DataError, match=r"u\.mat: .*'?X"):
+        read_table(tmp_path / "u.mat")
+
+
 @pytest.mark.parametrize("wrong", [np.ones(3) > 0, "text", np.ones((2, 2, 2)), np.ones((3, 2)) * 1j])
 def test_other_variables_than_matrices_of_numbers_are_refused(tmp_path, wrong):
     savemat(tmp_path / "t.mat", {"X": wrong, "Y": np.ones((2, 1))})
@@ -226,6 +239,48 @@ def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
     np.testing.assert_array_equal(found.y, k * k)
     assert (found.features, found.tasks) == (["x", "z"], ["0", "1", "2"])
     assert dataset(tmp_path / "t.arff", "y", task="task", drop=("x",)).features == ["z"]
+
+
+# --- what is named
+
+
+@pytest.mark.parametrize("suffix", ["mat", "npz", "parquet", "xlsx", "arff", "svm", "fasta"])
+def test_a_damaged_file_is_named(tmp_path, suffix):
+    path = tmp_path / f"t.{suffix}"
+    path.write_bytes(b"\x00\x01 neither this nor that")
+    with pytest.raises(DataError, match=rf"t\.{suffix}"):
+        read_table(path)
+
+
+def named_columns(path, kind):
+    """Write two rows of two features as a file of a kind."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "xlsx":
+        workbook(path, [list(frame), *frame.to_numpy().tolist()])
+    elif kind == "parquet":
+        frame.to_parquet(path)
+    elif kind == "mat":
+        savemat(path, {"X": frame.to_numpy()})
+    elif kind == "npz":
+        np.savez(path, X=frame.to_numpy())
+    elif kind == "svm":
+        path.write_text("0 1:1 2:3\n0 1:2 2:4\n")
+    elif kind == "fasta":
+        path.write_text(">1\nAC\n>2\nGT\n")
+    else:
+        path.write_text("@relation r\n@attribute a numeric\n@attribute b numeric\n@data\n1,3\n2,4\n")
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "mat", "npz", "svm", "arff", "fasta"])
+def test_a_file_that_does_not_fit_the_model_is_named(tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    named_columns(path, kind)
+    strings = kind == "fasta"
+    np.testing.assert_array_equal(read_rows(path, Schema(2, strings=strings)).X.shape, (2,) if strings else (2, 2))
+    with pytest.raises(DataError, match=rf"t\.{kind}: "):
+        read_rows(path, Schema(1, strings=strings, features=() if strings else ("z",)))
 
 
 # --- workbooks and frames
