@@ -74,7 +74,13 @@ def test_cells_of_matlab_are_tasks(tmp_path):
 def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragged):
     parts = {"X": cells(X[:4], X[4:]), "Y": cells(Y[:4, :1], Y[4:, :1])} if ragged else {"X": X, "Y": Y}
     savemat(tmp_path / "t.mat", parts)
-    for schema in (Schema(3), Schema(3, ("a", "b", "c")), Schema(3, ("x1", "x2", "x3"), table=True)):
+    names = ("a", "b", "c")  # columns without names are taken in their order
+    for schema in (
+        Schema(3),
+        Schema(3, names),
+        Schema(3, names, table=True),
+        Schema(3, ("x1", "x2", "x3"), table=True),
+    ):
         np.testing.assert_array_equal(read_rows(tmp_path / "t.mat", schema).X, X)
     with pytest.raises(DataError, match=r"t\.mat: "):
         read_rows(tmp_path / "t.mat", Schema(2))
@@ -98,6 +104,7 @@ def test_arrays_of_numpy(tmp_path):
     rows = read_rows(tmp_path / "t.npz", Schema(3))
     np.testing.assert_array_equal(rows.X, X)
     assert rows.tasks == [str(t) for t in TASKS]
+    np.testing.assert_array_equal(read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True)).X, X)
     found = dataset(tmp_path / "t.npz", "x2", task="task")
     np.testing.assert_array_equal(found.X, X[:, [0, 2]])
     assert (found.tasks, found.features) == (["2", "1", "5"], ["x1", "x3"])
@@ -111,6 +118,8 @@ def test_a_sparse_matrix_of_scipy(tmp_path):
     rows = read_rows(tmp_path / "t.npz", Schema(3))
     assert sparse.issparse(rows.X)
     np.testing.assert_array_equal(rows.X.toarray(), matrix.toarray())
+    by_place = read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True))
+    np.testing.assert_array_equal(by_place.X.toarray(), matrix.toarray())
     swapped = read_rows(tmp_path / "t.npz", Schema(2, ("x3", "x1"), table=True))
     np.testing.assert_array_equal(swapped.X.toarray(), matrix.toarray()[:, [2, 0]])
     whole = sparse.csr_matrix((matrix.data, matrix.indices + 3, matrix.indptr), shape=(12, 6))
@@ -248,8 +257,28 @@ def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
 def test_a_damaged_file_is_named(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     path.write_bytes(b"\x00\x01 neither this nor that")
-    with pytest.raises(DataError, match=rf"t\.{suffix}"):
+    with pytest.raises(DataError, match=rf"t\.{suffix}") as caught:
         read_table(path)
+    if suffix not in ("arff", "svm", "fasta"):  # of which the line is named
+        assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"Y": X}, "'X'"),
+        ({"X": X[0]}, "(3,)"),
+        ({"X": X * 1j}, "complex"),
+        ({"X": X, "task_id": TASKS[1:]}, "12 rows"),
+        ({"X": X, "task_id": TASKS[:, None]}, "(12, 1)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named_with_a_remedy(tmp_path, arrays, told):
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(DataError, match=r"t\.npz: ") as caught:
+        read_table(tmp_path / "t.npz")
+    assert told in caught.value.message
+    assert caught.value.remedy
 
 
 def named_columns(path, kind):
