@@ -49,6 +49,8 @@ def test_the_pair_that_is_complete_is_read_and_features_alone_are_new_rows(tmp_p
     np.testing.assert_array_equal(dataset(tmp_path / "t.mat").X, X)
     savemat(tmp_path / "u.mat", {"feature": X})
     np.testing.assert_array_equal(read_rows(tmp_path / "u.mat", Schema(3)).X, X)
+    by_place = read_rows(tmp_path / "u.mat", Schema(3, ("a", "b", "c"), table=True))
+    np.testing.assert_array_equal(by_place.X, X)
     savemat(tmp_path / "v.mat", {"X": X, "feature": X + 1})
     np.testing.assert_array_equal(read_rows(tmp_path / "v.mat", Schema(3)).X, X)
     with pytest.raises(DataError, match="no target"):
@@ -122,6 +124,9 @@ def test_a_sparse_matrix_of_scipy(tmp_path):
     np.testing.assert_array_equal(by_place.X.toarray(), matrix.toarray())
     swapped = read_rows(tmp_path / "t.npz", Schema(2, ("x3", "x1"), table=True))
     np.testing.assert_array_equal(swapped.X.toarray(), matrix.toarray()[:, [2, 0]])
+    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
+    np.savez(tmp_path / "parts.npz", **parts)
+    np.testing.assert_array_equal(read_rows(tmp_path / "parts.npz", Schema(3)).X.toarray(), matrix.toarray())
     whole = sparse.csr_matrix((matrix.data, matrix.indices + 3, matrix.indptr), shape=(12, 6))
     whole.indices[-1] = 99  # beyond its last column
     np.savez(tmp_path / "u.npz", data=whole.data, indices=whole.indices, indptr=whole.indptr, shape=whole.shape)
@@ -145,6 +150,8 @@ def test_sequences_of_numpy_and_fasta(tmp_path):
     for name, tasks in (("t.npz", ["worm", "fly", "worm"]), ("t.fasta", None)):
         rows = read_rows(tmp_path / name, Schema(4, strings=True))
         assert (rows.X.tolist(), rows.tasks) == (letters, tasks)
+        with pytest.raises(DataError, match=rf"{name}: "):
+            read_rows(tmp_path / name, Schema(5, strings=True))
 
 
 # --- svmlight
@@ -165,6 +172,9 @@ def test_query_ids_of_svmlight_are_tasks_where_there_are_several(tmp_path):
     one = [line.replace("qid:2", "qid:1").replace("qid:5", "qid:1") for line in lines]
     with pytest.raises(DataError, match="--task"):
         dataset(svm(tmp_path, *one))
+    assert dataset(svm(tmp_path, *one), "target", "x1").features == ["x2", "x3"]
+    two = [line.replace("qid:5", "qid:1") for line in lines]
+    assert dataset(svm(tmp_path, *two)).tasks == ["2", "1"]
     wanted = Schema(3, ("x1", "x2", "x3"), task_column="task", table=True)
     assert read_rows(svm(tmp_path, *one), wanted).tasks == ["1"] * 12
 
@@ -181,12 +191,17 @@ def test_columns_beyond_those_of_the_model_are_ignored_and_others_are_zero(tmp_p
 
 def test_test_rows_of_several_labels_have_those_of_the_training_rows(tmp_path):
     rows = read_table(svm(tmp_path, *["0,1 1:1 2:1", "1 2:2", " 1:3", "0 1:5"] * 3, name="rows.svm"))
-    more = read_table(svm(tmp_path, "0 1:4", "0,1 2:8", name="more.svm"), like=rows)
+    more = read_table(svm(tmp_path, "0 1:4", "1 2:8", name="more.svm"), like=rows)
     found = make_dataset(rows, Roles(), more)
     ((train, test),) = found.splits["test"]
     assert (len(train), found.tasks) == (12, ["label 0", "label 1"])
-    np.testing.assert_array_equal(found.y[test], [[1, -1], [1, 1]])
+    np.testing.assert_array_equal(found.y[test], [[1, -1], [-1, 1]])
     np.testing.assert_array_equal(found.X[test].toarray(), [[4, 0], [0, 8]])
+    assert found.labels == {"label 0": ["-1", "1"], "label 1": ["-1", "1"]}
+    by_place = read_rows(tmp_path / "rows.svm", Schema(2, ("a", "b"), table=True))
+    np.testing.assert_array_equal(by_place.X.toarray(), found.X[train].toarray())
+    with pytest.raises(DataError, match=r"rows\.svm: "):
+        read_rows(tmp_path / "rows.svm", Schema(1))
 
 
 # --- ARFF
@@ -220,6 +235,14 @@ def test_meka_says_which_columns_are_labels(tmp_path, relation, targets):
         dataset(tmp_path / "t.arff")
 
 
+def test_meka_says_so_of_sparse_files_too(tmp_path):
+    rows = "".join(f"{{0 {k + 1}, 1 {'high' if k % 3 else 'low'}, 2 {k % 2}, 3 {int(k > 5)}}}\n" for k in range(12))
+    (tmp_path / "t.arff").write_text(HEAD.format("'t: -C -2'") + rows)
+    found = dataset(tmp_path / "t.arff")
+    assert sparse.issparse(found.X)
+    assert (found.features, found.targets) == (["a", "b"], ["c", "d"])
+
+
 def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_path):
     (tmp_path / "t.arff").write_text(HEAD.format("t") + "1,high,0,1\n2,low,1,1\n?,?,1,0\n")
     words = read_rows(tmp_path / "t.arff", Schema(2, ("a", "b"), table=True, categories={"b": ["high", "low"]}))
@@ -231,11 +254,13 @@ def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_
 
 def test_empty_and_ambiguous_arff_files_are_refused(tmp_path):
     (tmp_path / "t.arff").write_text(HEAD.format("t"))
-    with pytest.raises(DataError, match=r"t\.arff: no rows"):
+    with pytest.raises(DataError, match=r"t\.arff: no rows") as empty:
         read_table(tmp_path / "t.arff")
-    (tmp_path / "t.arff").write_text(HEAD.format("t").replace("@attribute c", "@attribute a") + "1,low,0,1\n")
-    with pytest.raises(DataError, match=r"t\.arff: .*'a'"):
+    (tmp_path / "t.arff").write_text(HEAD.format("t").replace("@attribute d", "@attribute c") + "1,low,0,1\n")
+    with pytest.raises(DataError, match=r"t\.arff: .*'c'") as twice:
         read_table(tmp_path / "t.arff")
+    assert empty.value.remedy
+    assert twice.value.remedy
 
 
 def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
