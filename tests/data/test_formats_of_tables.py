@@ -96,6 +96,9 @@ def test_other_variables_than_matrices_of_numbers_are_refused(tmp_path, wrong):
     savemat(tmp_path / "t.mat", {"X": wrong, "Y": np.ones((2, 1))})
     with pytest.raises(DataError, match=r"t\.mat"):
         read_table(tmp_path / "t.mat")
+    savemat(tmp_path / "u.mat", {"X": np.ones((3, 2)), "Y": np.ones((3, 1)) * 1j})
+    with pytest.raises(DataError, match=r"u\.mat"):
+        read_table(tmp_path / "u.mat")
 
 
 # --- NumPy
@@ -187,6 +190,12 @@ def test_columns_beyond_those_of_the_model_are_ignored_and_others_are_zero(tmp_p
     zero = svm(tmp_path, "0 0:7 1:1", "0 3:3", name="zero.svm")
     rows = read_rows(zero, Schema(2, ("x0", "x4"), table=True))
     np.testing.assert_array_equal(rows.X.toarray(), [[7, 0], [0, 0]])
+
+
+def test_a_table_has_at_most_a_million_columns(tmp_path):
+    assert len(read_table(svm(tmp_path, "0 1000000:1")).names) == 1_000_000
+    with pytest.raises(DataError, match=r"t\.svm: 1000001 columns"):
+        read_table(svm(tmp_path, "0 1000001:1"))
 
 
 def test_test_rows_of_several_labels_have_those_of_the_training_rows(tmp_path):
@@ -349,6 +358,8 @@ def workbook(path, rows):
 def test_a_first_row_of_numbers_is_no_header(tmp_path):
     found = read_rows(workbook(tmp_path / "t.xlsx", [[1.5, 2], [3, 4]]), Schema(2))
     np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4]])
+    by_name = read_rows(tmp_path / "t.xlsx", Schema(2, ("x2", "x1"), table=True))
+    np.testing.assert_array_equal(by_name.X, [[2, 1.5], [4, 3]])
     named = read_rows(workbook(tmp_path / "u.xlsx", [["b", 7], [3, 4], [5, 6]]), Schema(2, ("7", "b"), table=True))
     np.testing.assert_array_equal(named.X, [[4, 3], [6, 5]])
 
@@ -366,13 +377,19 @@ def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
         read_table(workbook(tmp_path / "t.xlsx", [["a", "b"]]))
 
 
+def test_columns_of_a_workbook_need_names_of_their_own(tmp_path):
+    for rows, told in (([["a", None], [1, 2]], r":1: column 2"), ([[None, None], ["a", "a"], [1, 2]], r":2: .*'a'")):
+        with pytest.raises(DataError, match=rf"t\.xlsx{told}"):
+            read_table(workbook(tmp_path / "t.xlsx", rows))
+
+
 def test_words_for_nothing_are_missing_in_workbooks_as_in_text(tmp_path):
-    rows = [["a", "b"], [1, "NA"], [2, "yes"], ["", "no"]]
-    wanted = Schema(2, ("a", "b"), table=True, categories={"b": ["no", "yes"]})
+    rows = [["a", "b"], [1, "NA"], [2, "yes"], ["", "no"], [3, "None"]]
+    wanted = Schema(2, ("a", "b"), table=True, categories={"b": ["no", "yes", "None"]})
     for path in (workbook(tmp_path / "t.xlsx", rows), tmp_path / "t.csv"):
         if path.suffix == ".csv":
             path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
-        np.testing.assert_array_equal(read_rows(path, wanted).X, [[1, np.nan], [2, 1], [np.nan, 0]])
+        np.testing.assert_array_equal(read_rows(path, wanted).X, [[1, np.nan], [2, 1], [np.nan, 0], [3, 2]])
 
 
 def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
