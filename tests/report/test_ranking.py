@@ -211,6 +211,25 @@ def test_predictions_are_tested_split_by_split(maker):
     assert claim(maker, **check, at_most=0.3).verdict == "not confirmed", "the other split has a large p"
 
 
+def test_a_p_value_of_predictions_at_its_bound_is_inside(maker):
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(2, 30, 2))
+    keep(maker.fill(), "One Norm", base)
+    keep(maker, "APG-RMTL", base + rng.normal(size=(2, 30, 2)) * 0.1 + np.array([0.01, 0.03])[:, None, None])
+
+    def one(**more):
+        found = claim(maker, kind="paired", unit="prediction", of="APG-RMTL", over="One Norm", **more)
+        return found.results[0]
+
+    smallest, largest = one(at_least=0).found, one(at_most=1).found
+    assert 0 < smallest < largest < 1
+    assert one(at_least=smallest).holds is True
+    assert one(at_least=smallest + 1e-9).holds is False
+    assert one(at_most=largest).holds is True
+    assert one(at_most=largest - 1e-9).holds is False
+    assert one(at_least=0, test="t").found not in (smallest, largest)
+
+
 def test_without_kept_predictions_there_is_no_test(maker):
     found = claim(maker.fill(), kind="paired", unit="prediction", of="APG-RMTL", over="One Norm", at_least=0.3)
     assert (found.verdict, found.why) == (

@@ -77,6 +77,45 @@ def test_ties_and_edges_are_reported():
     assert chosen({"a": [3, 1]}, fold([0.1, 0.7]))["edges"] == {"a": "low"}
 
 
+def test_of_equal_candidates_the_first_of_the_file_wins():
+    for order in ([1, 2], [2, 1]):
+        found = chosen({"a": order}, fold([0.5, 0.5]))
+        assert (found["chosen"], found["ties"]) == ({"a": order[0]}, [{"a": order[1]}])
+
+
+def test_edges_are_those_of_grids_of_numbers_with_several_values():
+    grid = {"low": [1, 2, 3], "inside": [1, 2, 3], "high": [1.0, 2.0], "alone": [4], "switch": [False, True]}
+    grid["word"] = ["a", "b"]
+    place = candidates(grid).index({"low": 1, "inside": 2, "high": 2.0, "alone": 4, "switch": True, "word": "b"})
+    scores = [0.5] * len(candidates(grid))
+    scores[place] = 0.6
+    assert chosen(grid, fold(scores))["edges"] == {"low": "low", "high": "high"}
+    assert chosen({"a": [1, True, "x"]}, fold([0.6, 0.5, 0.5]))["edges"] == {}
+
+
+def test_everything_about_every_candidate_is_kept_by_fold():
+    first, second = fold([0.5, None], [None, "E: no"]), fold([0.7, 0.8])
+    first |= {"undefined": [1, 2], "not_converged": [True, False], "warm_started": True}
+    second |= {"undefined": [3, 4], "not_converged": [True, True]}
+    found = chosen({"a": (1, 2)}, first, second)
+    assert found["undefined"] == [[1, 3], [2, 4]]
+    assert found["not_converged"] == [2, 1]
+    assert found["grid"] == {"a": [1, 2]}
+    assert found["metric"] == "auc"
+    assert found["errors"] == {"1": ["fold 0: E: no"]}
+    assert found["warm_started"] is False
+    assert chosen({"a": [1, 2]}, first, {**second, "warm_started": True})["warm_started"] is True
+
+
+def test_the_key_of_a_search_is_that_of_its_folds():
+    def key(*names):
+        return choose({"a": [1]}, "auc", True, [(name, fold([0.5])) for name in names])["key"]
+
+    assert len({key("x"), key("y"), key("x", "y"), key("y", "x")}) == 4
+    assert key("x", "y") == key("x", "y")
+    assert len(key("x")) == 64
+
+
 def test_undefined_folds_are_left_out():
     found = chosen({"a": [1, 2]}, fold([None, 0.6]), fold([0.7, 0.6]), fold([None, None]))
     assert found["chosen"] == {"a": 1}
@@ -163,6 +202,24 @@ def test_strong_means_small_for_weights_of_the_loss():
         {"C": 0.1, "alpha": 2},
         {"C": 1, "alpha": 3},
     ]
+
+
+def test_weights_of_the_loss_of_a_nested_estimator_are_known_by_their_own_name():
+    found = candidates({"base__C": [10, 1], "beta__alpha": [1, 10]})
+    assert [found[i] for i in strong_to_weak(found)] == [
+        {"base__C": 1, "beta__alpha": 10},
+        {"base__C": 1, "beta__alpha": 1},
+        {"base__C": 10, "beta__alpha": 10},
+        {"base__C": 10, "beta__alpha": 1},
+    ]
+
+
+def test_values_that_are_no_numbers_stay_together_in_the_order_of_the_file():
+    found = candidates({"alpha": [1, 2], "kernel": ["rbf", "linear", None], "scale": [True, False]})
+    order = [found[i] for i in strong_to_weak(found)]
+    assert [params["alpha"] for params in order] == [2] * 6 + [1] * 6
+    assert [params["kernel"] for params in order] == ["rbf", "rbf", "linear", "linear", None, None] * 2
+    assert [params["scale"] for params in order] == [True, False] * 6
 
 
 @pytest.mark.parametrize("metric", ["auc", "f1", "mse"])

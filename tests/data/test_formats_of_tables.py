@@ -1,0 +1,447 @@
+"""The same rows from every format: as a data set with the targets and tasks that the format names, and as new rows."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.io import savemat
+
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.errors import DataError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 3)).round(2)
+Y = RNG.normal(size=(12, 2)).round(2)
+SIGNS = np.where(RNG.permutation(24).reshape(12, 2) % 2, 1, -1)
+TASKS = np.repeat([2, 1, 5], 4)
+
+
+def dataset(path, *targets, **roles):
+    return make_dataset(read_table(path), Roles(targets, **roles))
+
+
+def cells(*arrays):
+    made = np.empty(len(arrays), dtype=object)
+    made[:] = arrays
+    return made
+
+
+# --- MATLAB
+
+
+@pytest.mark.parametrize(("x", "y"), [("X", "Y"), ("feature", "label")])
+def test_matrices_of_matlab_are_features_and_targets(tmp_path, x, y):
+    savemat(tmp_path / "t.mat", {x: X, y: Y, "other": np.ones((2, 2))})
+    found = dataset(tmp_path / "t.mat")
+    np.testing.assert_array_equal(found.X, X)
+    np.testing.assert_array_equal(found.y, Y)
+    assert found.features == ["x1", "x2", "x3"]
+    assert found.tasks == found.targets
+    assert len(set(found.tasks)) == 2
+
+
+def test_the_pair_that_is_complete_is_read_and_features_alone_are_new_rows(tmp_path):
+    savemat(tmp_path / "t.mat", {"X": X + 1, "feature": X, "label": Y})
+    np.testing.assert_array_equal(dataset(tmp_path / "t.mat").X, X)
+    savemat(tmp_path / "u.mat", {"feature": X})
+    np.testing.assert_array_equal(read_rows(tmp_path / "u.mat", Schema(3)).X, X)
+    by_place = read_rows(tmp_path / "u.mat", Schema(3, ("a", "b", "c"), table=True))
+    np.testing.assert_array_equal(by_place.X, X)
+    savemat(tmp_path / "v.mat", {"X": X, "feature": X + 1})
+    np.testing.assert_array_equal(read_rows(tmp_path / "v.mat", Schema(3)).X, X)
+    with pytest.raises(DataError, match="no target"):
+        dataset(tmp_path / "v.mat")
+
+
+def test_cells_of_matlab_are_tasks(tmp_path):
+    parts = [X[:4], X[4:8], X[8:]]
+    savemat(tmp_path / "t.mat", {"X": cells(*parts), "Y": cells(*(Y[k : k + 4, :1] for k in (0, 4, 8)))})
+    found = dataset(tmp_path / "t.mat")
+    np.testing.assert_array_equal(found.X, X)
+    np.testing.assert_array_equal(found.y, Y[:, 0])
+    assert (found.tasks, found.features) == (["1", "2", "3"], ["x1", "x2", "x3"])
+    np.testing.assert_array_equal(found.task_id, np.repeat([0, 1, 2], 4))
+    savemat(tmp_path / "u.mat", {"X": cells(*parts)})
+    rows = read_rows(tmp_path / "u.mat", Schema(3))
+    np.testing.assert_array_equal(rows.tasks, found.task_id)
+    with pytest.raises(DataError, match="no target"):
+        dataset(tmp_path / "u.mat")
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_targets_and_tasks_of_matlab_are_no_features_of_new_rows(tmp_path, ragged):
+    parts = {"X": cells(X[:4], X[4:]), "Y": cells(Y[:4, :1], Y[4:, :1])} if ragged else {"X": X, "Y": Y}
+    savemat(tmp_path / "t.mat", parts)
+    names = ("a", "b", "c")  # columns without names are taken in their order
+    for schema in (
+        Schema(3),
+        Schema(3, names),
+        Schema(3, names, table=True),
+        Schema(3, ("x1", "x2", "x3"), table=True),
+    ):
+        np.testing.assert_array_equal(read_rows(tmp_path / "t.mat", schema).X, X)
+    with pytest.raises(DataError, match=r"t\.mat: "):
+        read_rows(tmp_path / "t.mat", Schema(2))
+    savemat(tmp_path / "u.mat", {"Z": X})
+    with pytest.raises(DataError, match=r"u\.mat: .*'?X"):
+        read_table(tmp_path / "u.mat")
+
+
+@pytest.mark.parametrize("wrong", [np.ones(3) > 0, "text", np.ones((2, 2, 2)), np.ones((3, 2)) * 1j])
+def test_other_variables_than_matrices_of_numbers_are_refused(tmp_path, wrong):
+    savemat(tmp_path / "t.mat", {"X": wrong, "Y": np.ones((2, 1))})
+    with pytest.raises(DataError, match=r"t\.mat"):
+        read_table(tmp_path / "t.mat")
+    savemat(tmp_path / "u.mat", {"X": np.ones((3, 2)), "Y": np.ones((3, 1)) * 1j})
+    with pytest.raises(DataError, match=r"u\.mat"):
+        read_table(tmp_path / "u.mat")
+
+
+# --- NumPy
+
+
+def test_arrays_of_numpy(tmp_path):
+    np.savez(tmp_path / "t.npz", X=X, task_id=TASKS)
+    rows = read_rows(tmp_path / "t.npz", Schema(3))
+    np.testing.assert_array_equal(rows.X, X)
+    assert rows.tasks == [str(t) for t in TASKS]
+    np.testing.assert_array_equal(read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True)).X, X)
+    found = dataset(tmp_path / "t.npz", "x2", task="task")
+    np.testing.assert_array_equal(found.X, X[:, [0, 2]])
+    assert (found.tasks, found.features) == (["2", "1", "5"], ["x1", "x3"])
+    np.savez(tmp_path / "u.npz", X=X.astype(np.float32) > 0)
+    np.testing.assert_array_equal(read_rows(tmp_path / "u.npz", Schema(3)).X, X > 0)
+
+
+def test_a_sparse_matrix_of_scipy(tmp_path):
+    matrix = sparse.csr_matrix(np.where(X > 0, X, 0))
+    sparse.save_npz(tmp_path / "t.npz", matrix)
+    rows = read_rows(tmp_path / "t.npz", Schema(3))
+    assert sparse.issparse(rows.X)
+    np.testing.assert_array_equal(rows.X.toarray(), matrix.toarray())
+    by_place = read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True))
+    np.testing.assert_array_equal(by_place.X.toarray(), matrix.toarray())
+    swapped = read_rows(tmp_path / "t.npz", Schema(2, ("x3", "x1"), table=True))
+    np.testing.assert_array_equal(swapped.X.toarray(), matrix.toarray()[:, [2, 0]])
+    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
+    np.savez(tmp_path / "parts.npz", **parts)
+    np.testing.assert_array_equal(read_rows(tmp_path / "parts.npz", Schema(3)).X.toarray(), matrix.toarray())
+    whole = sparse.csr_matrix((matrix.data, matrix.indices + 3, matrix.indptr), shape=(12, 6))
+    whole.indices[-1] = 99  # beyond its last column
+    np.savez(tmp_path / "u.npz", data=whole.data, indices=whole.indices, indptr=whole.indptr, shape=whole.shape)
+    with pytest.raises(DataError, match=r"u\.npz"):
+        read_table(tmp_path / "u.npz")
+
+
+@pytest.mark.parametrize(("value", "told"), [(np.inf, "inf"), (np.nan, "no value")])
+def test_the_place_of_a_wrong_entry_of_a_sparse_matrix_is_named(tmp_path, value, told):
+    matrix = np.where(X > 0, X, 0)
+    matrix[7, 1] = value
+    sparse.save_npz(tmp_path / "t.npz", sparse.csr_matrix(matrix))
+    with pytest.raises(DataError, match=rf"t\.npz: row 8: .*'x2'.*{told}"):
+        read_rows(tmp_path / "t.npz", Schema(3))
+
+
+def test_sequences_of_numpy_and_fasta(tmp_path):
+    letters = [b"ACGT", b"TTTT", b"GGCC"]
+    np.savez(tmp_path / "t.npz", X=np.array(letters), task_id=["worm", "fly", "worm"])
+    (tmp_path / "t.fasta").write_text("".join(f">{k}\n{word.decode()}\n" for k, word in enumerate(letters)))
+    for name, tasks in (("t.npz", ["worm", "fly", "worm"]), ("t.fasta", None)):
+        rows = read_rows(tmp_path / name, Schema(4, strings=True))
+        assert (rows.X.tolist(), rows.tasks) == (letters, tasks)
+        with pytest.raises(DataError, match=rf"{name}: "):
+            read_rows(tmp_path / name, Schema(5, strings=True))
+
+
+# --- svmlight
+
+
+def svm(tmp_path, *lines, name="t.svm"):
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    return tmp_path / name
+
+
+def test_query_ids_of_svmlight_are_tasks_where_there_are_several(tmp_path):
+    lines = [f"{y:g} qid:{t} 1:{a} 3:{b}" for (y, _), t, (a, b, _) in zip(Y, TASKS, X, strict=True)]
+    found = dataset(svm(tmp_path, *lines))
+    np.testing.assert_array_equal(found.y, Y[:, 0])
+    np.testing.assert_array_equal(found.X.toarray(), np.column_stack([X[:, 0], np.zeros(12), X[:, 1]]))
+    assert found.tasks == ["2", "1", "5"]
+    np.testing.assert_array_equal(found.task_id, np.repeat([0, 1, 2], 4))
+    one = [line.replace("qid:2", "qid:1").replace("qid:5", "qid:1") for line in lines]
+    with pytest.raises(DataError, match="--task"):
+        dataset(svm(tmp_path, *one))
+    assert dataset(svm(tmp_path, *one), "target", "x1").features == ["x2", "x3"]
+    two = [line.replace("qid:5", "qid:1") for line in lines]
+    assert dataset(svm(tmp_path, *two)).tasks == ["2", "1"]
+    wanted = Schema(3, ("x1", "x2", "x3"), task_column="task", table=True)
+    assert read_rows(svm(tmp_path, *one), wanted).tasks == ["1"] * 12
+
+
+def test_columns_beyond_those_of_the_model_are_ignored_and_others_are_zero(tmp_path):
+    path = svm(tmp_path, "0 1:1 2:2 9:9", "0 3:3")
+    rows = read_rows(path, Schema(3, ("x3", "x1", "x5"), table=True))
+    np.testing.assert_array_equal(rows.X.toarray(), [[0, 1, 0], [3, 0, 0]])
+    assert "x9" in rows.ignored
+    zero = svm(tmp_path, "0 0:7 1:1", "0 3:3", name="zero.svm")
+    rows = read_rows(zero, Schema(2, ("x0", "x4"), table=True))
+    np.testing.assert_array_equal(rows.X.toarray(), [[7, 0], [0, 0]])
+
+
+def test_a_table_has_at_most_a_million_columns(tmp_path):
+    assert len(read_table(svm(tmp_path, "0 1000000:1")).names) == 1_000_000
+    with pytest.raises(DataError, match=r"t\.svm: 1000001 columns"):
+        read_table(svm(tmp_path, "0 1000001:1"))
+
+
+def test_test_rows_of_several_labels_have_those_of_the_training_rows(tmp_path):
+    rows = read_table(svm(tmp_path, *["0,1 1:1 2:1", "1 2:2", " 1:3", "0 1:5"] * 3, name="rows.svm"))
+    more = read_table(svm(tmp_path, "0 1:4", "1 2:8", name="more.svm"), like=rows)
+    found = make_dataset(rows, Roles(), more)
+    ((train, test),) = found.splits["test"]
+    assert (len(train), found.tasks) == (12, ["label 0", "label 1"])
+    np.testing.assert_array_equal(found.y[test], [[1, -1], [-1, 1]])
+    np.testing.assert_array_equal(found.X[test].toarray(), [[4, 0], [0, 8]])
+    assert found.labels == {"label 0": ["-1", "1"], "label 1": ["-1", "1"]}
+    by_place = read_rows(tmp_path / "rows.svm", Schema(2, ("a", "b"), table=True))
+    np.testing.assert_array_equal(by_place.X.toarray(), found.X[train].toarray())
+    with pytest.raises(DataError, match=r"rows\.svm: "):
+        read_rows(tmp_path / "rows.svm", Schema(1))
+
+
+# --- ARFF
+
+HEAD = """\
+@relation {}
+@attribute a numeric
+@attribute 'b' {{low,high}}
+@attribute c {{0,1}}
+@attribute d {{0,1}}
+@data
+"""
+
+
+@pytest.mark.parametrize(
+    ("relation", "targets"), [("'t: -C -2'", ["c", "d"]), ("'t: -C 1'", ["a"]), ("'t: -C -3'", ["b", "c", "d"])]
+)
+def test_meka_says_which_columns_are_labels(tmp_path, relation, targets):
+    rows = "".join(f"{k},{'high' if k % 3 else 'low'},{k % 2},{int(k > 5)}\n" for k in range(12))
+    (tmp_path / "t.arff").write_text(HEAD.format(relation) + rows)
+    table = read_table(tmp_path / "t.arff")
+    if targets == ["a"]:
+        found = make_dataset(table, Roles(task="c"))
+        np.testing.assert_array_equal(found.y, np.arange(12))
+    else:
+        found = make_dataset(table, Roles())
+        assert found.features == [name for name in "abcd" if name not in targets]
+    assert found.targets == targets
+    (tmp_path / "t.arff").write_text(HEAD.format("t") + rows)
+    with pytest.raises(DataError, match="no target"):
+        dataset(tmp_path / "t.arff")
+
+
+def test_meka_says_so_of_sparse_files_too(tmp_path):
+    rows = "".join(f"{{0 {k + 1}, 1 {'high' if k % 3 else 'low'}, 2 {k % 2}, 3 {int(k > 5)}}}\n" for k in range(12))
+    (tmp_path / "t.arff").write_text(HEAD.format("'t: -C -2'") + rows)
+    found = dataset(tmp_path / "t.arff")
+    assert sparse.issparse(found.X)
+    assert (found.features, found.targets) == (["a", "b"], ["c", "d"])
+
+
+def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_path):
+    (tmp_path / "t.arff").write_text(HEAD.format("t") + "1,high,0,1\n2,low,1,1\n?,?,1,0\n")
+    words = read_rows(tmp_path / "t.arff", Schema(2, ("a", "b"), table=True, categories={"b": ["high", "low"]}))
+    np.testing.assert_array_equal(words.X, [[1, 0], [2, 1], [np.nan, np.nan]])
+    (tmp_path / "t.arff").write_text(HEAD.format("t") + "1,high,0,1\n2,low,1,1\n")
+    numbers = read_rows(tmp_path / "t.arff", Schema(3, ("b", "a", "d")))
+    np.testing.assert_array_equal(numbers.X, [[1, 1, 1], [0, 2, 1]])
+
+
+def test_empty_and_ambiguous_arff_files_are_refused(tmp_path):
+    (tmp_path / "t.arff").write_text(HEAD.format("t"))
+    with pytest.raises(DataError, match=r"t\.arff: no rows") as empty:
+        read_table(tmp_path / "t.arff")
+    (tmp_path / "t.arff").write_text(HEAD.format("t").replace("@attribute d", "@attribute c") + "1,low,0,1\n")
+    with pytest.raises(DataError, match=r"t\.arff: .*'c'") as twice:
+        read_table(tmp_path / "t.arff")
+    assert empty.value.remedy
+    assert twice.value.remedy
+
+
+def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
+    head = "@relation s\n" + "".join(f"@attribute {name} numeric\n" for name in ("x", "y", "task", "z")) + "@data\n"
+    rows = "".join(f"{{0 {k + 1}, 1 {k * k}, 2 {k % 3}, 3 {k % 5}}}\n" for k in range(15))
+    (tmp_path / "t.arff").write_text(head + rows)
+    found = dataset(tmp_path / "t.arff", "y", task="task")
+    k = np.arange(15)
+    np.testing.assert_array_equal(found.X.toarray(), np.column_stack([k + 1, k % 5]))
+    np.testing.assert_array_equal(found.y, k * k)
+    assert (found.features, found.tasks) == (["x", "z"], ["0", "1", "2"])
+    assert dataset(tmp_path / "t.arff", "y", task="task", drop=("x",)).features == ["z"]
+
+
+# --- what is named
+
+
+@pytest.mark.parametrize("suffix", ["mat", "npz", "parquet", "xlsx", "arff", "svm", "fasta"])
+def test_a_damaged_file_is_named(tmp_path, suffix):
+    path = tmp_path / f"t.{suffix}"
+    path.write_bytes(b"\x00\x01 neither this nor that")
+    with pytest.raises(DataError, match=rf"t\.{suffix}") as caught:
+        read_table(path)
+    if suffix not in ("arff", "svm", "fasta"):  # of which the line is named
+        assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"Y": X}, "'X'"),
+        ({"X": X[0]}, "(3,)"),
+        ({"X": X * 1j}, "complex"),
+        ({"X": X, "task_id": TASKS[1:]}, "12 rows"),
+        ({"X": X, "task_id": TASKS[:, None]}, "(12, 1)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named_with_a_remedy(tmp_path, arrays, told):
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(DataError, match=r"t\.npz: ") as caught:
+        read_table(tmp_path / "t.npz")
+    assert told in caught.value.message
+    assert caught.value.remedy
+
+
+def named_columns(path, kind):
+    """Write two rows of two features as a file of a kind."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "xlsx":
+        workbook(path, [list(frame), *frame.to_numpy().tolist()])
+    elif kind == "parquet":
+        frame.to_parquet(path)
+    elif kind == "mat":
+        savemat(path, {"X": frame.to_numpy()})
+    elif kind == "npz":
+        np.savez(path, X=frame.to_numpy())
+    elif kind == "svm":
+        path.write_text("0 1:1 2:3\n0 1:2 2:4\n")
+    elif kind == "fasta":
+        path.write_text(">1\nAC\n>2\nGT\n")
+    else:
+        path.write_text("@relation r\n@attribute a numeric\n@attribute b numeric\n@data\n1,3\n2,4\n")
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "mat", "npz", "svm", "arff", "fasta"])
+def test_a_file_that_does_not_fit_the_model_is_named(tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    named_columns(path, kind)
+    strings = kind == "fasta"
+    np.testing.assert_array_equal(read_rows(path, Schema(2, strings=strings)).X.shape, (2,) if strings else (2, 2))
+    with pytest.raises(DataError, match=rf"t\.{kind}: "):
+        read_rows(path, Schema(1, strings=strings, features=() if strings else ("z",)))
+
+
+# --- workbooks and frames
+
+
+def workbook(path, rows):
+    pytest.importorskip("openpyxl")
+    pd.DataFrame(rows).to_excel(path, index=False, header=False)
+    return path
+
+
+def test_a_first_row_of_numbers_is_no_header(tmp_path):
+    found = read_rows(workbook(tmp_path / "t.xlsx", [[1.5, 2], [3, 4]]), Schema(2))
+    np.testing.assert_array_equal(found.X, [[1.5, 2], [3, 4]])
+    by_name = read_rows(tmp_path / "t.xlsx", Schema(2, ("x2", "x1"), table=True))
+    np.testing.assert_array_equal(by_name.X, [[2, 1.5], [4, 3]])
+    named = read_rows(workbook(tmp_path / "u.xlsx", [["b", 7], [3, 4], [5, 6]]), Schema(2, ("7", "b"), table=True))
+    np.testing.assert_array_equal(named.X, [[4, 3], [6, 5]])
+
+
+def test_empty_rows_of_a_workbook_are_left_out_and_counted(tmp_path):
+    rows = [[None, None], ["a", "b"], [1, 2], [None, None], [3, "x"]]
+    with pytest.raises(DataError, match=r"t\.xlsx:5: .*'b'.*x"):
+        read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
+    rows[4][1] = 4
+    found = read_rows(workbook(tmp_path / "t.xlsx", rows), Schema(2, ("a", "b")))
+    np.testing.assert_array_equal(found.X, [[1, 2], [3, 4]])
+    with pytest.raises(DataError, match="no rows"):
+        read_table(workbook(tmp_path / "t.xlsx", [[None], [None]]))
+    with pytest.raises(DataError, match="no rows"):
+        read_table(workbook(tmp_path / "t.xlsx", [["a", "b"]]))
+
+
+def test_columns_of_a_workbook_need_names_of_their_own(tmp_path):
+    for rows, told in (([["a", None], [1, 2]], r":1: column 2"), ([[None, None], ["a", "a"], [1, 2]], r":2: .*'a'")):
+        with pytest.raises(DataError, match=rf"t\.xlsx{told}"):
+            read_table(workbook(tmp_path / "t.xlsx", rows))
+
+
+def test_words_for_nothing_are_missing_in_workbooks_as_in_text(tmp_path):
+    rows = [["a", "b"], [1, "NA"], [2, "yes"], ["", "no"], [3, "None"]]
+    wanted = Schema(2, ("a", "b"), table=True, categories={"b": ["no", "yes", "None"]})
+    for path in (workbook(tmp_path / "t.xlsx", rows), tmp_path / "t.csv"):
+        if path.suffix == ".csv":
+            path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+        np.testing.assert_array_equal(read_rows(path, wanted).X, [[1, np.nan], [2, 1], [np.nan, 0], [3, 2]])
+
+
+def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=[f"t{t}" for t in TASKS], y=Y[:, 0])
+    frame.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+    expected = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+    np.testing.assert_array_equal(expected.X, X)
+    for name in ("t.parquet", "t.csv.gz"):
+        found = dataset(tmp_path / name, "y", task="task")
+        np.testing.assert_array_equal(found.X, X)
+        assert (
+            (found.features, found.tasks)
+            == (expected.features, expected.tasks)
+            == (["a", "b", "c"], ["t2", "t1", "t5"])
+        )
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_of_other_libraries_read_as_those_of_pandas(library):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(task=[f"t{t}" for t in TASKS], y=Y[:, 0])
+    other = pytest.importorskip(library)
+    made = other.DataFrame(frame.to_dict("list")) if library == "polars" else other.Table.from_pandas(frame)
+    found, expected = (make_dataset(table_of_frame(one), Roles(("y",), "task")) for one in (made, frame))
+    np.testing.assert_array_equal(found.X, expected.X)
+    assert (found.features, found.tasks) == (expected.features, expected.tasks)
+
+
+def test_the_index_of_a_frame_does_not_matter_and_its_names_become_texts():
+    frame = pd.DataFrame(np.column_stack([X, Y[:, 0], TASKS]), index=np.arange(12)[::-1] * 7)
+    found = make_dataset(table_of_frame(frame), Roles(("3",), "4"))
+    np.testing.assert_array_equal(found.X, X)
+    assert found.features == ["0", "1", "2"]
+    assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # that of the user is as it was
+
+
+@pytest.mark.parametrize("frame", [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []})])
+def test_what_is_no_table_is_refused(frame):
+    with pytest.raises(DataError):
+        table_of_frame(frame, "mine")
+
+
+@pytest.mark.parametrize("name", ["t.xls", "t.ods", "t.docx", "t"])
+def test_unknown_formats_are_refused_with_the_known_ones_or_how_to_save_it(tmp_path, name):
+    (tmp_path / name).write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"\.csv"):
+        read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.txt"])
+def test_suffixes_of_text_are_known_in_any_case(tmp_path, name):
+    for one in (name, name.upper()):
+        (tmp_path / one).write_text("a\tb\n1\t2\n")
+        np.testing.assert_array_equal(read_rows(tmp_path / one, Schema(2, ("b", "a"), table=True)).X, [[2, 1]])
