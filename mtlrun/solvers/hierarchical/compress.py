@@ -86,6 +86,14 @@ class Compressed:
         """Rows of all tasks."""
         return float(self.n.sum())
 
+    def task(self, t: int) -> tuple[Array, Array]:
+        """Return the rows R (k, p) and targets z (k,) of task t."""
+        for block in self.blocks:
+            place = np.flatnonzero(block.tasks == t)
+            if place.size:
+                return block.R[place[0] if len(block.R) > 1 else 0], block.z[place[0]]
+        raise IndexError(f"no task {t}")
+
     def moments(self) -> Array:
         """Return the mean of x x' over all rows, (p, p)."""
         total = sum(block.copies * np.tensordot(block.R, block.R, ([0, 1], [0, 1])) for block in self.blocks)

@@ -24,12 +24,14 @@ from mtlrun.solvers.hierarchical.compress import Block, Compressed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: A share of the variance of the targets that counts as noise whatever the rows say: a perfect fit has a likelihood.
-_FLOOR = 1e-9
+#: Of the squares of one row, and of all rows of a table with few rows, this share counts as noise whatever the rows
+#: say: a perfect fit has a likelihood.
+_FLOOR, _FLOOR_FEW = 1e-9, 1e-6
 # Of targets that do not vary at all.
 _TINY = 1e-200
 # Eigenvalues of the pooled Gram matrix of the columns below this are those of collinear columns.
 _COLLINEAR = 1e-10
+_ROUNDING = 4 * np.finfo(float).eps
 # Numbers in the p x p matrices of the tasks that a Hessian holds at a time.
 _CHUNK = 1 << 23
 #: With more random columns the Hessian is the average information alone, which needs no sums over pairs of columns.
@@ -108,6 +110,7 @@ class Marginal:
         self._frame = np.eye(p) if len(self.shrunk) else _pooled_basis(data)
         flat = self._frame.shape[1] - len(self.shrunk)
         self.nu = max(data.N - (flat if method == "reml" else 0), 1.0)
+        self._floor = data.variance * (_FLOOR_FEW * data.N if len(self.shrunk) else _FLOOR)
         self.evaluations = 0
 
     # ------------------------------------------------------------------ value and gradient
@@ -123,8 +126,8 @@ class Marginal:
         """
         self.evaluations += 1
         data, T = self.data, self.data.T
-        found = [_whitened(block, self._of_random(block.R), Theta) for block in data.blocks]
-        logdet = sum(block.copies * part[2] for block, part in zip(data.blocks, found, strict=True))
+        found = [whitened(block, self._of_random(block.R), Theta) for block in data.blocks]
+        logdet = sum(float(part[2].sum()) for part in found)
         Q = [part[0] for part in found]
         basis, prior = self._basis(kappa)
         QF = [q @ basis for q in Q]
@@ -144,7 +147,7 @@ class Marginal:
             squares += float(np.square(residual).sum())
             h[block.tasks] = np.matmul(residual[:, None, :], self._of_random(q))[:, 0]
             total += q[0].T @ residual.sum(axis=0) if len(q) == 1 else np.tensordot(residual, q, ([0, 1], [0, 1]))
-        r2 = data.rest.sum() + squares + float(prior @ np.square(b)) + _FLOOR * data.variance
+        r2 = data.rest.sum() + squares + float(prior @ np.square(b)) + self._floor
         s2 = max(r2, _TINY) / self.nu
         projected, added = self._integrated(inverse, SA, prior, logdet_mean)
         D = self.nu * (np.log(2 * np.pi * s2) + 1.0) + logdet + added
@@ -340,14 +343,15 @@ def _bordered(inner: Array, border: Array, corner: float) -> Array:
     return np.block([[inner, border[:, None]], [border[None, :], np.array([[corner]])]])
 
 
-def _whitened(block: Block, RJ: Array, Theta: Array) -> tuple[Array, Array, float]:
-    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and the sum of log|V| over the designs of a block."""
+def whitened(block: Block, RJ: Array, Theta: Array) -> tuple[Array, Array, Array]:
+    """Return V^-1/2 R (m, k, p), V^-1/2 z (m, k) and log|V| of every task of a block, (m,)."""
     k = RJ.shape[1]
     V = (RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1)
-    V[:, np.arange(k), np.arange(k)] += 1.0
+    # A line search may try a Theta so large that the one is lost in rounding.
+    V[:, np.arange(k), np.arange(k)] += 1.0 + _ROUNDING * k * np.trace(V, axis1=1, axis2=2)[:, None]
     C = np.linalg.cholesky(V)
     inverse = np.linalg.inv(C)
-    logdet = 2.0 * float(np.log(C[:, np.arange(k), np.arange(k)]).sum())
+    logdet = np.broadcast_to(2.0 * np.log(C[:, np.arange(k), np.arange(k)]).sum(axis=1), len(block.z))
     z = block.z @ inverse[0].T if len(inverse) == 1 else np.matmul(inverse, block.z[:, :, None])[:, :, 0]
     return inverse @ block.R, z, logdet
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.solvers.hierarchical.compress import Compressed
 from mtlrun.solvers.hierarchical.marginal import Marginal, Value
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,10 +29,7 @@ class Posterior:
         Covariance between tasks.
     s2 : float
         Variance of the noise.
-    whitened : list of ndarray
-        V_t^-1/2 R_t of tasks, as of `Value`.
-    place : ndarray of int, shape (T, 2)
-        Where the rows of a task stand in `whitened`.
+    data : Compressed
     explicit : ndarray of shape (T, p, p) or None
         Covariances of the tasks where they are not those of a single set of variances.
     new : ndarray of shape (p, p) or None
@@ -43,8 +41,7 @@ class Posterior:
     mean_covariance: Array
     Sigma: Array
     s2: float
-    whitened: list[Array]
-    place: Array
+    data: Compressed
     explicit: Array | None = None
     new: Array | None = None
 
@@ -54,11 +51,12 @@ class Posterior:
             return self.mean_covariance + self.Sigma if self.new is None else self.new
         if self.explicit is not None:
             return np.asarray(self.explicit[t])
-        block, row = self.place[t]
-        Q = self.whitened[block][row]
-        right = Q @ (self.Sigma / self.s2)
-        E = np.eye(len(self.mu)) - right.T @ Q
-        return np.asarray(self.Sigma - self.s2 * right.T @ right + E @ self.mean_covariance @ E.T)
+        R, _ = self.data.task(t)
+        half = R @ (self.Sigma / self.s2)
+        V = half @ R.T + np.eye(len(R))
+        gain = np.linalg.solve(V, half)  # V^-1 R Theta
+        left = np.eye(len(self.mu)) - gain.T @ R
+        return np.asarray(self.Sigma - self.s2 * half.T @ gain + left @ self.mean_covariance @ left.T)
 
     def variances(self, A: Array, t: int) -> Array:
         """Return the variance of A w_t for standardised rows A (n, p), without noise."""
@@ -71,13 +69,39 @@ class Posterior:
 
 def posterior_of(m: Marginal, v: Value) -> Posterior:
     """Return the posterior at given variances."""
-    p, T = m.data.p, m.data.T
-    Theta = np.zeros((p, p))
+    Theta = np.zeros((m.data.p, m.data.p))
     Theta[np.ix_(m.random, m.random)] = np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta
-    W = np.repeat(v.mu[None], T, axis=0)
+    W = np.repeat(v.mu[None], m.data.T, axis=0)
     W[:, m.random] += v.h @ (np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta)
-    place = np.zeros((T, 2), dtype=int)
-    for k, block in enumerate(m.data.blocks):
-        place[block.tasks, 0] = k
-        place[block.tasks, 1] = np.arange(len(block.tasks)) if len(block.R) > 1 else 0
-    return Posterior(W, v.mu, v.mean_covariance(), v.s2 * Theta, v.s2, v.Q, place)
+    return Posterior(W, v.mu, v.mean_covariance(), v.s2 * Theta, v.s2, m.data)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Where the variance of the targets comes from.
+
+    Attributes
+    ----------
+    mean : float
+        Share explained by the mean of the coefficients.
+    tasks : float
+        Share that the differences of tasks explain beyond it.
+    noise : float
+    columns : ndarray of shape (p,)
+        What the differences in every coefficient contribute to `tasks`.
+    """
+
+    mean: float
+    tasks: float
+    noise: float
+    columns: Array
+
+
+def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
+    """Return shares of the variance of the targets over all rows."""
+    moments, mu = posterior.data.moments(), posterior.mu
+    spread = moments - np.outer(moments[0], moments[0]) if intercept else moments
+    fixed = float(mu @ spread @ mu)
+    columns = (posterior.Sigma * moments).sum(axis=1)
+    total = max(fixed + float(columns.sum()) + posterior.s2, np.finfo(float).tiny)
+    return Shares(fixed / total, float(columns.sum()) / total, posterior.s2 / total, columns / total)
