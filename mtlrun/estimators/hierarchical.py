@@ -34,6 +34,31 @@ _COLUMNS = satisfies(
 
 
 @dataclass(frozen=True)
+class Estimates:
+    """Coefficients of every task alone and pooled, in the units of the columns, the level at their mean first.
+
+    Attributes
+    ----------
+    names : list of str
+    alone : ndarray of shape (n_tasks, k)
+        Least squares; NaN for tasks with fewer rows than coefficients.
+    pooled, std : ndarray of shape (n_tasks, k)
+        Posterior means and standard deviations.
+    mean : ndarray of shape (k,)
+        Of all tasks.
+    mean_std : ndarray of shape (k,)
+        Its standard errors.
+    """
+
+    names: list[str]
+    alone: Array
+    pooled: Array
+    std: Array
+    mean: Array
+    mean_std: Array
+
+
+@dataclass(frozen=True)
 class HeterogeneityTest:
     """A test of the hypothesis that tasks do not differ in something.
 
@@ -113,7 +138,7 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
     heterogeneity_ : ndarray of shape (1 + n_features,)
         What the differences in level and in every slope contribute to ``variance_shares_["tasks"]``.
     log_likelihood_ : float
-        Restricted unless ``method="ml"`` or the prior is not normal.
+        Restricted unless ``method="ml"`` or the prior is not normal; that of lme4, in the units of the columns.
     structure_ : str
         The covariance that was fitted; ``diagonal+2`` has two directions beside a diagonal, ``none`` is a single task.
     task_weights_ : ndarray of shape (n_tasks,)
@@ -121,7 +146,8 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
     labels_ : ndarray of int, shape (n_tasks,)
         With ``prior="clusters"``: the likeliest cluster of every task. Zeros for other priors.
     objective_ : list of float
-        Minus twice the log-likelihood along the iterations of the covariance chosen; it never rises.
+        Minus twice the log-likelihood, of standardised columns, along the iterations of the covariance chosen; it never
+        rises.
     gap_ : float
         By how much a further step would lower the last value: gradient and distance to the boundary of zero variances
         in one number. Equal to `stop_crit_`.
@@ -191,7 +217,7 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         self._columns = columns
         result = fit_covariance(self._problem(data), self.covariance)
         self.structure_ = result.name
-        self.log_likelihood_ = -0.5 * result.criterion
+        self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
         self._posterior = self._posterior_of(result)
         self._publish_variances()
@@ -208,6 +234,12 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
             gap=fit.gain,
             stop_crit=fit.gain,
         )
+
+    def _of_units(self, result: Result) -> float:
+        """Return what the restricted criterion changes by when the columns are not standardised, as in lme4."""
+        scale = self._columns.scale
+        flat = self.method == "reml" and not len(result.m.shrunk) and result.m.has_full_rank
+        return 2.0 * float(np.log(scale).sum()) if flat else 0.0
 
     def _problem(self, data: Compressed) -> Problem:
         few = data.rows < ROWS_PER_MEAN * data.p
@@ -280,6 +312,25 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         if not hasattr(self, "_posterior"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self._posterior.deviations(self._columns.back())
+
+    def estimates(self) -> Estimates:
+        """Return the coefficients of every task alone and pooled, for a plot of how far they were shrunk."""
+        check_is_fitted(self, "_posterior")
+        posterior, columns = self._posterior, self._columns
+        first = int(columns.intercept)
+        units, level = np.append(np.ones(first), 1.0 / columns.scale), np.zeros(posterior.data.p)
+        level[:first] = columns.center
+        alone = np.full(posterior.W.shape, np.nan)
+        for t in range(len(alone)):
+            R, z = posterior.data.task(t)
+            solution, _, rank, _ = np.linalg.lstsq(R[:, units > 0], z, rcond=1e-9)
+            if rank == (units > 0).sum():
+                alone[t, units > 0] = solution
+        std = posterior.deviations(np.diag(units))
+        errors = np.sqrt(np.maximum(np.diag(posterior.mean_covariance), 0.0)) * units
+        names = self._names(np.arange(posterior.data.p))
+        means = posterior.mu * units + level
+        return Estimates(names, alone * units + level, posterior.W * units + level, std, means, errors)
 
     # ---------------------------------------------------------------- prediction
 

@@ -1,6 +1,8 @@
 """Hierarchical regression: what it publishes, intervals, tasks never seen, tests, sums of rows, mixtures."""
 
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,16 @@ def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0,
     return X, W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=T * n), ids, W
 
 
+@pytest.fixture
+def sleepstudy():
+    """Reaction times of 18 drivers over ten days, 308 first (Belenky et al. 2003)."""
+    path = Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped" / "sleepstudy.csv.gz"
+    if not path.is_file():
+        pytest.skip("MTLRUN_DATA does not hold grouped/sleepstudy.csv.gz")
+    frame = pd.read_csv(path)
+    return frame[["Days"]].to_numpy(float), frame["Reaction"].to_numpy(), frame["Subject"].to_numpy()
+
+
 def shared(seed=0, n=30, T=4):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) + 2
@@ -38,10 +50,25 @@ def test_the_attributes_are_in_the_units_of_the_data():
     assert model.heterogeneity_.sum() == pytest.approx(model.variance_shares_["tasks"])
     total = 2.0 + 1.0 + 0.64 + 0.25
     assert model.variance_shares_["tasks"] == pytest.approx(1.64 / total, rel=0.2)
-    assert model.log_likelihood_ == -0.5 * model.objective_[-1]
+    units = 2 * np.log((X * [1.0, 100.0]).std(axis=0)).sum()
+    assert model.log_likelihood_ == pytest.approx(-0.5 * (model.objective_[-1] + units))
     assert 0 <= model.gap_ == model.stop_crit_ < 1e-8
     assert model.coef_std_.shape == (200, 2)
     assert model.intercept_std_.shape == (200,)
+
+
+@pytest.mark.data
+def test_the_likelihood_and_variances_of_a_known_study_are_those_of_lme4(sleepstudy):
+    """Reaction ~ Days + (Days | Subject), and without the correlation: numbers printed in the paper on lme4."""
+    X, y, ids = sleepstudy
+    full = HierarchicalMTL("full").fit(X, y, task_id=ids)
+    assert -2 * full.log_likelihood_ == pytest.approx(1743.6283, abs=2e-4)
+    assert_allclose([full.mean_intercept_, *full.mean_coef_], [251.405, 10.467], atol=1e-3)
+    assert full.noise_variance_ == pytest.approx(654.94, abs=0.05)
+    assert full.covariance_[1, 1] == pytest.approx(35.07, abs=0.05)
+    level = full.covariance_[0, 0] - 2 * X.mean() * full.covariance_[0, 1] + X.mean() ** 2 * full.covariance_[1, 1]
+    assert level == pytest.approx(612.1, abs=0.5)
+    assert_allclose(full.mean_coef_std_, [1.546], atol=1e-3)
 
 
 def test_a_single_task_is_least_squares_with_its_standard_errors():
@@ -54,13 +81,13 @@ def test_a_single_task_is_least_squares_with_its_standard_errors():
     assert_allclose(np.append(model.intercept_, model.coef_), solution, rtol=1e-8)
     assert_allclose(np.append(model.intercept_std_, model.coef_std_), errors, rtol=1e-6)
     point, std = model.predict(X[:2], return_std=True)
-    assert_allclose(
-        std**2,
-        squares[0] / 26
-        + np.einsum("ij,jk,ik->i", A[:2], np.diag(errors**2) * 0 + squares[0] / 26 * np.linalg.inv(A.T @ A), A[:2]),
-        rtol=1e-6,
-    )
+    variance = squares[0] / 26 * (1 + np.einsum("ij,jk,ik->i", A[:2], np.linalg.inv(A.T @ A), A[:2]))
+    assert_allclose(std**2, variance, rtol=1e-6)
     assert point.shape == (2,)
+    found = model.estimates()
+    assert_allclose(found.pooled, found.alone, rtol=1e-6)
+    assert_allclose(found.pooled[0, 1:], model.coef_[0], rtol=1e-8)
+    assert_allclose(found.pooled[0, 0], y.mean(), rtol=1e-8)  # the level at the mean of the columns
 
 
 @pytest.mark.parametrize("T", [8, 40])

@@ -233,6 +233,11 @@ class Marginal:
         return 2 * quadratic / s2 - info - seen, info - mean
 
     @property
+    def has_full_rank(self) -> bool:
+        """Whether no column is a combination of others."""
+        return self._frame.shape[1] == self.data.p
+
+    @property
     def scale(self) -> Array:
         """A variance of every random column that one task would just notice, (p_r,)."""
         return self._scales[self.random]
