@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,6 +130,21 @@ def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.nda
     """Return the decision function where there is one, else the predictions."""
     call = getattr(estimator, "decision_function", None) or estimator.predict
     return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
+
+
+def innermost(estimator: Any) -> Any:
+    """Return the fitted estimator inside scaled targets, calibrated scores and the like."""
+    while hasattr(estimator, "estimator_"):
+        estimator = estimator.estimator_
+    return estimator
+
+
+def predict_deviations(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray | None:
+    """Return the standard deviations of new targets in the shape of the predictions, None where there are none."""
+    if "return_std" not in inspect.signature(innermost(estimator).predict).parameters:
+        return None
+    ids = {} if task_id is None else {"task_id": task_id}
+    return np.asarray(estimator.predict(X, **ids, return_std=True)[1])
 
 
 def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:

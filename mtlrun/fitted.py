@@ -20,7 +20,7 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
-from mtlrun.evaluation import Part, predict_labels, predict_scores
+from mtlrun.evaluation import Part, predict_deviations, predict_labels, predict_scores
 from mtlrun.features.table import TableFeatures
 
 #: Default name of the column that names the task of every row.
@@ -295,6 +295,20 @@ class Model(BaseEstimator):
     def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
         return predict_labels(self.estimator, self._features(X), self._ids(task_id))
+
+    def deviations(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
+        """Return the standard deviations of new targets, noise included, in the shape of `scores`.
+
+        Raises
+        ------
+        UserError
+            If the model has none.
+        """
+        found = predict_deviations(self.estimator, self._features(X), self._ids(task_id))
+        if found is None:
+            name = self.about["estimator"]["name"]
+            raise UserError(f"{name} predicts no intervals", "HierarchicalMTL does; or leave out --interval.")
+        return found
 
     def probabilities(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return the probability of +1, in the shape of `scores`.

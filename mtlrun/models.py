@@ -42,6 +42,8 @@ TRUSTED = frozenset(
     | {f"mtlrun.estimators.baselines.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
     | {"mtlrun.estimators.baselines.CalibratedTasks"}
     | {f"mtlrun.estimators.tuned.{name}" for name in ("TunedRidge", "TunedLogistic")}
+    | {f"mtlrun.solvers.hierarchical.compress.{name}" for name in ("Block", "Columns", "Compressed")}
+    | {"mtlrun.solvers.hierarchical.posterior.Posterior"}
 )
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.fitted import Model
@@ -23,6 +24,7 @@ def answers_table(
     *,
     with_scores: bool = True,
     with_probabilities: bool = False,
+    interval: float | None = None,
 ) -> pd.DataFrame:
     """Return what a model predicts for new rows as a table, in the units and words of the table it was fitted on.
 
@@ -33,6 +35,9 @@ def answers_table(
         As `Model.read` returns them.
     with_scores, with_probabilities : bool
         Whether scores and probabilities stand beside labels.
+    interval : float, optional
+        Probability with which a new target lies between ``lower`` and ``upper``, columns that stand beside predictions
+        of numbers (``TARGET:lower`` where there are several targets).
 
     Returns
     -------
@@ -44,7 +49,7 @@ def answers_table(
     Raises
     ------
     UserError
-        If probabilities are wanted of a model that has none.
+        If probabilities or intervals are wanted of a model that has none.
     """
     facts, found = model.about, model.answers(X, task_id)
     more = {"score": model.scores(X, task_id)} if with_scores else {}
@@ -60,11 +65,22 @@ def answers_table(
     else:
         table |= dict(zip(distinct(model.target_names, table), found.T, strict=True))
     if facts["task_type"] == "regression":
-        return pd.DataFrame(table)
+        return pd.DataFrame(table | ({} if interval is None else _limits(model, X, task_id, found, interval, table)))
     for kind, values in more.items():
         names = [f"{name}:{kind}" if name else kind for name in _scored(model)]
         table |= dict(zip(distinct(names, table), values.reshape(len(found), -1).T, strict=True))
     return pd.DataFrame(table)
+
+
+def _limits(
+    model: Model, X: Any, task_id: np.ndarray | None, found: np.ndarray, interval: float, taken: Iterable[str]
+) -> dict[str, np.ndarray]:
+    """Return columns of the lower and upper ends of intervals for new targets."""
+    half = ndtri(0.5 + interval / 2) * model.deviations(X, task_id).reshape(found.shape)
+    names = [""] if found.ndim == 1 else [f"{name}:" for name in model.target_names]
+    columns = [f"{name}{end}" for end in ("lower", "upper") for name in names]
+    values = np.column_stack([found - half, found + half])
+    return dict(zip(distinct(columns, taken), values.T, strict=True))
 
 
 def _scored(model: Model) -> list[str]:

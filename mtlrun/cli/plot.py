@@ -29,8 +29,10 @@ def plot(
             None,
             "KIND",
             "trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a model: "
-            "tasks (their similarity), coefficients or path.",
-            autocompletion=complete.words("trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients"),
+            "tasks (their similarity), coefficients, path, or shrinkage (hierarchical models).",
+            autocompletion=complete.words(
+                "trace", "scaling", "heatmap", "cd-diagram", "path", "tasks", "coefficients", "shrinkage"
+            ),
         ),
     ],
     trust: options.Trust = None,

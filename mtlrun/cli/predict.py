@@ -44,6 +44,14 @@ def predict(
     probabilities: Annotated[
         bool, option(None, "Also write the probability of the positive class.", "--proba")
     ] = False,
+    interval: Annotated[
+        float | None,
+        option(
+            "P",
+            "Also write the ends of intervals that hold a new target with this probability, such as 0.95 (models with "
+            "intervals: HierarchicalMTL).",
+        ),
+    ] = None,
     trust: options.Trust = None,
     data_dir: options.DataDir = None,
     output: Annotated[
@@ -62,8 +70,9 @@ def predict(
 ) -> None:
     """Predict new rows with a saved model and write the predictions as CSV.
 
-    A classifier gives the column label, in the words of its table, and score; a regressor the column prediction. Where
-    all tasks share the same rows, there is one column per target, and for classifiers also TARGET:score.
+    A classifier gives the column label, in the words of its table, and score; a regressor the column prediction, and
+    with --interval lower and upper. Where all tasks share the same rows, there is one column per target, and for
+    classifiers also TARGET:score.
     """
     from mtlrun.models import load_model
     from mtlrun.predictions import answers_table, to_csv
@@ -76,8 +85,14 @@ def predict(
     X, codes = _rows(fitted, data, task_column, task, data_dir, quiet)
     if labels and fitted.about["task_type"] == "regression":
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
+    if interval is not None and fitted.about["task_type"] != "regression":
+        raise UserError("the model predicts labels, which have no intervals", "Leave out --interval, or use --proba.")
+    if interval is not None and not 0 < interval < 1:
+        raise UserError(f"--interval {interval:g} is no probability", "Give a number between 0 and 1, such as 0.95.")
     try:
-        table = answers_table(fitted, X, codes, with_scores=not labels, with_probabilities=probabilities)
+        table = answers_table(
+            fitted, X, codes, with_scores=not labels, with_probabilities=probabilities, interval=interval
+        )
     except ValueError as error:
         columns = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", columns) from error

@@ -13,6 +13,7 @@ from mtlrun.estimators.clustered import MeTaG as MeTaG
 from mtlrun.estimators.clustered import Whom as Whom
 from mtlrun.estimators.graph import GraphMTL as GraphMTL
 from mtlrun.estimators.graph import GraphMTLClassifier as GraphMTLClassifier
+from mtlrun.estimators.hierarchical import HierarchicalMTL as HierarchicalMTL
 from mtlrun.estimators.independent import IndependentLasso as IndependentLasso
 from mtlrun.estimators.independent import IndependentLogistic as IndependentLogistic
 from mtlrun.estimators.independent import IndependentRidge as IndependentRidge
@@ -75,5 +76,4 @@ from mtlrun.estimators.temporal import TemporalGroupLasso as TemporalGroupLasso
 from mtlrun.estimators.temporal import TemporalGroupLassoClassifier as TemporalGroupLassoClassifier
 from mtlrun.estimators.tuned import TunedLogistic as TunedLogistic
 from mtlrun.estimators.tuned import TunedRidge as TunedRidge
-
 HOMES: dict[str, str]

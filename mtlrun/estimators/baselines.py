@@ -437,14 +437,17 @@ class ScaledTargets(_Wrapper, _Tasks):
         self.n_features_in_ = X.shape[1]
         return self
 
-    def predict(self, X: Any, *, task_id: Any = None) -> Array:
-        """Predict in the units of the targets."""
+    def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
+        """Predict in the units of the targets; `return_std` is for estimators that have it, and scaled as well."""
         check_is_fitted(self, "estimator_")
-        predicted = np.asarray(self.estimator_.predict(X, **_given(task_id=task_id)))
-        if predicted.ndim == 1 and len(self.scale_) > 1:  # rows of a shared design, each for the task of its id
+        found = self.estimator_.predict(X, **_given(task_id=task_id, return_std=return_std or None))
+        predicted, std = found if return_std else (np.asarray(found), None)
+        scale, center = self.scale_, self.center_
+        if predicted.ndim == 1 and len(scale) > 1:  # rows of a shared design, each for the task of its id
             codes = task_codes(check_task_id(task_id, len(predicted)), self.tasks_, "error")
-            return predicted * self.scale_[codes] + self.center_[codes]
-        return predicted * self.scale_ + self.center_
+            scale, center = scale[codes], center[codes]
+        scaled = predicted * scale + center
+        return scaled if std is None else (scaled, std * scale)
 
     @property
     def coef_(self) -> Array:

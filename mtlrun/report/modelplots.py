@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mtlrun.errors import DataError, UserError
-from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts
+from mtlrun.evaluation import innermost
+from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts, transformed_names
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
 from mtlrun.report.frames import TRAINED
@@ -19,7 +22,9 @@ from mtlrun.utils.outputs import write_output
 
 #: Features in the figure of the coefficients: those with the largest mean absolute coefficient.
 MOST_FEATURES = 40
-KINDS = ("tasks", "coefficients", "path")
+KINDS = ("tasks", "coefficients", "path", "shrinkage")
+#: Columns whose coefficients are drawn with intervals: those in which tasks differ most; and half the length of these.
+MOST_COLUMNS, HALF = 4, 1.96
 
 
 def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ()) -> Path:
@@ -29,13 +34,14 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     ----------
     folder : Path
         Of the model.
-    kind : {"tasks", "coefficients", "path"}
-        The similarities of the tasks (`mtlrun.estimators.similarity.task_similarity`), the coefficients, or the scores
-        along the grid of the search that chose the parameters.
+    kind : {"tasks", "coefficients", "path", "shrinkage"}
+        The similarities of the tasks (`mtlrun.estimators.similarity.task_similarity`), the coefficients (of a model
+        that has them, with intervals), the scores along the grid of the search that chose the parameters, or of a
+        hierarchical model the coefficients of every task alone and pooled.
     out : Path
         Its ending says the format.
     trust : iterable of str
-        For ``tasks``: types that may be loaded, see `load_model`.
+        Types that may be loaded, see `load_model`; not needed for ``path``.
 
     Raises
     ------
@@ -49,8 +55,14 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     panels: list[Panel | HeatMap]
     if kind == "path":
         panels = [*_paths(folder)]
+    elif kind == "tasks":
+        panels = [_tasks(folder, load_model(folder, trust))]
+    elif kind == "shrinkage":
+        panels = [*_shrinkage(folder, load_model(folder, trust))]
+    elif _has_intervals(folder):
+        panels = [*_intervals(load_model(folder, trust))]
     else:
-        panels = [_tasks(folder, load_model(folder, trust)) if kind == "tasks" else _coefficients(folder)]
+        panels = [_coefficients(folder)]
     facts = read_facts(folder)
     estimator, data = facts["estimator"] or {}, facts["dataset"] or {}
     title = " on ".join(str(text) for text in (estimator.get("name"), data.get("id")) if text)
@@ -59,9 +71,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
 
 
 def _tasks(folder: Path, model: Model) -> HeatMap:
-    estimator, tasks = model.estimator, (model.facts or {})["tasks"]
-    while hasattr(estimator, "estimator_"):  # of scaled targets or calibrated scores
-        estimator = estimator.estimator_
+    estimator, tasks = innermost(model.estimator), (model.facts or {})["tasks"]
     try:
         similarity = estimator.task_similarity_
     except AttributeError as error:
@@ -87,6 +97,84 @@ def _coefficients(folder: Path) -> HeatMap:
     title = "coefficients" + f" ({len(order)} largest of {coef.shape[1]} features)" * bool(left_out)
     names = [str(features[j]) if features.size else str(j) for j in order]
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
+
+
+def _has_intervals(folder: Path) -> bool:
+    """Whether the method of a model, which need not be loaded, is a hierarchical one."""
+    return "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
+
+
+def _estimates(model: Model) -> tuple[Any, list[str], list[int]]:
+    """Return coefficients in the units of the targets, tasks, and the columns in which tasks differ most."""
+    estimator = innermost(model.estimator)
+    found, facts = estimator.estimates(), model.facts or {}
+    outer = model.estimator if hasattr(model.estimator, "scale_") else None
+    if outer is not None:
+        scale, center = (np.broadcast_to(a, len(found.pooled))[:, None] for a in (outer.scale_, outer.center_))
+        level = np.array([name == "level" for name in found.names]) * center
+        middle, shift = scale.mean(), level.mean(axis=0)
+        found = replace(
+            found,
+            alone=found.alone * scale + level,
+            pooled=found.pooled * scale + level,
+            std=found.std * scale,
+            mean=found.mean * middle + shift,
+            mean_std=found.mean_std * middle,
+        )
+    names = list(transformed_names(model))
+    first = len(found.names) - len(names)
+    if names and first >= 0:
+        found = replace(found, names=[*found.names[:first], *names])
+    order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[:MOST_COLUMNS]
+    return found, facts["tasks"], [int(j) for j in order]
+
+
+def _intervals(model: Model) -> list[Panel]:
+    """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
+    found, tasks, columns = _estimates(model)
+    panels = []
+    for j in columns:
+        order = np.argsort(found.pooled[:, j], kind="stable")
+        places = list(range(1, len(order) + 1))
+        own = Curve(
+            "tasks, 95% intervals",
+            places,
+            found.pooled[order, j].tolist(),
+            (HALF * found.std[order, j]).tolist(),
+            points="filled",
+            names=[tasks[t] for t in order],
+        )
+        mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
+        ends = [places[0], places[-1]]
+        common = Curve("mean of all tasks", ends, [mean] * 2, low=[mean - half] * 2, high=[mean + half] * 2)
+        panels.append(Panel(found.names[j], False, [own, common], axis="tasks by coefficient"))
+    return panels
+
+
+def _shrinkage(folder: Path, model: Model) -> list[Panel]:
+    """Return a panel per column: what every task says alone, and what is left of it."""
+    if not hasattr(innermost(model.estimator), "estimates"):
+        raise UserError(f"{folder}: this model does not shrink towards a mean", "HierarchicalMTL does.")
+    found, tasks, columns = _estimates(model)
+    panels = []
+    for j in columns:
+        known = np.flatnonzero(np.isfinite(found.alone[:, j]))
+        if len(known) < 2:
+            continue
+        points = Curve(
+            "tasks, 95% intervals",
+            found.alone[known, j].tolist(),
+            found.pooled[known, j].tolist(),
+            (HALF * found.std[known, j]).tolist(),
+            points="filled",
+            names=[tasks[t] for t in known],
+        )
+        axis = f"{found.names[j]}: every task alone"
+        panels.append(Panel("pooled", False, [points], axis=axis, marks={"mean": float(found.mean[j])}, diagonal=True))
+    if not panels:
+        text = f"{folder}: no two tasks have enough rows for coefficients of their own"
+        raise UserError(text, "Try --kind coefficients.")
+    return panels
 
 
 def _paths(folder: Path) -> list[Panel]:

@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.graph import GraphMTL
+from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.estimators.network import MTNetwork
 from mtlrun.estimators.penalized import SparseMTL, TraceNormMTLClassifier
@@ -30,6 +31,8 @@ SETTINGS = {
     "GroupMKLClassifier": {"kernels": ["linear", "gaussian(2)"]},
     "IndependentMKLClassifier": {"kernels": ["linear", "gaussian(2)"]},
     "MTNetwork": SMALL_NETWORK,
+    # Near the minimum a criterion changes less than the coefficients.
+    "HierarchicalMTL": {"tol": 1e-15},
 }
 REGISTERED = [name for name, info in METHODS.items() if info.extra != "nn" or TORCH]
 
@@ -46,6 +49,9 @@ VARIANTS = [
     MultiTaskKernelSVC(tol=1e-8, max_iter=100_000, gram="on_the_fly"),
     GroupMKLClassifier(),
     FETR(accelerate=False),
+    HierarchicalMTL("full", mean="ridge"),
+    HierarchicalMTL("diagonal", prior="student"),
+    HierarchicalMTL(prior="clusters", method="ml"),
     FETR(w_solver="cg"),
     MTFL(variant="paper"),
     MTRL(variant="paper"),
@@ -67,6 +73,7 @@ IN_FULL = (
     "GraphSVC",
     "MultiTaskKernelSVC",
     "FETR",
+    "HierarchicalMTL",
     "MTFL",
     "MTNetwork",
     "GroupMKLClassifier",

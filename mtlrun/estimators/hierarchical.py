@@ -1,0 +1,502 @@
+"""Hierarchical (mixed effects, partial pooling) regression: coefficients of tasks are draws around a common mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mtlrun.estimators.base import BaseMTL, RegressorMTL
+from mtlrun.estimators.facts import Facts
+from mtlrun.estimators.params import Count, Positive, choice, satisfies
+from mtlrun.problem.result import SolverResult
+from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.hierarchical import inference, mixtures
+from mtlrun.solvers.hierarchical.compress import Columns, Compressed, of_data, of_statistics
+from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Problem, Result, fit_covariance
+from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
+from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Simulated tables of a bootstrap, and draws of a score test, unless told otherwise.
+BOOTSTRAP, DRAWS = 199, 999
+# A column varies within a task where more than this share of it is left without its mean.
+_WITHIN = 1e-9
+_COLUMNS = satisfies(
+    "a list of columns (names or positions)",
+    lambda value: (
+        isinstance(value, list | tuple | np.ndarray) and all(isinstance(v, str | int | np.integer) for v in value)
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Coefficients of every task alone and pooled, in the units of the columns, the level at their mean first.
+
+    Attributes
+    ----------
+    names : list of str
+    alone : ndarray of shape (n_tasks, k)
+        Least squares, columns that do not vary within the task having the mean coefficient; NaN there, and for tasks
+        with fewer rows than coefficients.
+    pooled, std : ndarray of shape (n_tasks, k)
+        Posterior means and standard deviations.
+    mean : ndarray of shape (k,)
+        Of all tasks.
+    mean_std : ndarray of shape (k,)
+        Its standard errors.
+    """
+
+    names: list[str]
+    alone: Array
+    pooled: Array
+    std: Array
+    mean: Array
+    mean_std: Array
+
+
+@dataclass(frozen=True)
+class HeterogeneityTest:
+    """A test of the hypothesis that tasks do not differ in something.
+
+    Attributes
+    ----------
+    tested : str
+        "all", "slopes" or the name of a column.
+    method : {"score", "f", "lrt", "bootstrap"}
+    statistic, p_value : float
+        The p-value of several columns tested one by one is adjusted by Holm; NaN where the rows do not suffice.
+    """
+
+    tested: str
+    method: str
+    statistic: float
+    p_value: float
+
+
+class HierarchicalMTL(RegressorMTL, BaseMTL):
+    """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
+
+    The coefficients of a task, intercept included, are a draw around a mean mu that all tasks share. Minimizes over the
+    covariance Sigma between tasks and the variance s2 of the noise, with mu integrated out (REML)::
+
+        -2 log p(y | Sigma, s2), where y_t = X_t w_t + e_t, w_t ~ N(mu, Sigma), e_t ~ N(0, s2)
+
+    The variances say how strongly the tasks are pooled, so there is no strength to choose. `coef_` is the posterior
+    mean (the best linear unbiased prediction). Columns are standardised inside. A variance of zero is an answer, not an
+    error: the tasks do not differ there, as far as the rows can tell.
+
+    In the language of lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal covariance. Made for
+    tasks that have rows of their own; for many targets on the same rows it brings little, and on wide tables of them
+    other methods are better.
+
+    Parameters
+    ----------
+    covariance : {"auto", "intercept", "scalar", "diagonal", "factor", "full"}, default "auto"
+        Form of Sigma on standardised columns: intercepts alone; one variance for all slopes beside it; a variance per
+        column; a few directions beside these; or any. "auto" takes the best of the first three by AIC and adds
+        directions while each pays, with at least ten targets per parameter.
+    prior : {"normal", "student", "clusters"}, default "normal"
+        "student" allows outlier tasks, "clusters" a few groups of tasks. Both start from the normal fit, and maximise
+        the plain likelihood.
+    slopes : "all" or list of columns, default "all"
+        Columns (names or positions) whose coefficients may differ between tasks; those of the others are one number.
+    mean : {"auto", "flat", "ridge"}, default "auto"
+        Prior of mu: none, or a ridge whose strength is one more variance of the likelihood. "auto" takes it where there
+        are less than three rows per column.
+    method : {"reml", "ml"}, default "reml"
+        Restricted or plain maximum likelihood.
+    integrate : "auto" or bool, default "auto"
+        Whether one or two standard deviations (intercept, slopes) are integrated over a grid instead of maximised;
+        "auto" does so for at most ten tasks.
+    fit_intercept : bool, default True
+        Whether there are intercepts. Without, columns are not centred.
+    tol : float, default 1e-8
+        The solver stops when a further step is predicted to lower minus twice the log-likelihood by less.
+    max_iter : int, default 100
+        Newton steps at most; L-BFGS, of the covariances that are not diagonal, may take ten times as many.
+
+    Attributes
+    ----------
+    mean_coef_ : ndarray of shape (n_features,)
+        Mean of the coefficients, which is also the model of a task never seen.
+    mean_intercept_ : float
+    mean_coef_std_ : ndarray of shape (n_features,)
+        Standard errors of `mean_coef_`, given the variances.
+    coef_std_ : ndarray of shape (n_tasks, n_features)
+        Posterior standard deviations of `coef_`, computed on demand, as are `intercept_std_` (n_tasks,).
+    covariance_ : ndarray of shape (1 + n_features, 1 + n_features)
+        Sigma in the units of the columns: the level of a task at the mean of all columns first, then its slopes.
+        Without intercepts (n_features, n_features).
+    noise_variance_ : float
+        s2.
+    variance_shares_ : dict
+        Shares of the variance of the targets: of the ``mean`` model, the differences of ``tasks``, and ``noise``.
+    heterogeneity_ : ndarray of shape (1 + n_features,)
+        What the differences in level and in every slope contribute to ``variance_shares_["tasks"]``.
+    log_likelihood_ : float
+        Restricted unless ``method="ml"`` or the prior is not normal; that of lme4, in the units of the columns.
+    structure_ : str
+        The covariance that was fitted; ``diagonal+2`` has two directions beside a diagonal, ``none`` is a single task.
+    task_weights_ : ndarray of shape (n_tasks,)
+        With ``prior="student"``: small for outlier tasks. Ones for other priors.
+    labels_ : ndarray of int, shape (n_tasks,)
+        With ``prior="clusters"``: the likeliest cluster of every task. Zeros for other priors.
+    objective_ : list of float
+        Minus twice the log-likelihood, of standardised columns, along the iterations of the covariance chosen; it never
+        rises.
+    gap_ : float
+        By how much a further step would lower the last value: gradient and distance to the boundary of zero variances
+        in one number. Equal to `stop_crit_`.
+
+    Notes
+    -----
+    A model keeps the sums of its rows (at most n_features + 1 compressed rows per task) for intervals and tests.
+
+    References
+    ----------
+    N. M. Laird and J. H. Ware, "Random-effects models for longitudinal data", Biometrics, 1982.
+    D. M. Bates and coauthors, "Fitting linear mixed-effects models using lme4", Journal of Statistical Software, 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtlrun.estimators import HierarchicalMTL
+    >>> rng = np.random.default_rng(0)
+    >>> task = np.repeat(np.arange(20), 10)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = 3 + rng.normal(size=20)[task] + X @ [1.0, -1.0] + 0.5 * rng.normal(size=200)
+    >>> model = HierarchicalMTL(unseen="mean").fit(X, y, task_id=task)
+    >>> model.structure_, round(model.variance_shares_["tasks"], 1)
+    ('intercept', 0.4)
+    >>> mean, std = model.predict([[0.0, 0.0]], task_id=["new"], return_std=True)
+    """
+
+    facts: ClassVar = Facts(
+        cite=("laird1982", "bates2015"),
+        cost="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
+        grid={"prior": ("normal", "student", "clusters")},
+    )
+    _by_sums: ClassVar = True
+
+    covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = "auto"
+    prior: Literal["normal", "student", "clusters"] = "normal"
+    slopes: Annotated[Any, choice("all") | _COLUMNS] = "all"
+    mean: Literal["auto", "flat", "ridge"] = "auto"
+    method: Literal["reml", "ml"] = "reml"
+    integrate: bool | Literal["auto"] = "auto"
+    fit_intercept: bool = True
+    tol: Positive = 1e-8
+    max_iter: Count = 100
+
+    _: KW_ONLY
+
+    # ---------------------------------------------------------------- fit
+
+    def _bytes(self, data: TaskData) -> float:
+        p = data.n_features + 1
+        sizes = data.sizes[:1] if data.uniform else data.sizes
+        rows = float(np.minimum(sizes, p).sum())
+        pairs = data.n_tasks * p * p if self.prior != "normal" else min(data.n_tasks * p * p, 1 << 23)
+        dense = data.n_rows * p if data.sparse else 0
+        return 8.0 * (2 * dense + 10 * rows * p + 6 * data.targets.size + 6 * pairs + 8 * p * p)
+
+    def _fit_data(self, data: TaskData) -> SolverResult:
+        return self._fit_compressed(*of_data(data, self.fit_intercept))
+
+    def _fit_sums(self, statistics: TaskStatistics) -> Array:
+        self.tasks_ = np.asarray(statistics.tasks)
+        result = self._fit_compressed(*of_statistics(statistics, self.fit_intercept))
+        self._publish(result)
+        return result.parts
+
+    def _fit_compressed(self, data: Compressed, columns: Columns) -> SolverResult:
+        self._columns = columns
+        result = fit_covariance(self._problem(data), self.covariance)
+        self.structure_ = result.name
+        self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
+        self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
+        self._posterior = self._posterior_of(result)
+        self._publish_variances()
+        coef, intercept = self._original()
+        fit = result.fit
+        return SolverResult(
+            parts=coef.T[np.newaxis],
+            intercept=intercept,
+            converged=fit.converged,
+            n_iter=max(fit.evaluations, 1),
+            objective=list(fit.path),
+            gap=fit.gain,
+            stop_crit=fit.gain,
+        )
+
+    def _original(self) -> tuple[Array, Array]:
+        """Return coefficients and intercepts of the tasks in the units of the data."""
+        original = self._posterior.W @ self._columns.back().T
+        return original[:, 1:], original[:, 0] + self._columns.center
+
+    def with_columns_of(self, factors: Array) -> Self:
+        """Return this model, fitted to columns that had been multiplied by factors (n_features,), as one of these."""
+        model, columns = copy(self), self._columns
+        model._columns = replace(columns, mean=columns.mean / factors, scale=columns.scale / factors)
+        model.coef_, model.intercept_ = model._original()
+        model._publish_variances()
+        return model
+
+    def _of_units(self, result: Result) -> float:
+        """Return what the restricted criterion changes by when the columns are not standardised, as in lme4."""
+        scale = self._columns.scale
+        flat = self.method == "reml" and not len(result.m.shrunk) and result.m.has_full_rank
+        return 2.0 * float(np.log(scale).sum()) if flat else 0.0
+
+    def _problem(self, data: Compressed) -> Problem:
+        few = data.rows < ROWS_PER_MEAN * data.p
+        shrink = self.mean == "ridge" or (self.mean == "auto" and few)
+        random, level = self._random(data.p), self.fit_intercept
+        return Problem(data, random, level, self.method, shrink, self.tol, self.max_iter)
+
+    def _random(self, p: int) -> Array:
+        """Return the columns, of those that are standardised, whose coefficients may differ."""
+        first = int(self.fit_intercept)
+        if not first and self.covariance == "intercept":
+            raise ValueError("covariance='intercept' needs fit_intercept=True: there are no intercepts to differ")
+        if isinstance(self.slopes, str):
+            return np.arange(p)
+        return np.array([0] * first + sorted({self._position(name) + first for name in self.slopes}), dtype=int)
+
+    def _position(self, column: Any) -> int:
+        """Return the position of a feature given by name or position.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature.
+        """
+        d = self.n_features_in_
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if isinstance(column, str) and column in names:
+            return names.index(column)
+        if not isinstance(column, str) and -d <= int(column) < d:
+            return int(column) % d
+        known = ", ".join(names[:10]) if names else f"positions 0 to {d - 1}"
+        raise ValueError(f"slopes: there is no column {column!r}; it has {known}")
+
+    def _posterior_of(self, result: Result) -> Posterior:
+        if self.prior != "normal" and len(result.m.random) and result.name != "none":
+            found = mixtures.student(result) if self.prior == "student" else mixtures.clusters(result)
+            if found is not None:
+                self.task_weights_, self.labels_ = found.task_weights, found.labels
+                self.log_likelihood_ = -0.5 * found.criterion
+                return found.posterior
+        few = result.m.data.T <= FEW_TASKS and result.m.data.p <= FEW_COLUMNS
+        if can_integrate(result) and (few if self.integrate == "auto" else self.integrate):
+            return integrated(result)
+        return result.posterior()
+
+    def _publish_variances(self) -> None:
+        """Set the variances, and the mean of the coefficients, in the units of the data."""
+        posterior, columns = self._posterior, self._columns
+        L = columns.back()
+        mean = L @ posterior.mu
+        self.mean_coef_, self.mean_intercept_ = mean[1:], float(mean[0] + columns.center)
+        self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ posterior.mean_covariance @ L.T), 0.0))[1:]
+        units = np.append(np.ones(int(columns.intercept)), 1.0 / columns.scale)
+        self.covariance_ = posterior.Sigma * np.outer(units, units)
+        self.noise_variance_ = posterior.s2
+        shares = variance_shares(posterior, columns.intercept)
+        self.variance_shares_ = {"mean": shares.mean, "tasks": shares.tasks, "noise": shares.noise}
+        self.heterogeneity_ = shares.columns
+
+    @property
+    def coef_std_(self) -> Array:
+        return self._deviations()[:, 1:]
+
+    @property
+    def intercept_std_(self) -> Array:
+        """Posterior standard deviations of `intercept_`, (n_tasks,)."""
+        return self._deviations()[:, 0]
+
+    def _deviations(self) -> Array:
+        if not hasattr(self, "_posterior"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._posterior.deviations(self._columns.back())
+
+    def estimates(self) -> Estimates:
+        """Return the coefficients of every task alone and pooled, for a plot of how far they were shrunk."""
+        check_is_fitted(self, "_posterior")
+        posterior, columns = self._posterior, self._columns
+        first = int(columns.intercept)
+        units, level = np.append(np.ones(first), 1.0 / columns.scale), np.zeros(posterior.data.p)
+        level[:first] = columns.center
+        alone = np.array(
+            [_alone(*posterior.data.task(t), posterior.mu, columns.intercept) for t in range(len(posterior.W))]
+        )
+        std = posterior.deviations(np.diag(units))
+        errors = np.sqrt(np.maximum(np.diag(posterior.mean_covariance), 0.0)) * units
+        names = self._names(np.arange(posterior.data.p))
+        means = posterior.mu * units + level
+        return Estimates(names, alone * units + level, posterior.W * units + level, std, means, errors)
+
+    # ---------------------------------------------------------------- prediction
+
+    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
+        """Return one score per row; a task without training rows has the mean of the coefficients."""
+        coef = np.vstack([self.coef_, self.mean_coef_])
+        intercept = np.append(self.intercept_, self.mean_intercept_)
+        scores = np.empty(X.shape[0])
+        for rows in _runs(codes):
+            scores[rows] = X[rows] @ coef[codes[rows[0]]] + intercept[codes[rows[0]]]
+        return scores
+
+    def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
+        """Predict targets, and on request how far new targets may lie from that.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame, as in `fit`
+        task_id : array-like of shape (n_samples,), optional
+            Required after a fit with task ids; after a fit on a 2-D `y` it picks one column per row.
+        return_std : bool, default False
+            Also return the standard deviation of a new target, noise included. For a task without training rows
+            (``unseen="mean"``) it has the variance between tasks in it.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples, n_tasks) for a shared design without task ids, else (n_samples,)
+        std : ndarray of the same shape
+            Only with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            If task ids are missing, or unknown while ``unseen="error"``.
+        """
+        y = super().predict(X, task_id=task_id)
+        if not return_std:
+            return y
+        X, ids = self._read_X(X, task_id, reset=False)
+        A = self._columns.apply(X.toarray() if hasattr(X, "toarray") else X)
+        codes = self._task_of_rows(ids)
+        variance = np.empty(y.shape)
+        if codes is None:
+            columns = variance.reshape(len(A), -1)
+            for t in range(len(self.tasks_)):
+                columns[:, t] = self._posterior.variances(A, t)
+        else:
+            for rows in _runs(codes):
+                variance[rows] = self._posterior.variances(A[rows], int(codes[rows[0]]))
+        return y, np.sqrt(variance + self.noise_variance_)
+
+    # ---------------------------------------------------------------- tests
+
+    def test(
+        self,
+        tested: str | int | Sequence[str | int] = "all",
+        *,
+        method: Literal["auto", "score", "f", "lrt", "bootstrap"] = "auto",
+        each: bool = False,
+        draws: int | None = None,
+        random_state: int = 0,
+    ) -> Any:
+        """Test whether tasks differ at all, beyond their level, or in the slopes of some columns.
+
+        Parameters
+        ----------
+        tested : {"all", "slopes"}, column or list of columns, default "all"
+            Level and slopes together; slopes, while levels may differ; or columns by name or position, while level and
+            other slopes may differ.
+        method : {"auto", "score", "f", "lrt", "bootstrap"}, default "auto"
+            Exact Monte Carlo score test (nothing is fitted); exact F test, which needs tasks with more rows than
+            columns; restricted likelihood ratio of one variance, against half a chi-square; or that, or one of several
+            variances, against simulated tables. "auto" is the score test of "all" and "slopes", else "lrt".
+        each : bool, default False
+            Test every slope of `tested` one by one, p-values adjusted by Holm for all slopes that may differ.
+        draws : int, optional
+            Of the score test (default 999) and the bootstrap (199).
+        random_state : int, default 0
+
+        Returns
+        -------
+        HeterogeneityTest, or a list of them for ``each=True``
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, or "lrt" of several variances.
+        """
+        check_is_fitted(self, "_posterior")
+        data, first = self._posterior.data, int(self.fit_intercept)
+        problem = self._problem(data)
+        plain = isinstance(tested, str) and tested in ("all", "slopes")
+        how = ("score" if plain and not each else "lrt") if method == "auto" else method
+        slopes = problem.random[problem.random >= first]
+        if plain:
+            columns = problem.random if tested == "all" and not each else slopes
+        else:
+            given = tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
+            columns = np.array(list(dict.fromkeys(self._position(name) + first for name in given)), dtype=int)
+        if each:
+            return self._each(problem, columns, len(slopes), how, draws, random_state)
+        own = np.arange(first) if tested == "slopes" and plain else np.setdiff1d(problem.random, columns)
+        name = str(tested) if plain else ", ".join(self._names(columns))
+        return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
+
+    def _each(
+        self, problem: Problem, columns: Array, family: int, how: str, draws: int | None, seed: int
+    ) -> list[HeterogeneityTest]:
+        """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
+        if how == "lrt":
+            found = [(test.statistic, test.p_value) for test in inference.ratio_tests(problem, columns)]
+        else:
+            single = [np.array([j]) for j in columns]
+            found = [_run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed) for j in single]
+        adjusted = inference.holm([p for _, p in found], family)
+        names = self._names(columns)
+        rows = zip(names, found, adjusted, strict=True)
+        return [HeterogeneityTest(name, how, statistic, p) for name, (statistic, _), p in rows]
+
+    def _names(self, columns: Array) -> list[str]:
+        """Return the names of standardised columns, positions where features have no names."""
+        first = int(self.fit_intercept)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        return ["level" if j < first else str(names[j - first]) for j in columns]
+
+
+def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
+    """Return least squares of one task, NaN for coefficients that its rows do not tell."""
+    found, inside = np.full(len(mu), np.nan), R
+    if intercept:
+        level = R[:, :1] / np.linalg.norm(R[:, 0])
+        inside = R - level @ (level.T @ R)
+    varies = np.linalg.norm(inside, axis=0) > _WITHIN * np.maximum(np.linalg.norm(R, axis=0), 1e-300)
+    varies[: int(intercept)] = True
+    solution, _, rank, _ = np.linalg.lstsq(R[:, varies], z - R[:, ~varies] @ mu[~varies], rcond=_WITHIN)
+    if rank == varies.sum():
+        found[varies] = solution
+    return found
+
+
+def _run(problem: Problem, columns: Array, own: Array, how: str, draws: int | None, seed: int) -> tuple[float, float]:
+    """Return statistic and p-value."""
+    if how == "score":
+        test = inference.score_test(problem.data, columns, own, draws or DRAWS, seed)
+    elif how == "f":
+        test = inference.f_test(problem.data, columns, own)
+    else:
+        if how == "lrt" and len(columns) != 1:
+            raise ValueError("method='lrt' tests one variance; for several use method='bootstrap', 'score' or 'f'")
+        test = inference.ratio_test(problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed)
+    return test.statistic, test.p_value
+
+
+def _runs(codes: Array) -> list[Array]:
+    """Return the rows of every code."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []

@@ -1,0 +1,1 @@
+"""Hierarchical (mixed effects) models: variances by restricted maximum likelihood, coefficients by their posterior."""

@@ -1,0 +1,326 @@
+"""Every task in at most p rows that have the same normal likelihood as all of its rows.
+
+The likelihood sees the rows of a task through X'X, X'y, y'y and their number alone. A QR factorisation of [X y] gives
+k = min(n, p) rows R and targets z with R'R = X'X and R'z = X'y, and what no coefficients explain, rest = y'y - z'z.
+Rows of zeros change nothing, so tasks of about the same k are padded to one array, a `Block`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.problem.taskdata import TaskData
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Standard deviations below this share of the mean are those of a constant column.
+CONSTANT = 1e-7
+#: Numbers in the padded rows of tasks that are factorised at a time.
+_BATCH = 1 << 22
+# Padding all tasks to the longest may make this many times the work before they are split by length.
+_WASTE = 4.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Compressed tasks of about the same number of rows.
+
+    Attributes
+    ----------
+    tasks : ndarray of int, shape (m,)
+        Positions of the tasks.
+    R : ndarray of shape (m, k, p), or (1, k, p) where the tasks share their rows
+    z : ndarray of shape (m, k)
+    """
+
+    tasks: Array
+    R: Array
+    z: Array
+
+    @property
+    def copies(self) -> float:
+        """Tasks per design."""
+        return len(self.tasks) / len(self.R)
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """All tasks, on standardised columns with the intercept (if any) in front.
+
+    Attributes
+    ----------
+    blocks : list of Block
+    rest : ndarray of shape (T,)
+        Squares that no coefficients of the task explain.
+    n : ndarray of shape (T,)
+        Rows of every task; a weight of k counts as k rows.
+    rows : float
+        Rows that tell coefficients of the mean apart: `N`, or those of a design that all tasks share.
+    variance : float
+        Of the targets about their mean.
+    """
+
+    blocks: list[Block]
+    rest: Array
+    n: Array
+    rows: float
+    variance: float
+
+    @property
+    def T(self) -> int:
+        """Number of tasks."""
+        return len(self.n)
+
+    @property
+    def p(self) -> int:
+        """Number of columns, with the intercept."""
+        return self.blocks[0].R.shape[2]
+
+    @property
+    def N(self) -> float:
+        """Rows of all tasks."""
+        return float(self.n.sum())
+
+    def task(self, t: int) -> tuple[Array, Array]:
+        """Return the rows R (k, p) and targets z (k,) of task t."""
+        for block in self.blocks:
+            place = np.flatnonzero(block.tasks == t)
+            if place.size:
+                return block.R[place[0] if len(block.R) > 1 else 0], block.z[place[0]]
+        raise IndexError(f"no task {t}")
+
+    def moments(self) -> Array:
+        """Return the mean of x x' over all rows, (p, p)."""
+        total = sum(block.copies * np.tensordot(block.R, block.R, ([0, 1], [0, 1])) for block in self.blocks)
+        return np.asarray(total / max(self.N, 1e-300))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How columns and targets were standardised.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (d,)
+        Taken off and divided by; without an intercept the mean is 0 and the scale the root mean square.
+    center : float
+        Taken off all targets.
+    intercept : bool
+    """
+
+    mean: Array
+    scale: Array
+    center: float
+    intercept: bool
+
+    @classmethod
+    def of_moments(cls, mean: Array, squares: Array, center: float, intercept: bool) -> Columns:
+        """Take means of columns, mean squares about them, and the mean target."""
+        std = np.sqrt(np.maximum(squares, 0.0))
+        varies = std > CONSTANT * np.abs(mean)
+        if not intercept:
+            return cls(0.0 * mean, _positive(np.sqrt(np.square(std) + np.square(mean))), 0.0, False)
+        # A constant column says nothing beside the intercept: an infinite scale makes it zero.
+        return cls(mean, np.where(varies, std, np.inf), center, True)
+
+    def apply(self, X: Array) -> Array:
+        """Return standardised rows (n, p), the intercept in front."""
+        scaled = (X - self.mean) / self.scale
+        return np.column_stack([np.ones(len(X)), scaled]) if self.intercept else scaled
+
+    def back(self) -> Array:
+        """Return the matrix (d + 1, p) that turns standardised coefficients into intercept and slopes in units of X.
+
+        Without an intercept its first row is zero.
+        """
+        d, first = len(self.mean), int(self.intercept)
+        L = np.zeros((d + 1, d + first))
+        L[1:, first:] = np.diag(1.0 / self.scale)
+        if first:
+            L[0, 0], L[0, 1:] = 1.0, -self.mean / self.scale
+        return L
+
+
+def _positive(values: Array) -> Array:
+    return np.where(values > 0, values, 1.0)
+
+
+# ---------------------------------------------------------------------- from rows
+
+
+def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns]:
+    """Compress the rows of tasks; a sparse design is made dense."""
+    X = data.X.toarray() if data.sparse else data.X
+    weights = data.effective_weights()
+    columns = _columns(data, X, weights, intercept)
+    y = data.targets - columns.center
+    if data.uniform:
+        root = None if data.weights is None else np.sqrt(data.weights)[:, None]
+        A = columns.apply(X)
+        R, z, rest = _shared(*(a if root is None else root * a for a in (A, y)))
+        total = float(data.n_rows if data.weights is None else data.weights.sum())
+        blocks, n, rows = [Block(np.arange(data.n_tasks), R, z)], np.full(data.n_tasks, total), total
+    else:
+        take, sizes = _taker(data, X, y, weights, columns)
+        blocks, rest = _factorised(take, sizes, X.shape[1] + int(intercept))
+        n = data.sizes.astype(float) if weights is None else data.sum_by_task(weights)
+        rows = float(n.sum()) if data.offsets is not None else float(n.max())
+    return Compressed(blocks, rest, n, rows, _variance(blocks, rest, n, columns.intercept)), columns
+
+
+def _columns(data: TaskData, X: Array, weights: Array | None, intercept: bool) -> Columns:
+    """Return means and scales over the rows of all tasks, the targets about their mean over all."""
+    if weights is None:
+        w, center = np.full(len(X), 1.0 / len(X)), float(data.targets.mean())
+    else:
+        w, center = weights if weights.ndim == 1 else weights.sum(axis=1), float((weights * data.targets).sum())
+        w, center = w / w.sum(), center / float(weights.sum())
+    mean = w @ X
+    return Columns.of_moments(mean, w @ np.square(X - mean), center, intercept)
+
+
+def _shared(A: Array, Y: Array) -> tuple[Array, Array, Array]:
+    """Return R (1, k, p), z (T, k) and the rest (T,) of a design that all columns of Y share."""
+    if len(A) <= A.shape[1]:
+        return A[None], np.ascontiguousarray(Y.T), np.zeros(Y.shape[1])
+    Q, R = np.linalg.qr(A)
+    z = Q.T @ Y
+    return R[None], np.ascontiguousarray(z.T), np.square(Y - Q @ z).sum(axis=0)
+
+
+def _taker(
+    data: TaskData, X: Array, y: Array, weights: Array | None, columns: Columns
+) -> tuple[Callable[[Array, int], Array], Array]:
+    """Return a function (tasks, n) -> their rows [A y], padded with zeros to n, and the sizes of the tasks."""
+    offsets = data.offsets
+    sizes = data.sizes if offsets is None else np.diff(offsets)
+
+    def take(tasks: Array, n: int) -> Array:
+        inside = np.arange(n) < sizes[tasks, None]
+        if offsets is not None:
+            rows = (offsets[tasks, None] + np.arange(n))[inside]
+            entry: Any = rows
+        else:  # a shared design with entries missing, or weights of their own
+            observed = np.ones(y.shape, dtype=bool) if data.observed is None else data.observed
+            rows = np.concatenate([np.flatnonzero(observed[:, t]) for t in tasks])
+            entry = (rows, np.repeat(tasks, sizes[tasks]))
+        flat = np.column_stack([columns.apply(X[rows]), y[entry]])
+        if weights is not None:
+            flat *= np.sqrt(weights[entry])[:, None]
+        out = np.zeros((len(tasks), n, flat.shape[1]))
+        out[inside] = flat
+        return out
+
+    return take, sizes
+
+
+def _factorised(take: Callable[[Array, int], Array], sizes: Array, p: int) -> tuple[list[Block], Array]:
+    """Return blocks of tasks of about the same number of rows, and the rest of every task."""
+    rest = np.zeros(len(sizes))
+    lengths = np.minimum(sizes, p)
+    pieces: dict[int, list[Block]] = {}
+    for tasks, n, k in _batches(sizes, p, _split(lengths)):
+        rows = take(tasks, n)
+        if n > p:
+            rows = np.asarray(np.linalg.qr(rows, mode="r"))
+            rest[tasks] = np.square(rows[:, p, p]) if rows.shape[1] > p else 0.0
+            rows = rows[:, :p]
+        out = np.zeros((len(tasks), k, p + 1))
+        out[:, : rows.shape[1]] = rows
+        pieces.setdefault(k, []).append(Block(tasks, out[:, :, :p], out[:, :, p]))
+    return [_joined(found) for found in pieces.values()], rest
+
+
+def _split(lengths: Array) -> bool:
+    """Whether padding all tasks to the longest one wastes much."""
+    return bool(len(lengths) * float(lengths.max()) ** 2 > _WASTE * np.square(lengths, dtype=float).sum())
+
+
+def _batches(sizes: Array, p: int, split: bool) -> list[tuple[Array, int, int]]:
+    """Return batches (tasks, rows of the longest, rows after compression)."""
+    most = int(min(sizes.max(), p))
+    power = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
+    found = []
+    for size in np.unique(power):
+        mine = np.flatnonzero(power == size)
+        n = int(sizes[mine].max())
+        k = min(1 << int(size), most) if split else most
+        step = max(1, _BATCH // (n * (p + 1)))
+        found += [(mine[i : i + step], n, k) for i in range(0, len(mine), step)]
+    return found
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        block = blocks[0]
+        return Block(block.tasks, np.ascontiguousarray(block.R), np.ascontiguousarray(block.z))
+    parts = ([getattr(block, name) for block in blocks] for name in ("tasks", "R", "z"))
+    return Block(*(np.concatenate(part) for part in parts))
+
+
+def _variance(blocks: list[Block], rest: Array, n: Array, centred: bool) -> float:
+    """Return the variance of the targets; they are about their mean where there is an intercept."""
+    return float((rest.sum() + sum(np.square(block.z).sum() for block in blocks)) / max(n.sum(), 1e-300))
+
+
+# ---------------------------------------------------------------------- from sums
+
+
+def of_statistics(s: TaskStatistics, intercept: bool = True) -> tuple[Compressed, Columns]:
+    """Compress sums over rows; they have half of the digits of the rows.
+
+    Raises
+    ------
+    ValueError
+        If a task has no rows, or weights of 0 only.
+    """
+    weight = np.broadcast_to(s.weight, s.n_tasks)
+    empty = [str(task) for task in s.tasks[weight <= 0]]
+    if empty:
+        raise ValueError(f"no rows of {len(empty)} tasks: {', '.join(empty[:5])}; leave them out")
+    total = float(weight.sum())
+    columns = Columns.of_moments(s.mean, np.square(s.std), float((s.y + weight * s.y_shift).sum() / total), intercept)
+    S, c, q = _gram(s, columns)
+    R, z = _roots(S, c)
+    rest = np.maximum(q - np.square(z).sum(axis=1), 0.0)
+    n = np.array(weight, dtype=float)
+    blocks = [Block(np.arange(s.n_tasks), R, z)]
+    rows = total if not s.shared else float(n.max())
+    return Compressed(blocks, rest, n, rows, _variance(blocks, rest, n, intercept)), columns
+
+
+def _gram(s: TaskStatistics, columns: Columns) -> tuple[Array, Array, Array]:
+    """Return X'X (G, p, p), X'y (T, p) and y'y (T,) of standardised rows."""
+    w, one = s.weight, 1.0 / columns.scale
+    shift = (columns.mean - s.x_shift) * one  # of the columns that the sums are about
+    x = s.x * one
+    xx = s.xx * np.outer(one, one) - x[:, :, None] * shift - shift[:, None] * x[:, None, :]
+    xx = xx + w[:, None, None] * np.outer(shift, shift)
+    moved = x - w[:, None] * shift
+    up = s.y_shift - columns.center
+    y, yy = s.y + w * up, s.yy + 2 * up * s.y + w * np.square(up)
+    xy = s.xy.T * one + up[:, None] * x - y[:, None] * shift
+    if not columns.intercept:
+        return xx, xy, yy
+    G, d = x.shape
+    S = np.empty((G, d + 1, d + 1))
+    S[:, 0, 0], S[:, 0, 1:], S[:, 1:, 0], S[:, 1:, 1:] = w, moved, moved, xx
+    return S, np.column_stack([y, xy]), yy
+
+
+def _roots(S: Array, c: Array) -> tuple[Array, Array]:
+    """Return R (G, k, p) and z (T, k) with R'R = S and R'z = c; eigenvalues that are rounding count as zero."""
+    p = S.shape[1]
+    values, vectors = np.linalg.eigh(S)
+    kept = values > 8 * np.finfo(float).eps * p * np.maximum(values[:, -1:], 0.0)
+    root = np.sqrt(np.where(kept, values, 0.0))
+    k = max(int(kept.sum(axis=1).max()), 1)
+    R = (root[:, :, None] * vectors.transpose(0, 2, 1))[:, p - k :]
+    inner = np.matmul(c[:, None, :], vectors)[:, 0] if len(S) > 1 else c @ vectors[0]
+    z = np.where(kept, inner / np.where(kept, root, 1.0), 0.0)
+    return np.ascontiguousarray(R), np.ascontiguousarray(z[:, p - k :])

@@ -1,0 +1,205 @@
+"""Do tasks differ at all, only in their level, in which slopes? Tests on compressed tasks.
+
+score      An exact Monte Carlo test of the score of a common variance of the tested columns, after what tasks may
+           differ in was projected out task by task. Its null distribution has no unknown parameter, so draws of normal
+           numbers give an exact p-value whatever the sizes of the tasks; nothing is fitted.
+f          The classical exact F test; it needs tasks with more rows than columns.
+lrt        The restricted likelihood ratio of a single variance, against half a chi-square of one degree.
+bootstrap  The same statistic against tasks simulated from the model without the tested variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+from scipy.stats import f as f_distribution
+
+from mtlrun.solvers.hierarchical.compress import Block, Compressed
+from mtlrun.solvers.hierarchical.fit import Problem, Result, fit_covariance
+from mtlrun.solvers.hierarchical.newton import newton
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Numbers drawn at a time; singular values below this, relative to the largest, are zero.
+_DRAWN, _ZERO = 1 << 23, 1e-9
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A test of whether tasks differ.
+
+    Attributes
+    ----------
+    statistic : float
+    p_value : float
+        NaN where the rows do not suffice for the test.
+    """
+
+    statistic: float
+    p_value: float
+
+
+# ---------------------------------------------------------------------- without any fit
+
+
+class _Projected:
+    """Rows without what the columns `own` explain task by task; pooled columns that are left are fixed effects."""
+
+    def __init__(self, data: Compressed, own: Array) -> None:
+        self.data = data
+        self.bases = [_basis(block.R[:, :, own]) for block in data.blocks]
+        rest = np.setdiff1d(np.arange(data.p), own)
+        X = [self.inside(k, block.R[:, :, rest]) for k, block in enumerate(data.blocks)]
+        S = sum(block.copies * np.tensordot(x, x, ([0, 1], [0, 1])) for block, x in zip(data.blocks, X, strict=True))
+        values, vectors = np.linalg.eigh(np.asarray(S))
+        kept = values > _ZERO * max(values[-1], 1e-300) if len(values) else np.zeros(0, dtype=bool)
+        self.fixed = [x @ (vectors[:, kept] / np.sqrt(values[kept])) for x in X]
+
+    def inside(self, k: int, B: Array) -> Array:
+        """Take off what the own columns explain of (m, rows, any) in block k."""
+        U = self.bases[k]
+        return B - U @ (U.transpose(0, 2, 1) @ B)
+
+    def residuals(self, Z: list[Array]) -> list[Array]:
+        """Return targets (m, rows, any) of every block without own and fixed effects."""
+        inner = [self.inside(k, z) for k, z in enumerate(Z)]
+        seen = sum(np.tensordot(_all(x, z), z, ([0, 1], [0, 1])) for x, z in zip(self.fixed, inner, strict=True))
+        return [z - x @ seen for x, z in zip(self.fixed, inner, strict=True)]
+
+    def rank(self) -> float:
+        """Return how many numbers own and fixed effects take."""
+        own = sum(
+            block.copies * float((np.square(U).sum(axis=1) > 0.5).sum())
+            for block, U in zip(self.data.blocks, self.bases, strict=True)
+        )
+        return own + self.fixed[0].shape[2]
+
+
+def _all(x: Array, z: Array) -> Array:
+    return np.broadcast_to(x, (len(z), *x.shape[1:]))
+
+
+def _basis(R: Array) -> Array:
+    """Return orthonormal columns of (m, k, q), zeros where they are dependent."""
+    if not R.shape[2]:
+        return np.zeros((len(R), R.shape[1], 0))
+    U, s, _ = np.linalg.svd(R, full_matrices=False)
+    return np.asarray(U * (s > _ZERO * np.maximum(s.max(axis=1, keepdims=True), 1e-300))[:, None, :])
+
+
+def score_test(data: Compressed, tested: Array, own: Array, draws: int = 999, seed: int = 0) -> Outcome:
+    """Test whether the columns `tested` have one coefficient for all tasks, while those in `own` may differ."""
+    projected = _Projected(data, own)
+    Z = [projected.inside(k, block.R[:, :, tested]) for k, block in enumerate(data.blocks)]
+    unit = np.asarray(sum(b.copies * np.square(z).sum(axis=(0, 1)) for b, z in zip(data.blocks, Z, strict=True)))
+    Z = [z / np.sqrt(np.where(unit > 0, unit, 1.0)) for z in Z]
+    real = [_real(block) for block in data.blocks]
+    rows = sum(float(mask.sum()) * len(block.z) / len(mask) for mask, block in zip(real, data.blocks, strict=True))
+    left = max(data.N - rows, 0.0)
+
+    def statistic(targets: list[Array], rest: Array) -> Array:
+        e = projected.residuals(targets)
+        score = sum(np.square(z.transpose(0, 2, 1) @ r).sum(axis=(0, 1)) for z, r in zip(Z, e, strict=True))
+        return np.asarray(score / (sum(np.square(r).sum(axis=(0, 1)) for r in e) + rest))
+
+    seen = float(statistic([block.z[:, :, None] for block in data.blocks], data.rest.sum())[0])
+    rng, above, done = np.random.default_rng(seed), 0, 0
+    size = max(1, min(draws, int(_DRAWN / max(sum(block.z.size for block in data.blocks), 1))))
+    while done < draws:
+        m = min(size, draws - done)
+        drawn = [rng.normal(size=(*b.z.shape, m)) * mask[:, :, None] for b, mask in zip(data.blocks, real, strict=True)]
+        above += int((statistic(drawn, rng.chisquare(left, m) if left > 0 else np.zeros(m)) >= seen).sum())
+        done += m
+    return Outcome(seen, (1 + above) / (draws + 1)) if np.isfinite(seen) else Outcome(seen, np.nan)
+
+
+def _real(block: Block) -> Array:
+    """Return which rows are not padding, (m, k) or (1, k)."""
+    return np.square(block.R).sum(axis=2) > 0
+
+
+def f_test(data: Compressed, tested: Array, own: Array) -> Outcome:
+    """Test the same hypothesis by sums of squares with and without a coefficient per task for the columns `tested`."""
+    (small, d0), (large, d1) = (_left(data, columns) for columns in (own, np.union1d(own, tested)))
+    if d1 <= 0 or d0 <= d1 or large <= 0:
+        return Outcome(np.nan, np.nan)
+    F = (small - large) / (d0 - d1) / (large / d1)
+    return Outcome(float(F), float(f_distribution.sf(F, d0 - d1, d1)))
+
+
+def _left(data: Compressed, own: Array) -> tuple[float, float]:
+    projected = _Projected(data, own)
+    e = projected.residuals([block.z[:, :, None] for block in data.blocks])
+    return float(data.rest.sum() + sum(np.square(r).sum() for r in e)), data.N - projected.rank()
+
+
+# ---------------------------------------------------------------------- likelihood ratios
+
+
+def ratio_test(problem: Problem, tested: Array, draws: int = 0, seed: int = 0) -> Outcome:
+    """Test the variances of the columns `tested` in a diagonal covariance by the restricted likelihood ratio.
+
+    Against half a chi-square, for a single variance; with `draws` against as many simulated tables.
+    """
+    large = fit_covariance(problem, "diagonal")
+    small = _without(problem, large, tested)
+    statistic = max(small.criterion - large.criterion, 0.0)
+    if not draws:
+        return Outcome(statistic, _half_chi2(statistic))
+    rng = np.random.default_rng(seed)
+    more = 0
+    for _ in range(draws):
+        table = _simulated(small, rng)
+        again = Problem(table, problem.random, problem.intercept, problem.method, problem.shrink, 1e-6)
+        one = fit_covariance(again, "diagonal")
+        more += max(_without(again, one, tested).criterion - one.criterion, 0.0) >= statistic
+    return Outcome(statistic, (1 + more) / (draws + 1))
+
+
+def ratio_tests(problem: Problem, columns: Array) -> list[Outcome]:
+    """Test every one of the columns alone, the others being free; p-values are not adjusted."""
+    large = fit_covariance(problem, "diagonal")
+    ratios = [max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0) for j in columns]
+    return [Outcome(r, _half_chi2(r)) for r in ratios]
+
+
+def _half_chi2(statistic: float) -> float:
+    return float(0.5 * chi2.sf(statistic, 1)) if statistic > 0 else 1.0
+
+
+def holm(p: list[float], family: int | None = None) -> list[float]:
+    """Return p-values adjusted by Holm's method, for a family of as many tests (default: these)."""
+    order = np.argsort(p, kind="stable")
+    out, last, family = np.empty(len(p)), 0.0, max(family or 0, len(p))
+    for rank, i in enumerate(order):
+        last = max(last, min(1.0, p[i] * (family - rank)))
+        out[i] = last
+    return [float(value) for value in out]
+
+
+def _without(problem: Problem, large: Result, tested: Array) -> Result:
+    """Fit the diagonal without the variances of some columns, from the fit with them."""
+    stay = np.flatnonzero(~np.isin(problem.random, tested))
+    m = problem.marginal(problem.random[stay])
+    structure = problem.tied(m, "diagonal")
+    start, kappa = np.maximum(large.fit.x[stay], 1e-3), large.fit.value.kappa
+    fit = newton(m, structure, start=start, kappa=kappa, tol=problem.tol, max_iter=problem.max_iter)
+    return Result("diagonal", m, structure, fit)
+
+
+def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
+    """Draw compressed tasks of the same designs from a fitted model with a diagonal covariance."""
+    data, v, m = result.m.data, result.fit.value, result.m
+    W = np.repeat(v.mu[None], data.T, axis=0)
+    W[:, m.random] += rng.normal(size=(data.T, len(m.random))) * np.sqrt(v.s2 * v.Theta)
+    blocks, rest = [], np.zeros(data.T)
+    for block in data.blocks:
+        real = np.broadcast_to(_real(block), block.z.shape)
+        mean = np.matmul(np.broadcast_to(block.R, (len(block.z), *block.R.shape[1:])), W[block.tasks, :, None])[:, :, 0]
+        blocks.append(Block(block.tasks, block.R, mean + np.sqrt(v.s2) * rng.normal(size=real.shape) * real))
+        left = np.maximum(data.n[block.tasks] - real.sum(axis=1), 0.0)
+        rest[block.tasks] = v.s2 * np.where(left > 0, rng.chisquare(np.where(left > 0, left, 1.0)), 0.0)
+    return Compressed(blocks, rest, data.n, data.rows, data.variance)

@@ -1,0 +1,348 @@
+"""Priors of the coefficients of tasks that are not normal: Student's t (outlier tasks), and clusters of tasks.
+
+Student    w_t ~ N(mu, s Sigma) with s from an inverse gamma distribution, taken at quantiles of equal weight: the
+           integral over the scale of a task is a sum.
+Clusters   w_t ~ sum_k pi_k N(mu_k, Sigma), by EM from k-means of the normal model's coefficients; their number by BIC.
+
+Both maximise the plain likelihood, the mean included; a ridge prior of the mean keeps the strength of the normal fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import invgamma
+from sklearn.cluster import KMeans
+
+from mtlrun.solvers.hierarchical.compress import Block, Compressed
+from mtlrun.solvers.hierarchical.fit import Result
+from mtlrun.solvers.hierarchical.marginal import whitened
+from mtlrun.solvers.hierarchical.posterior import Posterior
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Degrees of freedom that are tried, infinity beside them; scales per distribution.
+DEGREES, SCALES = (2.0, 4.0, 10.0), 9
+#: Numbers of clusters that are tried, and tasks that each needs; starts and steps of EM, and the fall that ends it.
+CLUSTERS, TASKS_PER_CLUSTER, STARTS, STEPS, FALL = (2, 3, 4, 6), 3, 3, 100, 1e-3
+# A ridge of the means of clusters towards the common mean, as a share of the information of one task.
+_RIDGE = 1e-3
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A fitted mixture.
+
+    Attributes
+    ----------
+    posterior : Posterior
+    criterion : float
+        Minus twice the logarithm of the likelihood, not restricted.
+    task_weights : ndarray of shape (T,)
+        Student: the mean of 1 / s given the rows of a task, small for an outlier. Ones for clusters.
+    labels : ndarray of int, shape (T,)
+        The likeliest cluster of every task; zeros for Student.
+    degrees : float
+        Of freedom; infinite for clusters and where tasks are normal.
+    """
+
+    posterior: Posterior
+    criterion: float
+    task_weights: Array
+    labels: Array
+    degrees: float = np.inf
+
+
+# ---------------------------------------------------------------------- Student
+
+
+def student(result: Result) -> Mixture:
+    """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
+    found = [(np.inf, _Scales(result, np.ones(1)))]
+    found += [(nu, _Scales(result, _quantiles(nu))) for nu in DEGREES]
+    for _, scales in found:
+        scales.solve()
+    degrees, best = min(found, key=lambda pair: pair[1].criterion)
+    weights = best.responsibility @ (1.0 / best.scales)
+    return Mixture(best.posterior(), best.criterion, weights, np.zeros(len(weights), dtype=int), degrees)
+
+
+def _quantiles(nu: float) -> Array:
+    """Return scales of equal weight whose mixture of normals is a t of nu degrees."""
+    return np.asarray(invgamma(nu / 2, scale=nu / 2).ppf((np.arange(SCALES) + 0.5) / SCALES))
+
+
+class _Scales:
+    """A mixture over given scales with equal weights, as a function of mu, s2 and the parameters of the structure."""
+
+    def __init__(self, result: Result, scales: Array) -> None:
+        self.result, self.m, self.scales = result, result.m, scales
+        v = result.fit.value
+        self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
+        self.kappa = None if v.kappa is None else max(v.kappa, 1e-6 * result.m.middle)
+        self.cut = self.frame.shape[1]
+        self.unit = np.sqrt(np.maximum(np.diag(v.inverse), 1e-12)) if v.kappa is None else np.full(self.cut, 1.0)
+        start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
+        self.x = np.concatenate([start, [np.log(v.s2)], result.fit.x])
+        self.criterion = np.inf
+
+    def solve(self) -> None:
+        """Minimise the criterion by L-BFGS."""
+        options = {"maxiter": 200, "ftol": 1e-10, "gtol": 1e-4}
+        self.x = minimize(self, self.x, jac=True, method="L-BFGS-B", options=options).x
+        self.criterion = self(self.x)[0]
+
+    def _unpacked(self, x: Array) -> tuple[Array, float, Array]:
+        return self.frame @ (x[: self.cut] * self.unit), float(np.exp(x[self.cut])), x[self.cut + 1 :]
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        """Return the criterion and its gradient."""
+        data, m, K = self.m.data, self.m, len(self.scales)
+        mu, s2, roots = self._unpacked(x)
+        Theta = self.result.structure.theta(roots)
+        total, g_mu, g_s2 = 0.0, np.zeros(data.p), 0.0
+        G = np.zeros((len(m.random), len(m.random)))
+        self.responsibility = np.empty((data.T, K))
+        for block in data.blocks:
+            part = _Spectrum(block, m.random, Theta, mu)
+            n, rest = data.n[block.tasks], data.rest[block.tasks]
+            quadratic, logdet = part.quadratic(self.scales) + rest[:, None], part.logdet(self.scales)
+            density = -0.5 * (n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2) - np.log(K)
+            value = logsumexp(density, axis=1)
+            r = np.exp(density - value[:, None])
+            self.responsibility[block.tasks] = r
+            total -= 2 * float(value.sum())
+            g_mu -= 2 * part.sensitivity(r, self.scales) / s2
+            g_s2 += float((n[:, None] * r - r * quadratic / s2).sum())
+            G += part.gradient(r, self.scales, s2, m.random)
+        if self.kappa is not None:
+            shrunk = m.shrunk
+            size = float(np.square(mu[shrunk]).sum()) / (s2 * self.kappa)
+            total += size + len(shrunk) * np.log(s2 * self.kappa)
+            g_mu[shrunk] += 2 * mu[shrunk] / (s2 * self.kappa)
+            g_s2 += len(shrunk) - size
+        slope = self.result.structure.chain(roots, np.diag(G) if Theta.ndim == 1 else G)
+        return total, np.concatenate([(self.frame.T @ g_mu) * self.unit, [g_s2], slope])
+
+    def posterior(self) -> Posterior:
+        """Return means and covariances of the coefficients at the last point."""
+        data, m = self.m.data, self.m
+        mu, s2, roots = self._unpacked(self.x)
+        Theta = np.zeros((data.p, data.p))
+        found = self.result.structure.theta(roots)
+        Theta[np.ix_(m.random, m.random)] = np.diag(found) if found.ndim == 1 else found
+        components = [_Component(data, mu, s, Theta, s2) for s in self.scales]
+        prior = 0.0 if self.kappa is None else 1.0 / self.kappa
+        return _mixed(data, components, self.responsibility, s2, (self.frame, m.shrunk, prior))
+
+
+class _Spectrum:
+    """Tasks of a block in the eigenbasis of R Theta R', in which every scale of Theta is as good as solved."""
+
+    def __init__(self, block: Block, random: Array, Theta: Array, mu: Array) -> None:
+        RJ = block.R[:, :, random]
+        values, U = np.linalg.eigh((RJ * Theta if Theta.ndim == 1 else RJ @ Theta) @ RJ.transpose(0, 2, 1))
+        self.values = np.maximum(values, 0.0)
+        self.R = U.transpose(0, 2, 1) @ block.R
+        residual = block.z - block.R @ mu
+        self.e = np.matmul(residual[:, None, :], U)[:, 0]
+        self.copies = block.copies
+
+    def _shrink(self, scales: Array) -> Array:
+        """Return 1 / (1 + s lambda), (m or 1, K, k)."""
+        return np.asarray(1.0 / (1.0 + scales[:, None] * self.values[:, None, :]))
+
+    def quadratic(self, scales: Array) -> Array:
+        """Return residual' V_s^-1 residual, (m, K)."""
+        return np.asarray((np.square(self.e)[:, None, :] * self._shrink(scales)).sum(axis=2))
+
+    def logdet(self, scales: Array) -> Array:
+        """Return log|V_s|, (m, K)."""
+        return np.broadcast_to(-np.log(self._shrink(scales)).sum(axis=2), (len(self.e), len(scales)))
+
+    def sensitivity(self, r: Array, scales: Array) -> Array:
+        """Return the sum over tasks and scales of r R' V_s^-1 residual, (p,)."""
+        inner = self.e * (r[:, :, None] * self._shrink(scales)).sum(axis=1)
+        return np.asarray(np.matmul(inner[:, None, :], self.R)[:, 0].sum(axis=0))
+
+    def gradient(self, r: Array, scales: Array, s2: float, random: Array) -> Array:
+        """Return the derivative of the criterion in Theta."""
+        weights, shrink = r * scales, self._shrink(scales)
+        RJ = self.R[:, :, random]
+        inner = (weights[:, :, None] * shrink).sum(axis=1)
+        if len(RJ) < len(inner):
+            inner = inner.sum(axis=0, keepdims=True)
+        half = (np.sqrt(inner)[:, :, None] * RJ).reshape(-1, len(random))
+        h = np.matmul(np.sqrt(weights)[:, :, None] * shrink * self.e[:, None, :], RJ).reshape(-1, len(random))
+        return np.asarray(half.T @ half - h.T @ h / s2)
+
+
+# ---------------------------------------------------------------------- clusters
+
+
+def clusters(result: Result) -> Mixture | None:
+    """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
+    one = _clustered(result, 1)
+    best, lowest = None, one.bic
+    for K in CLUSTERS:
+        if K * TASKS_PER_CLUSTER > result.m.data.T:
+            break
+        found = _clustered(result, K)
+        if found.bic < lowest:
+            best, lowest = found, found.bic
+    if best is None:
+        return None
+    T = result.m.data.T
+    return Mixture(best.posterior(), best.criterion, np.ones(T), best.responsibility.argmax(axis=1))
+
+
+def _clustered(result: Result, K: int) -> _EM:
+    """Return the best of some runs of EM."""
+    runs = [_EM(result, K, seed) for seed in range(STARTS if K > 1 else 1)]
+    for run in runs:
+        run.solve()
+    return min(runs, key=lambda run: run.criterion)
+
+
+class _EM:
+    """EM of K normal distributions of coefficients with one diagonal covariance."""
+
+    def __init__(self, result: Result, K: int, seed: int) -> None:
+        self.data, self.K = result.m.data, K
+        start, v = result.posterior(), result.fit.value
+        self.mean, self.random = start.mu, result.m.random
+        self.unit = np.zeros(self.data.p)
+        self.unit[self.random] = result.m.scale
+        theta = np.zeros(self.data.p)
+        theta[self.random] = v.Theta if v.Theta.ndim == 1 else np.diag(v.Theta)
+        self.theta, self.s2 = 0.5 * np.maximum(theta, 1e-6 * self.unit), v.s2
+        labels = np.zeros(self.data.T, dtype=int)
+        if K > 1:
+            scale = np.sqrt(np.where(self.unit > 0, self.unit, np.inf))
+            labels = KMeans(K, n_init=1, random_state=seed).fit_predict(start.W / scale)
+        self.responsibility = 0.9 * np.eye(K)[labels] + 0.1 / K
+        self.criterion = np.inf
+
+    @property
+    def bic(self) -> float:
+        """The criterion plus a means and a share per cluster."""
+        return float(self.criterion + (self.K * self.data.p + self.K) * np.log(self.data.T))
+
+    def solve(self) -> None:
+        """Step until the criterion falls by little."""
+        for step in range(STEPS):
+            before = self.criterion
+            self._step()
+            if step > 5 and before - self.criterion < FALL:
+                break
+
+    def _step(self) -> None:
+        """Means given responsibilities; responsibilities; variances."""
+        data = self.data
+        parts = [(block, *whitened(block, block.R, self.theta)) for block in data.blocks]
+        self.pi = self.responsibility.mean(axis=0) + 1e-12
+        self.mu = self._means(parts)
+        density, h = np.empty((data.T, self.K)), np.empty((data.T, self.K, data.p))
+        quadratic, diagonal = np.empty((data.T, self.K)), np.zeros(data.p)
+        for block, q, v, logdet in parts:
+            e = v[:, None, :] - np.moveaxis(q @ self.mu.T, 2, 1)
+            quadratic[block.tasks] = data.rest[block.tasks, None] + np.square(e).sum(axis=2)
+            density[block.tasks] = logdet[:, None] + quadratic[block.tasks] / self.s2
+            h[block.tasks] = e @ q
+            diagonal += block.copies * np.square(q).sum(axis=(0, 1))
+        density = -0.5 * (density + data.n[:, None] * np.log(2 * np.pi * self.s2)) + np.log(self.pi)
+        total = logsumexp(density, axis=1)
+        self.responsibility = np.exp(density - total[:, None])
+        self.criterion = -2 * float(total.sum())
+        self.point = (self.theta, self.s2)
+        G = diagonal - np.einsum("tk,tkp->p", self.responsibility, np.square(h)) / self.s2
+        self.theta = np.maximum(self.theta - self.theta * G * self.theta / data.T, 1e-10 * self.unit)
+        self.s2 = max(float((self.responsibility * quadratic).sum() / data.N), 1e-9 * data.variance, 1e-200)
+
+    def _means(self, parts: list[Any]) -> Array:
+        data, p = self.data, self.data.p
+        M, a, every = np.zeros((self.K, p, p)), np.zeros((self.K, p)), np.zeros(p)
+        for block, q, v, _ in parts:
+            r = self.responsibility[block.tasks]
+            if len(q) == 1:
+                M += r.sum(axis=0)[:, None, None] * (q[0].T @ q[0])
+                a += (r.T @ v) @ q[0]
+            else:
+                flat = q.reshape(-1, p)
+                for k in range(self.K):
+                    M[k] += (np.repeat(r[:, k], q.shape[1])[:, None] * flat).T @ flat
+                a += r.T @ np.matmul(v[:, None, :], q)[:, 0]
+            every += block.copies * np.square(q).sum(axis=(0, 1))
+        ridge = _RIDGE * every / data.T + 1e-12
+        M[:, np.arange(p), np.arange(p)] += ridge
+        return np.asarray(np.linalg.solve(M, (a + ridge * self.mean)[:, :, None])[:, :, 0])
+
+    def posterior(self) -> Posterior:
+        """Return means and covariances of the coefficients."""
+        theta, s2 = self.point
+        components = [_Component(self.data, mu, 1.0, np.diag(theta), s2) for mu in self.mu]
+        return _mixed(self.data, components, self.responsibility, s2, None, self.pi / self.pi.sum())
+
+
+# ---------------------------------------------------------------------- both
+
+
+class _Component:
+    """The posterior of all tasks as if they were of one component."""
+
+    def __init__(self, data: Compressed, mu: Array, scale: float, Theta: Array, s2: float) -> None:
+        self.mu, self.Theta, self.s2 = mu, scale * Theta, s2
+        self.W = np.repeat(mu[None], data.T, axis=0)
+        self.A = np.empty((data.T, data.p, data.p))
+        for block in data.blocks:
+            q, v, _ = whitened(block, block.R, self.Theta)
+            self.A[block.tasks] = q.transpose(0, 2, 1) @ q
+            self.W[block.tasks] += np.matmul((v - q @ mu)[:, None, :], q)[:, 0] @ self.Theta
+
+    def covariances(self) -> Array:
+        """Return covariances given mu, (T, p, p)."""
+        return np.asarray(self.s2 * (self.Theta - self.Theta @ self.A @ self.Theta))
+
+
+def _mixed(
+    data: Compressed,
+    components: list[_Component],
+    r: Array,
+    s2: float,
+    common: tuple[Array, Array, float] | None,
+    shares: Array | None = None,
+) -> Posterior:
+    """Return the moments of a mixture; `common` is how the mean of all is estimated, None where each has its own."""
+    shares = np.full(len(components), 1 / len(components)) if shares is None else shares
+    W = np.asarray(sum(r[:, k, None] * part.W for k, part in enumerate(components)))
+    mu = np.asarray(sum(share * part.mu for share, part in zip(shares, components, strict=True)))
+    explicit, eye = np.zeros((data.T, data.p, data.p)), np.eye(data.p)
+    of_mean = [_mean_covariance(components, r, s2, common, k) for k in range(len(components))]
+    for k, part in enumerate(components):
+        left = eye - part.Theta @ part.A
+        off = part.W - W
+        inner = part.covariances() + left @ of_mean[k] @ left.transpose(0, 2, 1) + off[:, :, None] * off[:, None, :]
+        explicit += r[:, k, None, None] * inner
+    Sigma = sum(
+        share * (s2 * part.Theta + np.outer(part.mu - mu, part.mu - mu))
+        for share, part in zip(shares, components, strict=True)
+    )
+    mean = np.asarray(sum(share * c for share, c in zip(shares, of_mean, strict=True)))
+    return Posterior(W, mu, mean, np.asarray(Sigma), s2, data, explicit)
+
+
+def _mean_covariance(
+    components: list[_Component], r: Array, s2: float, common: tuple[Array, Array, float] | None, k: int
+) -> Array:
+    """Return the covariance of the mean of component k."""
+    if common is None:
+        M = np.tensordot(r[:, k], components[k].A, 1)
+        return np.asarray(s2 * np.linalg.pinv(M, hermitian=True))
+    frame, shrunk, prior = common
+    M = np.asarray(sum(np.tensordot(r[:, j], part.A, 1) for j, part in enumerate(components)))
+    M[shrunk, shrunk] += prior
+    return np.asarray(s2 * frame @ np.linalg.inv(frame.T @ M @ frame) @ frame.T)

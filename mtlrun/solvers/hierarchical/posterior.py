@@ -1,0 +1,107 @@
+"""Coefficients of tasks given their rows: means, covariances, and what they say about new rows and new tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlrun.solvers.hierarchical.compress import Compressed
+from mtlrun.solvers.hierarchical.marginal import Marginal, Value
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass
+class Posterior:
+    """Posterior of the standardised coefficients w_t, given the variances.
+
+    Attributes
+    ----------
+    W : ndarray of shape (T, p)
+        Means.
+    mu : ndarray of shape (p,)
+        Mean of the coefficients of all tasks.
+    mean_covariance : ndarray of shape (p, p)
+        Of mu.
+    Sigma : ndarray of shape (p, p)
+        Covariance between tasks.
+    s2 : float
+        Variance of the noise.
+    data : Compressed
+    explicit : ndarray of shape (T, p, p) or None
+        Covariances of the tasks where they are not those of a single set of variances.
+    new : ndarray of shape (p, p) or None
+        Likewise that of a new task.
+    """
+
+    W: Array
+    mu: Array
+    mean_covariance: Array
+    Sigma: Array
+    s2: float
+    data: Compressed
+    explicit: Array | None = None
+    new: Array | None = None
+
+    def covariance(self, t: int) -> Array:
+        """Return the covariance of the coefficients of task t, (p, p); t = -1 is a task without rows."""
+        if t < 0:
+            return self.mean_covariance + self.Sigma if self.new is None else self.new
+        if self.explicit is not None:
+            return np.asarray(self.explicit[t])
+        R, _ = self.data.task(t)
+        half = R @ (self.Sigma / self.s2)
+        V = half @ R.T + np.eye(len(R))
+        gain = np.linalg.solve(V, half)  # V^-1 R Theta
+        left = np.eye(len(self.mu)) - gain.T @ R
+        return np.asarray(self.Sigma - self.s2 * half.T @ gain + left @ self.mean_covariance @ left.T)
+
+    def variances(self, A: Array, t: int) -> Array:
+        """Return the variance of A w_t for standardised rows A (n, p), without noise."""
+        return np.asarray(np.maximum(np.einsum("ij,ij->i", A @ self.covariance(t), A), 0.0))
+
+    def deviations(self, L: Array) -> Array:
+        """Return the standard deviations of L w_t of every task, (T, len(L))."""
+        return np.sqrt(np.array([self.variances(L, t) for t in range(len(self.W))]))
+
+
+def posterior_of(m: Marginal, v: Value) -> Posterior:
+    """Return the posterior at given variances."""
+    Theta = np.zeros((m.data.p, m.data.p))
+    Theta[np.ix_(m.random, m.random)] = np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta
+    W = np.repeat(v.mu[None], m.data.T, axis=0)
+    W[:, m.random] += v.h @ (np.diag(v.Theta) if v.Theta.ndim == 1 else v.Theta)
+    return Posterior(W, v.mu, v.mean_covariance(), v.s2 * Theta, v.s2, m.data)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Where the variance of the targets comes from.
+
+    Attributes
+    ----------
+    mean : float
+        Share explained by the mean of the coefficients.
+    tasks : float
+        Share that the differences of tasks explain beyond it.
+    noise : float
+    columns : ndarray of shape (p,)
+        What the differences in every coefficient contribute to `tasks`.
+    """
+
+    mean: float
+    tasks: float
+    noise: float
+    columns: Array
+
+
+def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
+    """Return shares of the variance of the targets over all rows."""
+    moments, mu = posterior.data.moments(), posterior.mu
+    spread = moments - np.outer(moments[0], moments[0]) if intercept else moments
+    fixed = float(mu @ spread @ mu)
+    columns = (posterior.Sigma * moments).sum(axis=1)
+    total = max(fixed + float(columns.sum()) + posterior.s2, np.finfo(float).tiny)
+    return Shares(fixed / total, float(columns.sum()) / total, posterior.s2 / total, columns / total)

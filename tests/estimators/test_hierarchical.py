@@ -1,0 +1,319 @@
+"""Hierarchical regression: what it publishes, intervals, tasks never seen, tests, sums of rows, mixtures."""
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from mtlrun.estimators import HierarchicalMTL
+from mtlrun.estimators.baselines import ScaledTargets
+from mtlrun.problem.statistics import TaskStatistics
+
+
+def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
+    """Tasks with intercepts and slopes around a mean."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(T), n)
+    X = rng.normal(size=(T * n, 2))
+    W = np.array(mean) + rng.normal(size=(T, 3)) * np.array(spread)
+    return X, W[ids, 0] + (X * W[ids, 1:]).sum(axis=1) + noise * rng.normal(size=T * n), ids, W
+
+
+@pytest.fixture
+def sleepstudy():
+    """Reaction times of 18 drivers over ten days, 308 first (Belenky et al. 2003)."""
+    path = Path(os.environ.get("MTLRUN_DATA") or "absent") / "grouped" / "sleepstudy.csv.gz"
+    if not path.is_file():
+        pytest.skip("MTLRUN_DATA does not hold grouped/sleepstudy.csv.gz")
+    frame = pd.read_csv(path)
+    return frame[["Days"]].to_numpy(float), frame["Reaction"].to_numpy(), frame["Subject"].to_numpy()
+
+
+def shared(seed=0, n=30, T=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) + 2
+    return X, X @ rng.normal(size=(3, T)) + rng.normal(size=(n, T))
+
+
+def test_the_attributes_are_in_the_units_of_the_data():
+    X, y, ids, _ = table(T=200)
+    model = HierarchicalMTL("diagonal").fit(X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids)
+    assert_allclose(model.mean_coef_, [1.0, -0.01], rtol=0.1)
+    assert model.noise_variance_ == pytest.approx(0.25, rel=0.1)
+    assert_allclose(np.sqrt(np.diag(model.covariance_))[:2], [1.0, 0.8], rtol=0.15)
+    assert model.covariance_[2, 2] < 1e-5
+    assert sum(model.variance_shares_.values()) == pytest.approx(1.0)
+    assert model.heterogeneity_.sum() == pytest.approx(model.variance_shares_["tasks"])
+    total = 2.0 + 1.0 + 0.64 + 0.25
+    assert model.variance_shares_["tasks"] == pytest.approx(1.64 / total, rel=0.2)
+    units = 2 * np.log((X * [1.0, 100.0]).std(axis=0)).sum()
+    assert model.log_likelihood_ == pytest.approx(-0.5 * (model.objective_[-1] + units))
+    assert 0 <= model.gap_ == model.stop_crit_ < 1e-8
+    assert model.coef_std_.shape == (200, 2)
+    assert model.intercept_std_.shape == (200,)
+
+
+@pytest.mark.data
+def test_the_likelihood_and_variances_of_a_known_study_are_those_of_lme4(sleepstudy):
+    """Reaction ~ Days + (Days | Subject), and without the correlation: numbers printed in the paper on lme4."""
+    X, y, ids = sleepstudy
+    full = HierarchicalMTL("full").fit(X, y, task_id=ids)
+    assert -2 * full.log_likelihood_ == pytest.approx(1743.6283, abs=2e-4)
+    assert_allclose([full.mean_intercept_, *full.mean_coef_], [251.405, 10.467], atol=1e-3)
+    assert full.noise_variance_ == pytest.approx(654.94, abs=0.05)
+    assert full.covariance_[1, 1] == pytest.approx(35.07, abs=0.05)
+    level = full.covariance_[0, 0] - 2 * X.mean() * full.covariance_[0, 1] + X.mean() ** 2 * full.covariance_[1, 1]
+    assert level == pytest.approx(612.1, abs=0.5)
+    assert_allclose(full.mean_coef_std_, [1.546], atol=1e-3)
+
+
+def test_a_single_task_is_least_squares_with_its_standard_errors():
+    X, y = shared(T=1)
+    model = HierarchicalMTL().fit(X, y[:, 0])
+    A = np.column_stack([np.ones(30), X])
+    solution, squares = np.linalg.lstsq(A, y[:, 0], rcond=None)[:2]
+    errors = np.sqrt(np.diag(squares[0] / 26 * np.linalg.inv(A.T @ A)))
+    assert model.structure_ == "none"
+    assert_allclose(np.append(model.intercept_, model.coef_), solution, rtol=1e-8)
+    assert_allclose(np.append(model.intercept_std_, model.coef_std_), errors, rtol=1e-6)
+    point, std = model.predict(X[:2], return_std=True)
+    variance = squares[0] / 26 * (1 + np.einsum("ij,jk,ik->i", A[:2], np.linalg.inv(A.T @ A), A[:2]))
+    assert_allclose(std**2, variance, rtol=1e-6)
+    assert point.shape == (2,)
+    found = model.estimates()
+    assert_allclose(found.pooled, found.alone, rtol=1e-6)
+    assert_allclose(found.pooled[0, 1:], model.coef_[0], rtol=1e-8)
+    assert_allclose(found.pooled[0, 0], y.mean(), rtol=1e-8)  # the level at the mean of the columns
+
+
+@pytest.mark.parametrize("T", [8, 40])
+def test_intervals_hold_what_they_promise(T):
+    inside, new, coefficients = [], [], []
+    for seed in range(30):
+        X, y, ids, W = table(seed, T=T + 10, n=16)
+        train = (ids < T) & (np.arange(len(ids)) % 2 == 0)
+        model = HierarchicalMTL(unseen="mean", covariance="scalar").fit(X[train], y[train], task_id=ids[train])
+        seen, unseen = (ids < T) & ~train, ids >= T
+        for rows, found in ((seen, inside), (unseen, new)):
+            mean, std = model.predict(X[rows], task_id=ids[rows], return_std=True)
+            found.append(np.mean(np.abs(y[rows] - mean) < 1.96 * std))
+        coefficients.append(np.mean(np.abs(W[:T, 1:] - model.coef_) < 1.96 * model.coef_std_))
+    assert 0.92 < np.mean(inside) < 0.975
+    assert 0.91 < np.mean(new) < 0.98
+    assert 0.90 < np.mean(coefficients) < 0.98
+
+
+def test_a_task_never_seen_gets_the_mean_and_the_variance_between_tasks():
+    X, y, ids, _ = table()
+    model = HierarchicalMTL("scalar", unseen="mean").fit(X, y, task_id=ids)
+    mean, std = model.predict(X[:3], task_id=[-1, -1, -1], return_std=True)
+    assert_allclose(mean, X[:3] @ model.mean_coef_ + model.mean_intercept_)
+    assert (std > model.predict(X[:3], task_id=ids[:3], return_std=True)[1]).all()
+    with pytest.raises(ValueError, match="has not seen"):
+        HierarchicalMTL().fit(X, y, task_id=ids).predict(X[:1], task_id=[99])
+
+
+@pytest.mark.parametrize("layout", ["shared", "masked", "ragged"])
+@pytest.mark.parametrize("covariance", ["auto", "diagonal"])
+def test_standard_deviations_have_the_shape_of_predictions(layout, covariance):
+    X, y = shared()
+    ids = {}
+    if layout == "masked":
+        y = np.where(np.random.default_rng(1).random(y.shape) < 0.2, np.nan, y)
+    if layout == "ragged":
+        ids = {"task_id": np.arange(30) % 4}
+        y = y[np.arange(30), ids["task_id"]]
+    model = HierarchicalMTL(covariance).fit(X, y, **ids)
+    mean, std = model.predict(X, **ids, return_std=True)
+    assert mean.shape == std.shape == y.shape
+    assert_allclose(mean, model.predict(X, **ids))
+    assert (std > np.sqrt(model.noise_variance_)).all()
+
+
+def test_rows_of_a_shared_fit_may_name_their_task():
+    X, y = shared()
+    model = HierarchicalMTL("diagonal").fit(X, y)
+    every, one = model.predict(X, return_std=True), model.predict(X, task_id=np.full(30, 2), return_std=True)
+    assert_allclose(one[0], every[0][:, 2])
+    assert_allclose(one[1], every[1][:, 2])
+
+
+def test_columns_that_may_not_differ_have_one_coefficient():
+    X, y, ids, _ = table()
+    frame = pd.DataFrame(X, columns=["price", "promo"])
+    model = HierarchicalMTL("diagonal", slopes=["price"]).fit(frame, y, task_id=ids)
+    assert np.ptp(model.coef_[:, 1]) < 1e-12
+    assert np.ptp(model.coef_[:, 0]) > 0.5
+    assert_allclose(HierarchicalMTL("diagonal", slopes=[0]).fit(X, y, task_id=ids).coef_, model.coef_)
+    for wrong in (["prize"], [7]):
+        with pytest.raises(ValueError, match="no column"):
+            HierarchicalMTL(slopes=wrong).fit(frame, y, task_id=ids)
+    with pytest.raises(ValueError, match="fit_intercept=True"):
+        HierarchicalMTL("intercept", fit_intercept=False).fit(X, y, task_id=ids)
+
+
+def test_more_columns_than_rows_have_a_ridge_mean():
+    rng = np.random.default_rng(0)
+    ids, X = np.repeat(np.arange(6), 5), rng.normal(size=(30, 50))
+    y = X[:, 0] * 2 + rng.normal(size=30)
+    model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
+    assert model.converged_
+    assert np.abs(model.mean_coef_).argmax() == 0
+    assert np.abs(model.mean_coef_).max() < 2.0  # shrunk
+    assert model.predict(X, task_id=ids, return_std=True)[1].shape == (30,)
+
+
+# ---------------------------------------------------------------------- tests
+
+
+def test_tests_find_what_differs():
+    X, y, ids, _ = table(T=40, spread=(1.0, 0.8, 0.0))
+    model = HierarchicalMTL().fit(pd.DataFrame(X, columns=["price", "promo"]), y, task_id=ids)
+    assert model.test().p_value == pytest.approx(0.001)
+    for method in ("score", "f"):
+        assert model.test("slopes", method=method).p_value < 0.01
+    price, promo = model.test(each=True)
+    assert (price.tested, price.method) == ("price", "lrt")
+    assert price.p_value < 1e-6
+    assert promo.p_value > 0.05
+    assert model.test("promo").p_value == pytest.approx(promo.p_value)  # the larger p-value is not adjusted
+    assert model.test("price", method="bootstrap", draws=19).p_value == 0.05
+    assert model.test([0, 1], method="f").p_value < 0.01
+    with pytest.raises(ValueError, match="one variance"):
+        model.test([0, 1], method="lrt")
+
+
+@pytest.mark.parametrize("method", ["score", "f"])
+def test_exact_tests_have_uniform_p_values_where_nothing_differs(method):
+    p = []
+    for seed in range(200):
+        X, y, ids, _ = table(seed, T=12, n=6, spread=(1.0, 0.0, 0.0))
+        model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
+        p.append(model.test("slopes", method=method, draws=99).p_value)
+    assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.09
+    assert 0.4 < np.mean(p) < 0.6
+
+
+def test_tasks_with_too_few_rows_for_a_test_get_no_p_value():
+    X, y, ids, _ = table(T=20, n=2)
+    model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
+    assert np.isnan(model.test("slopes", method="f").p_value)
+    assert 0 < model.test("slopes").p_value <= 1
+
+
+# ---------------------------------------------------------------------- sums
+
+
+@pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
+def test_chunks_statistics_and_rows_have_one_likelihood(covariance):
+    X, y, ids, _ = table(T=15)
+    weights = np.random.default_rng(1).random(len(y)) + 0.5
+    rows = HierarchicalMTL(covariance).fit(X, y, task_id=ids, sample_weight=weights)
+    sums = HierarchicalMTL(covariance).fit_statistics(TaskStatistics.of(X, y, ids, weights))
+    chunks = HierarchicalMTL(covariance)
+    for k in range(3):
+        chunks.partial_fit(X[k::3], y[k::3], task_id=ids[k::3], sample_weight=weights[k::3])
+    for other in (sums, chunks):
+        assert other.objective_[-1] == pytest.approx(rows.objective_[-1], rel=1e-8)
+        assert_allclose(other.coef_, rows.coef_, atol=1e-5)
+        assert_allclose(other.coef_std_, rows.coef_std_, rtol=1e-4)
+        assert_allclose(
+            other.predict(X, task_id=ids, return_std=True)[1],
+            rows.predict(X, task_id=ids, return_std=True)[1],
+            rtol=1e-4,
+        )
+    assert chunks.test(draws=99).p_value == rows.test(draws=99).p_value
+
+
+# ---------------------------------------------------------------------- few tasks, other priors
+
+
+def test_few_tasks_have_wider_intervals():
+    X, y, ids, _ = table(T=5, n=8)
+    fits = [HierarchicalMTL("scalar", integrate=on).fit(X, y, task_id=ids) for on in (True, False)]
+    assert fits[0].log_likelihood_ == fits[1].log_likelihood_
+    assert (fits[0].coef_std_ > fits[1].coef_std_).mean() > 0.5
+    assert_allclose(HierarchicalMTL("scalar").fit(X, y, task_id=ids).coef_, fits[0].coef_)
+
+
+def test_student_gives_outlier_tasks_less_weight():
+    X, y, ids, W = table(T=40, spread=(0.2, 0.2, 0.2))
+    far = ids < 3
+    y = y + 8 * far * X[:, 0]
+    normal, student = (HierarchicalMTL("scalar", prior=prior).fit(X, y, task_id=ids) for prior in ("normal", "student"))
+    assert (student.task_weights_[:3] < 0.3).all()
+    assert np.median(student.task_weights_[3:]) > 0.9
+    assert_allclose(normal.task_weights_, 1.0)
+    others = ids >= 3
+    truth = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1)
+    errors = [np.square(m.predict(X[others], task_id=ids[others]) - truth[others]).mean() for m in (normal, student)]
+    assert errors[1] < errors[0]
+    assert student.coef_std_.shape == (40, 2)
+
+
+def test_clusters_are_found_and_named():
+    X, y, ids, _ = table(T=40, n=12, spread=(0.1, 0.1, 0.1))
+    kind = np.arange(40) % 2
+    y = y + np.where(kind[ids] == 1, 4 * X[:, 1], 0.0)
+    model = HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
+    assert len(np.unique(model.labels_)) == 2
+    assert len({tuple(pair) for pair in np.column_stack([kind, model.labels_]).tolist()}) == 2
+    X, y, ids, _ = table(T=40)
+    assert not HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids).labels_.any()
+
+
+@pytest.mark.parametrize("prior", ["normal", "student", "clusters"])
+@pytest.mark.parametrize("covariance", ["auto", "intercept", "scalar", "diagonal", "factor", "full"])
+def test_odd_tables_are_no_errors(covariance, prior):
+    rng = np.random.default_rng(0)
+    X, y, ids, _ = table(T=9, n=3)
+    alone = np.arange(len(y))
+    tables = [
+        (X, y, alone, None),  # tasks of one row
+        (np.column_stack([X, np.ones(len(y)), X.sum(axis=1)]), y, ids, None),
+        (rng.normal(size=(len(y), 40)), y, ids, None),
+        (X, y, ids, (rng.random(len(y)) < 0.9) * 1.0 + (alone % 3 == 0)),
+        (X, np.round(X[:, 0]), ids, None),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for X2, y2, ids2, w in tables:
+            model = HierarchicalMTL(covariance, prior=prior).fit(X2, y2, task_id=ids2, sample_weight=w)
+            mean, std = model.predict(X2, task_id=ids2, return_std=True)
+            assert np.isfinite(mean).all()
+            assert np.isfinite(std).all()
+            assert 0 <= model.test(draws=19).p_value <= 1
+
+
+def test_a_model_of_scaled_columns_is_one_of_the_columns():
+    X, y, ids, _ = table()
+    factors = np.array([2.0, 0.01])
+    direct = HierarchicalMTL("diagonal", unseen="mean").fit(X + 3, y, task_id=ids)
+    moved = HierarchicalMTL("diagonal", unseen="mean").fit((X + 3) * factors, y, task_id=ids).with_columns_of(factors)
+    assert_allclose(moved.coef_, direct.coef_, atol=1e-6)
+    assert_allclose(moved.covariance_, direct.covariance_, atol=1e-6)
+    for ids2 in (ids, np.full(len(ids), -1)):
+        for a, b in zip(*(m.predict(X, task_id=ids2, return_std=True) for m in (moved, direct)), strict=True):
+            assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["shared", "ragged"])
+def test_scaled_targets_scale_the_standard_deviations(layout):
+    X, y = shared()
+    y = y * [1.0, 10.0, 100.0, 1000.0] if layout == "shared" else y[:, 0] * 100
+    ids = {} if layout == "shared" else {"task_id": np.arange(30) % 3}
+    model = ScaledTargets(HierarchicalMTL("scalar")).fit(X, y, **ids)
+    mean, std = model.predict(X, **ids, return_std=True)
+    assert_allclose(mean, model.predict(X, **ids))
+    inner = model.estimator_.predict(X, **ids, return_std=True)[1]
+    assert_allclose(std, inner * model.scale_)
+    if layout == "shared":
+        one = model.predict(X, task_id=np.full(30, 3), return_std=True)
+        assert_allclose(one[0], mean[:, 3])
+        assert_allclose(one[1], std[:, 3])
