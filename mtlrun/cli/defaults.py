@@ -79,7 +79,7 @@ def _from_file() -> dict[str, Default]:
 def _section(path: Path, shown: str) -> dict[str, Any] | None:
     """Return the settings in a file, None in a project that has none."""
     try:
-        content: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        content: Any = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         if path.name == PROJECT:
             return None  # another program's file: none of our business

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,10 @@ def predict(
             "-o",
         ),
     ] = None,
+    safe_csv: Annotated[
+        bool,
+        option(None, "Write texts so that spreadsheets take none for a formula: '=A1 for =A1, '- for -.", "--safe-csv"),
+    ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -77,7 +82,8 @@ def predict(
         raise UserError(f"{data}: {error}", remedy) from error
     place = output or Path(f"{Path(data).name.partition('.')[0]}-predictions.csv")
     remedy = "Free some space, or choose another file with --output (- prints to the terminal)."
-    if write_or_print(to_csv(table), place, remedy) and not quiet:
+    shown = str(place) == "-" and sys.stdout.isatty()
+    if write_or_print(to_csv(table, safe=safe_csv or shown), place, remedy) and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 
@@ -96,6 +102,8 @@ def _rows(
         ignored = [name for name in rows.ignored if name not in set(fitted.about.get("targets", ()))]
         if ignored and not quiet:
             say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
+        for text in rows.said():
+            say(f"{data}: {text}", error=True)
         X, names = rows.X, rows.tasks
     else:
         X, names = _dataset(fitted, data, data_dir)

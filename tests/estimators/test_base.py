@@ -363,7 +363,7 @@ def test_labels_of_objects_may_be_missing_in_two_dimensions(ragged, labels, miss
     Y = np.array(labels, dtype=object)[signs]
     Y[::5, 0] = missing
     model = IndependentLogistic().fit(X, Y)
-    assert model.classes_.tolist() == list(labels)
+    assert model.classes_.tolist() == [list(labels)] * 2
     assert_array_equal(model.coef_, expected.coef_)
     assert model.score(X, Y) == expected.score(X, masked)
     with pytest.raises(ValueError, match="contains NaN"):
