@@ -20,7 +20,8 @@ from mtlrun.data.files import suffix_of
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import is_number
 from mtlrun.data.selectors import matching, several, target_columns
-from mtlrun.data.table import Table, typed
+from mtlrun.data.table import Table
+from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.seeds import derive_seed
 
@@ -262,7 +263,7 @@ def _frames(file: Path, columns: list[str] | None, rows: int, task: str | None) 
 
 
 def partitions(file: Path) -> dict[str, str | None]:
-    """Return the columns that the folders of a file name, as in ``year=2024/store=a/part-0.parquet``; None if missing."""
+    """Return the columns that folders name, as in ``year=2024/store=a/part-0.parquet``; None for a missing value."""
     folders = itertools.takewhile(lambda part: "=" in part[1:], reversed(file.parts[:-1]))
     pairs = [folder.partition("=") for folder in reversed(list(folders))]
     return {unquote(name): None if value == _NO_PARTITION else unquote(value) for name, _, value in pairs}

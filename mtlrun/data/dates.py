@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import itertools
 import re
 import warnings
@@ -33,7 +33,7 @@ def instants(column: pd.Series, table: str) -> pd.Series:
     if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
         return column
     texts = column.astype(object).where(column.notna(), None)
-    kinds = {isinstance(cell, datetime.date) for cell in texts.dropna().unique()}
+    kinds = {isinstance(cell, dt.date) for cell in texts.dropna().unique()}
     if len(kinds) > 1:
         text = f"{table}: the column {column.name!r} mixes dates and texts"
         raise DataError(text, _REMEDY)
@@ -43,7 +43,8 @@ def instants(column: pd.Series, table: str) -> pd.Series:
     ranks = [found.rank(method="dense") for found in readings.values()]
     if any(not rank.equals(ranks[0]) for rank in ranks[1:]):
         example = texts.dropna().iloc[0]
-        text = f"{table}: the dates of column {column.name!r}, such as {example!r}, may be read as {listed(list(readings))}"
+        ways = listed(list(readings))
+        text = f"{table}: the dates of column {column.name!r}, such as {example!r}, may be read as {ways}"
         raise DataError(text, _REMEDY)
     return next(iter(readings.values()))
 
@@ -62,15 +63,14 @@ def _readings(texts: pd.Series) -> dict[str, pd.Series]:
     found = {}
     if (iso := _read(unique, "ISO8601")) is not None:
         found["ISO"] = iso
-    elif parts := [_PARTS.fullmatch(text) for text in unique]:
-        if None not in parts:
-            for order, wide in itertools.product(_ORDERS, "yY"):
-                if (read := _read(unique, _format(order, wide, parts[0]))) is not None:
-                    found[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = read
-        else:
-            either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
-            if either[0] is not None and either[1] is not None and either[0].equals(either[1]):
-                found["words"] = either[0]
+    elif (match := _PARTS.fullmatch(unique[0])) and all(map(_PARTS.fullmatch, unique)):
+        for order, wide in itertools.product(_ORDERS, "yY"):
+            if (read := _read(unique, _format(order, wide, match))) is not None:
+                found[f"{order} with years of {4 if wide == 'Y' else 2} digits"] = read
+    else:
+        either = [_read(unique, "mixed", dayfirst=first) for first in (False, True)]
+        if either[0] is not None and either[1] is not None and either[0].equals(either[1]):
+            found["words"] = either[0]
     place = {name: pd.Series(read.to_numpy(), index=unique) for name, read in found.items()}
     return {name: texts.astype(str).str.strip().where(texts.notna()).map(values) for name, values in place.items()}
 

@@ -1,4 +1,4 @@
-"""Names in tables (tasks, groups, categories, labels): text as written, one text per value, and known names found again.
+"""Names in tables (tasks, groups, categories, labels): text as written, one text per value, known ones found again.
 
 A cell of text is its name, without blanks at the ends. A typed cell (of a data frame, Parquet, Excel, MATLAB) is named
 as it would be written: ``7`` for 7.0, ``True``, ``2024-01-31``. New rows are read by the names that the training rows
@@ -7,7 +7,7 @@ had, so that ``01`` stays ``01`` whatever else stands in the column.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -113,7 +113,7 @@ class Known:
                 text = f"column {self.what!r} holds the number {name}, which may be any of the names {listed(equal)}"
                 raise DataError(text, "Store the column as text, written as in the training rows.")
             return equal[0] if equal else name
-        if isinstance(value, datetime.date):
+        if isinstance(value, dt.date):
             spellings = [name, f"{name} 00:00:00", f"{name}T00:00:00", name.replace(" ", "T")]
             return next((text for text in spellings if text in self.place), name)
         return name
@@ -153,8 +153,8 @@ def _name(value: Any, column: Any) -> str:
             text = f"column {column!r} has numbers as names that are too long to be distinguished ({value:.0f})"
             raise DataError(text, "Put a letter in front of them, or fill the empty cells of the column.")
         return number_name(value) if np.isfinite(value) else str(value)
-    if isinstance(value, datetime.datetime):
-        midnight = value.time() == datetime.time() and value.tzinfo is None
+    if isinstance(value, dt.datetime):
+        midnight = value.time() == dt.time() and value.tzinfo is None
         return str(value.date()) if midnight else str(value)
     return str(value).strip()
 
@@ -206,6 +206,6 @@ def _canonical(text: str) -> bool:
 
 
 def is_plain(names: Iterable[str]) -> bool:
-    """Whether names are numbers, each written in its one way but for a plus sign: they mean no more than the numbers."""
+    """Whether names are numbers, each written in its one way but for a plus sign, and mean no more than the numbers."""
     texts = [name.removeprefix("+") for name in names]
     return len(set(texts)) == len(texts) and all(map(_canonical, texts))

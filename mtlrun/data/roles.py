@@ -445,7 +445,8 @@ def _classes(make: _Building, name: str) -> Names:
     """
     found = make.named(name)
     column = make.typed(name)
-    kind = "bool" if is_bool_dtype(column) else "number" if is_numeric_dtype(column) else "text"
+    dtype = column.cat.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    kind = "bool" if is_bool_dtype(dtype) else "number" if is_numeric_dtype(dtype) else "text"
     if kind == "number" and is_plain(found.names):
         found = Names.of(column)
     elif kind == "number":
@@ -568,7 +569,8 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
     left_out: dict[str, list[str]] = {}
-    for name in (str(c) for c in table.frame.columns if str(c) not in taken):
+    dense = [*map(str, table.frame.columns), *(name for name in table.names if name in make.roles.categorical)]
+    for name in (name for name in dense if name not in taken):
         column, categorical = make.typed(name), name in make.roles.categorical
         if column.isna().all():
             left_out.setdefault("empty", []).append(name)
@@ -590,7 +592,13 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
         gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
     make.notes += gone
     if table.sparse is not None:
-        kept = [j for j, name in enumerate(table.names) if name not in taken]
+        gaps = sparse.coo_array(table.sparse)
+        if (missing := np.isnan(gaps.data)).any():
+            place = table.where(int(gaps.row[np.argmax(missing)]))
+            raise DataError(
+                f"{place}: a value is missing, and the rows are sparse", "Fill the gap, or write dense rows."
+            )
+        kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
         blocks = [sparse.csr_matrix(np.column_stack(list(columns.values())))] if columns else []
         X = sparse.hstack([*blocks, table.sparse[:, kept]], format="csr")
         return X, [*columns, *(table.names[j] for j in kept)], categories

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import codecs
-import datetime
 import importlib
 import io
 import re
@@ -20,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
+from pandas.api.types import is_numeric_dtype, is_object_dtype
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
@@ -34,6 +33,7 @@ from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, r
 from mtlrun.data.formats.text import checked_names, names_columns, one_line_name, read_text
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import number_name
+from mtlrun.data.typed import nameable, no_date, typed
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
@@ -120,7 +120,7 @@ class Table:
     def known(self) -> Mapping[str, Collection[str]]:
         """Columns of words, and their words."""
         words = (name for name in self.frame.columns if not is_numeric_dtype(self.frame[name]))
-        return {str(name): set(Names.of(self.frame[name]).names) for name in words if _nameable(self.frame[name])}
+        return {str(name): set(Names.of(self.frame[name]).names) for name in words if nameable(self.frame[name])}
 
     def where(self, row: int) -> str:
         """Return the place of a row, for messages: ``file:line``, or the number of the row."""
@@ -175,7 +175,7 @@ class Table:
         if name in self.words:
             column = column.astype(object).map({word: float(k) for k, word in enumerate(self.words[name])})
         elif not is_numeric_dtype(column):
-            numbers = pd.to_numeric(column.astype(object).map(_no_date), errors="coerce")
+            numbers = pd.to_numeric(column.astype(object).map(no_date), errors="coerce")
             wrong = (numbers.isna() & column.notna()).to_numpy()
             if wrong.any():
                 raise self._no_number(name, int(np.argmax(wrong)), column.iloc[int(np.argmax(wrong))])
@@ -217,7 +217,7 @@ class Table:
             matrix = sparse.vstack([self.sparse, other._sparse_columns(self.names)], format="csr")
         n = len(self.frame)
         frame = pd.concat([self.frame, other.frame.reindex(columns=self.frame.columns)], ignore_index=True)
-        for name in frame.columns[frame.dtypes == object]:
+        for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):
             frame[name] = typed(frame[name])
 
         def locate(row: int) -> str:
@@ -309,7 +309,7 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
 def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
     frame, named, locate, written = read_text(file, **options)
-    for name in frame.columns[frame.dtypes == object]:  # True and False with gaps
+    for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):  # True and False with gaps
         frame[name] = typed(frame[name])
     return Table(file.where(), frame, named=named, locate=locate, written=written)
 
@@ -521,71 +521,3 @@ _READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
     ".npz": lambda file, like: _npz(file),
     **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
 }
-
-
-# --- types ---
-
-
-def typed(column: pd.Series) -> pd.Series:
-    """Return a column as numbers, booleans, dates or texts of one kind, whatever holds them.
-
-    Decimals become floats, categories what they stand for, and columns of objects the type that all their cells have.
-    Integers and booleans with gaps stay what they are (``Int64``, ``boolean``); times lose their zone and are UTC. A
-    column of objects of several types stays as it is.
-    """
-    dtype = column.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":
-        return column
-    if isinstance(dtype, pd.CategoricalDtype):
-        words = dtype.categories
-        return column if pd.api.types.infer_dtype(words) == "string" else typed(column.astype(object))
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return column.dt.tz_convert(None)
-    if isinstance(dtype, pd.StringDtype):
-        return column
-    if isinstance(dtype, pd.SparseDtype):
-        return pd.Series(np.asarray(column), index=column.index, name=column.name)
-    if is_bool_dtype(dtype) or is_numeric_dtype(dtype):
-        return _without_gaps(column)
-    if dtype != object:  # periods, durations, and what other packages store
-        return _of_objects(column.astype(object))
-    return _of_objects(column)
-
-
-def _without_gaps(column: pd.Series) -> pd.Series:
-    """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
-    kind = "b" if is_bool_dtype(column.dtype) else "i" if is_integer_dtype(column.dtype) else "f"
-    if column.isna().any():
-        return column.astype({"b": "boolean", "i": "Int64", "f": "Float64"}[kind]).pipe(
-            lambda c: c.astype(np.float64) if kind == "f" else c
-        )
-    return column.astype({"b": bool, "i": np.int64, "f": np.float64}[kind])
-
-
-def _of_objects(column: pd.Series) -> pd.Series:
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind == "boolean":
-        return _without_gaps(column.where(column.notna(), None).astype("boolean"))
-    if kind in ("decimal", "floating", "mixed-integer-float"):
-        return column.where(column.notna(), np.nan).astype(np.float64)
-    if kind == "integer":
-        try:
-            return _without_gaps(column.where(column.notna(), None).astype("Int64"))
-        except (OverflowError, TypeError, ValueError):
-            return column.where(column.notna(), np.nan).astype(np.float64)
-    if kind in ("date", "datetime", "datetime64"):
-        found = pd.to_datetime(column, utc=True, errors="coerce")
-        return found.dt.tz_convert(None) if (found.isna() == column.isna()).all() else column.astype(str)
-    if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
-        return column.where(column.notna(), None).map(str, na_action="ignore")
-    return column
-
-
-def _nameable(column: pd.Series) -> bool:
-    """Whether the cells of a column can be names: lists cannot."""
-    return not (column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "mixed")
-
-
-def _no_date(cell: Any) -> Any:
-    """Return a cell that is no number only because pandas would count the nanoseconds of a date."""
-    return str(cell) if isinstance(cell, datetime.date | np.datetime64) else cell

@@ -279,17 +279,19 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     kinds = [_kind_of_ids(values) for values in (task_id, tasks)]
     if len(task_id) and kinds[0] != kinds[1] and "other" not in kinds:
         raise ValueError(
-            f"task_id holds {kinds[0]}, but the tasks that the model was fitted on are {kinds[1]}; pass ids of that type"
+            f"task_id holds {kinds[0]}, but the tasks that the model was fitted on are {kinds[1]}; pass ids of that "
+            "type"
         )
+    given = task_id
     if kinds[1] == "dates":  # as numbers of one unit
         unit = np.promote_types(task_id.dtype, tasks.dtype)
-        task_id, shown, tasks = task_id.astype(unit).astype(np.int64), task_id, tasks.astype(unit).astype(np.int64)
+        task_id, tasks = (days.astype(unit).astype(np.int64) for days in (task_id, tasks))
     position = {task: k for k, task in enumerate(tasks.tolist())}
     names, inverse = np.unique(task_id, return_inverse=True)
     codes = np.array([position.get(name, -1) for name in names.tolist()], dtype=np.intp)
     unknown = names[codes < 0].tolist()
     if unknown and kinds[1] == "dates":
-        unknown = [str(day) for day in np.unique(shown[np.isin(task_id, unknown)])]
+        unknown = [str(day) for day in np.unique(given[np.isin(task_id, unknown)])]
     if unknown and unseen == "error":
         shown = ", ".join(repr(name) for name in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
         raise ValueError(

@@ -24,7 +24,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     Numbers: a missing value becomes the median of its column, and a 0/1 column says where it was missing; then mean 0
     and variance 1. Words, given by their numbers: one 0/1 column per word that occurs, the rarest ones sharing one
     beyond 50; a missing cell is a word of its own, a new word is all zeros. Numbers of a sparse X are divided by the
-    largest absolute value of their column. All by scikit-learn (SimpleImputer, StandardScaler, OneHotEncoder, MaxAbsScaler).
+    largest absolute value of their column. All by scikit-learn (SimpleImputer, StandardScaler, OneHotEncoder,
+    MaxAbsScaler).
 
     Parameters
     ----------
@@ -84,14 +85,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the features, dense for a dense X and CSR for a sparse one."""
+        """Return the features, dense or CSR as those of the training rows."""
         check_is_fitted(self)
-        if not sparse.issparse(X):
+        if not isinstance(self.transformer_, MaxAbsScaler):
+            X = X.toarray() if sparse.issparse(X) else X
             return np.asarray(self.transformer_.transform(self._filled(X)), dtype=np.float64)
         words, numbers = self._columns()
+        X = sparse.csc_matrix(X)
         if not words:
             return self.transformer_.transform(X).tocsr()
-        X = X.tocsc()
         parts = [self.encoder_.transform(X[:, words].toarray())]
         if numbers:
             parts.insert(0, self.transformer_.transform(X[:, numbers]))

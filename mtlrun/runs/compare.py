@@ -96,8 +96,8 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
-        time, drop, categorical, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget, splits, repeats,
-        folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
+        time, drop, categorical, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget, splits,
+        repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
 
     Returns
     -------

@@ -89,7 +89,7 @@ def test_missing_labels_are_left_out(ragged):
     Y = np.column_stack([np.sign(y), np.sign(X[:, 1])])
     Y[:5, 0] = np.nan
     model = IndependentLogistic().fit(X, Y)
-    assert model.classes_.tolist() == [-1, 1]
+    assert model.classes_.tolist() == [[-1, 1]] * 2
     predicted = model.predict(X)
     expected = (accuracy_score(Y[5:, 0], predicted[5:, 0]) + accuracy_score(Y[:, 1], predicted[:, 1])) / 2
     assert model.score(X, Y) == pytest.approx(expected)

@@ -21,9 +21,10 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
     """Return a data frame with the columns of `mtlrun.data.table.typed` as an archive; equal frames give equal bytes.
 
     ``columns`` has the names. Column j is ``j.values`` (with ``j.missing``, where integers or booleans have gaps), or
-    ``j.codes`` (-1 for missing) into ``j.words``; what is neither number nor date is stored as text.
+    ``j.codes`` (-1 for missing) into ``j.words``, which are numbers in a column of categories; what is neither number
+    nor date is stored as text.
     """
-    arrays: dict[str, np.ndarray] = {COLUMNS: np.array([str(name) for name in frame.columns], dtype=str)}
+    arrays: dict[str, Any] = {COLUMNS: np.array([str(name) for name in frame.columns], dtype=str)}
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
         kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
@@ -35,9 +36,15 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
             arrays[f"{j}.values"] = column.fillna(standard(0)).to_numpy(dtype=standard)
             arrays[f"{j}.missing"] = missing
         else:
-            codes, words = pd.factorize(column.map(str, na_action="ignore").astype(object))
+            codes, values = pd.factorize(column)
+            words = pd.Index(values)
+            numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
+            if not numbers:
+                words = pd.Index([str(word) for word in words], dtype=object)
+                again, words = pd.factorize(words)
+                codes = np.append(again, -1)[codes]
             arrays[f"{j}.codes"] = codes.astype(np.int32)
-            arrays[f"{j}.words"] = np.array([_closed(word) for word in words], dtype=str)
+            arrays[f"{j}.words"] = np.asarray(words) if numbers else np.array([_closed(w) for w in words], dtype=str)
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()
@@ -54,7 +61,8 @@ def load_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     columns = []
     for j in range(len(arrays[COLUMNS])):
         if f"{j}.codes" in arrays:
-            words = pd.Index([str(word)[:-1] for word in arrays[f"{j}.words"]], dtype=object)
+            found = arrays[f"{j}.words"]
+            words = pd.Index([str(word)[:-1] for word in found], dtype=object) if found.dtype.kind == "U" else found
             columns.append(pd.Series(pd.Categorical.from_codes(arrays[f"{j}.codes"], words)))
             continue
         column = pd.Series(arrays[f"{j}.values"])
