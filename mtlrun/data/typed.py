@@ -13,9 +13,9 @@ from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype, 
 def typed(column: pd.Series) -> pd.Series:
     """Return a column as numbers, booleans, dates or texts of one kind, whatever holds them.
 
-    Decimals become floats, and columns of objects the type that all their cells have.
-    Categories stay categories, also of numbers. Integers and booleans with gaps stay what they are (``Int64``, ``boolean``); times lose their zone and are UTC. A
-    column of objects of several types stays as it is.
+    Decimals become floats, and columns of objects the type that all their cells have. Categories stay categories, also
+    of numbers. Integers and booleans with gaps stay what they are (``Int64``, ``boolean``); times lose their zone and
+    are UTC. A column of objects of several types stays as it is.
     """
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "fiubM":

@@ -87,9 +87,9 @@ def _stored(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def _polars(frame: pd.DataFrame, path: Path) -> Any:
-    import polars
+    import polars as pl
 
-    return polars.DataFrame({name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame})
+    return pl.DataFrame({name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame})
 
 
 #: Containers by the suffix of their file; what they return is read.
