@@ -178,10 +178,10 @@ def name_order(names: Iterable[str]) -> list[str]:
     return sorted(known, key=lambda name: [_part(part) for part in _DIGITS.split(name) if part])
 
 
-def _part(part: str) -> tuple[int, str]:
-    """Return digits by their length and value, after all other texts."""
+def _part(part: str) -> tuple[bool, int, str]:
+    """Return digits by their length and value, before all other texts."""
     digits = part.lstrip("0")
-    return (len(digits), digits) if _DIGITS.fullmatch(part) else (-1, part)
+    return (False, len(digits), digits) if _DIGITS.fullmatch(part) else (True, 0, part)
 
 
 def as_written(column: pd.Series) -> pd.Series:

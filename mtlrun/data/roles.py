@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -18,7 +17,7 @@ from mtlrun.data.dataset import TASK_TYPES, Dataset
 from mtlrun.data.dates import instants, spoken_dates
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.names import Names, is_plain, name_order
-from mtlrun.data.numbers import is_number
+from mtlrun.data.numbers import is_number, written_numbers
 from mtlrun.data.ranges import check_read
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file
@@ -28,12 +27,6 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed
 MAX_WORDS = 50
 #: A target of up to so many different texts holds categories.
 MIN_TEXTS = 20
-#: A number with a decimal comma, groups of thousands, a currency or a percent sign.
-_MARK = "[%‰°]|[^\\W\\d_]{0,3}[$€£¥₹₽]|[A-Z]{3}|Fr\\.?|kr\\.?|zł|Kč"
-_AMOUNT = r"(?:\d{1,3}(?:[\s,.'’_]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
-_WRITTEN_NUMBER = re.compile(rf"\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?")
-#: The same with a unit behind it, as in 12 kg.
-_WITH_UNIT = re.compile(rf"[-+−–]?\s?{_AMOUNT}\s*(?P<unit>[^\W\d_].{{0,11}})")
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
 #: What to do with tasks that occur only in the test rows.
@@ -273,18 +266,10 @@ class _Building:
             odd = word if word.sum() <= number.sum() else number
             text = f"column {name!r} mixes numbers and words: {found.names[found.codes[np.argmax(odd)]]!r} here"
             self.refuse(odd, text, f"Fix the cell, or say --categorical {name} if all its values are names.")
-        if len(found.names) > 2 and _written_numbers(found.names):
+        if len(found.names) > 2 and written_numbers(found.names, MIN_TEXTS):
             text = f"column {name!r} contains numbers as text: {found.names[found.codes[np.argmax(word)]]!r}"
             remedy = f"Write them like 1.5, say --categorical {name} if they are names, or --drop {name}."
             self.refuse(word, text, remedy)
-
-
-def _written_numbers(names: Sequence[str]) -> bool:
-    """Whether names are numbers with marks, such as 1 234,5 or $3, or many numbers with one unit."""
-    if all(map(_WRITTEN_NUMBER.fullmatch, names)):
-        return True
-    units = [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > MIN_TEXTS else [None]
-    return len({None if unit is None else unit["unit"] for unit in units} - {None}) == 1 and None not in units
 
 
 def _check_roles(table: Table, roles: Roles) -> None:
