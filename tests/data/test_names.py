@@ -109,6 +109,7 @@ def test_a_frame_is_stored_with_its_types():
     assert content == dump_frame(frame)
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         again = load_frame(archive)
+    assert again.level.cat.categories.dtype.kind == "i"
     for name in frame:
         assert Names.of(again[name]).names == Names.of(frame[name]).names
         np.testing.assert_array_equal(again[name].isna(), frame[name].isna())

@@ -37,7 +37,7 @@ def dump_frame(frame: pd.DataFrame) -> bytes:
             arrays[f"{j}.missing"] = missing
         else:
             codes, values = pd.factorize(column)
-            words = pd.Index(values)
+            words = pd.Index(np.asarray(values))  # of a column of categories: those that occur, with their type
             numbers = isinstance(words.dtype, np.dtype) and words.dtype.kind in "fiub"
             if not numbers:
                 words = pd.Index([str(word) for word in words], dtype=object)
