@@ -67,7 +67,7 @@ class Part:
         """Take rows of a data set."""
         part = dataset.subset(train)
         rows = np.union1d(train, test)
-        return cls(part, dataset.subset(test), _one_class(part), _variances(dataset, rows), test)
+        return cls(part, dataset.subset(test), one_class(part), _variances(dataset, rows), test)
 
     def fit(self, estimator: Any) -> Any:
         """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""
@@ -171,6 +171,7 @@ def _variances(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
     return np.bincount(codes, weights=(y - means[codes]) ** 2, minlength=dataset.n_tasks) / sizes
 
 
-def _one_class(dataset: Dataset) -> np.ndarray:
+def one_class(dataset: Dataset) -> np.ndarray:
+    """Return the tasks whose labels are all the same; False throughout for regression."""
     positive, negative = dataset.sum_by_task(dataset.y > 0), dataset.sum_by_task(dataset.y <= 0)
     return np.asarray((dataset.task_type == "binary") & ((positive == 0) | (negative == 0)))

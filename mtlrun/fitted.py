@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -14,7 +15,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.columns import column_names
+from mtlrun.data.columns import column_names, ordered_columns
 from mtlrun.data.numbers import is_number
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
@@ -128,6 +129,7 @@ class Model(BaseEstimator):
             (wanted.get("task_column") or TASK_COLUMN) if self.by_task else None,
             wanted.get("table", False),
             wanted.get("categories", {}),
+            tuple(self.task_names) if self.by_task else (),
         )
 
     @property
@@ -151,9 +153,9 @@ class Model(BaseEstimator):
         model = self._now()
         if model.about["task_type"] == "regression" or not self.__sklearn_is_fitted__():
             raise AttributeError("classes_ exists for fitted classifiers")
-        found = [_plain(words) for words in model.words.values()]
+        found = [model._values(words, name) for name, words in model.words.items()]
         if model.by_task:
-            return np.unique(_plain([word for words in model.words.values() for word in words]))
+            return np.unique(model._values([word for words in model.words.values() for word in words]))
         return found[0] if len(found) == 1 else found
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -163,7 +165,8 @@ class Model(BaseEstimator):
         ----------
         X : data frame
         y : array-like, optional
-            Targets, in the words of the table; a column per target. Default: the columns of X.
+            Targets, in the words of the table; a column per target, by name where the columns have names. Default: the
+            columns of X.
 
         Raises
         ------
@@ -176,8 +179,10 @@ class Model(BaseEstimator):
             raise UserError("this model was not fitted on a table", "Train it again with `mtlrun train`.")
         frame = table_of_frame(X).frame
         if y is not None:
-            values = pd.DataFrame(np.asarray(y, dtype=object)).infer_objects().set_axis(targets, axis=1)
-            frame = frame.drop(columns=targets, errors="ignore").join(values)
+            values = ordered_columns(y, targets)
+            values = values if column_names(y) is not None else np.asarray(y, dtype=object).reshape(len(frame), -1)
+            given = table_of_frame(pd.DataFrame(values)).frame.set_axis(targets, axis=1)
+            frame = frame.drop(columns=targets, errors="ignore").join(given)
         columns = [*schema.features, *filter(None, [schema.task_column]), *targets]
         lacking = [name for name in columns if name not in frame.columns]
         if lacking:
@@ -199,6 +204,7 @@ class Model(BaseEstimator):
         estimator = Part.of(ready, every, every[:1]).fit(clone(self.estimator))
         read = {"n_features": len(dataset.features), "names": dataset.features, "categories": dataset.categories}
         new = {"tasks": dataset.tasks, "labels": dataset.labels, "input": facts["input"] | read}
+        new |= {"targets": dataset.targets, "label_types": dataset.label_types}
         self.fitted_ = Model(estimator, step, facts | new)
         return self
 
@@ -225,6 +231,7 @@ class Model(BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """Return R2 of numbers, the accuracy of labels (of all targets together)."""
         found = self.predict(X)
+        y = ordered_columns(y, self._now().target_names) if found.ndim == 2 else y
         truth = np.asarray(y, dtype=found.dtype).reshape(found.shape)
         if self.about["task_type"] == "regression":
             return float(r2_score(truth, found))
@@ -242,13 +249,15 @@ class Model(BaseEstimator):
         if not isinstance(X, Table):
             table.named = column_names(X) is not None
         rows = new_rows(table, self.schema)
+        for text in rows.said():
+            warnings.warn(text, UserWarning, stacklevel=3)
         return rows.X, self.codes(rows.tasks, table.name)
 
     def codes(self, names: Sequence[str] | np.ndarray | None, where: str) -> np.ndarray | None:
         """Return the position of the task of every row, given by name or, as integers, by position.
 
-        Names may be written as positions where no task of the model is called by a number. An unknown task is -1 for a
-        model fitted with ``unseen="mean"``. None for a model that needs no tasks.
+        Positions are for tasks without names of their own: ``task 0``, or 1, 2, ... An unknown task is -1 for a model
+        fitted with ``unseen="mean"``. None for a model that needs no tasks.
 
         Raises
         ------
@@ -266,6 +275,9 @@ class Model(BaseEstimator):
                 f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
                 f"Add a column {column!r}; mtlrun predict also takes --task-column NAME, or --task NAME for all rows.",
             )
+        numbered = all(name in (f"task {t}", str(t), str(t + 1)) for t, name in enumerate(tasks))
+        if isinstance(names, np.ndarray) and not numbered:
+            names = [str(position + 1) for position in names]
         if isinstance(names, np.ndarray):
             if names.size and names.max() >= len(tasks):
                 raise UserError(
@@ -274,7 +286,7 @@ class Model(BaseEstimator):
                 )
             return names
         numbers = {name: t for t, name in enumerate(tasks)}
-        if not any(name.isdecimal() for name in tasks):
+        if numbered and not any(name.isdecimal() for name in tasks):
             numbers |= {str(t): t for t in range(len(tasks))}
         unknown = list(dict.fromkeys(name for name in names if name not in numbers))
         if unknown and self.unseen == "mean" and self.ragged:
@@ -343,16 +355,27 @@ class Model(BaseEstimator):
         if len(self.words) < signs.shape[1]:  # scores of classes are comparable if they are probabilities
             scores = self.probabilities(X) if hasattr(self.estimator, "predict_proba") else self.scores(X)
         columns = []
-        for words, place in self.outputs():
+        for name, (words, place) in zip(self.words, self.outputs(), strict=True):
             chosen = (signs[:, place.start] > 0).astype(int) if len(words) == 2 else scores[:, place].argmax(axis=1)
-            columns.append(_plain(words)[chosen])
+            columns.append(self._values(words, name)[chosen])
         if self.by_task:
-            return _plain(np.stack(columns).astype(object)[task_id, np.arange(len(signs))].tolist())
+            kind = columns[0].dtype if len({column.dtype for column in columns}) == 1 else object
+            return np.stack(columns).astype(object)[task_id, np.arange(len(signs))].astype(kind)
         return columns[0] if len(columns) == 1 else np.stack([c.astype(object) for c in columns], axis=1)
 
     def spelt(self, signs: np.ndarray) -> np.ndarray:
         """Return labels -1/+1 of ragged tasks in the words of the table."""
-        return _plain(next(iter(self.words.values())))[(signs > 0).astype(int)]
+        return self._values(next(iter(self.words.values())))[(signs > 0).astype(int)]
+
+    def _values(self, words: Sequence[Any], target: str | None = None) -> np.ndarray:
+        """Return labels with the type that they had in the table; numbers where that is not known and all are such."""
+        types = self.about.get("label_types") or {}
+        kind = types.get(target) or (next(iter(types.values())) if len(types) == 1 else None)
+        if kind == "text":
+            return np.array([str(word) for word in words], dtype=object)
+        if kind == "bool" and set(words) <= {"True", "False"}:
+            return np.array([word == "True" for word in words])
+        return _plain(words)
 
     def chances(self, X: Any, task_id: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the probability of every label: a matrix per target, one where rows belong to tasks."""
@@ -372,7 +395,7 @@ class Model(BaseEstimator):
         classes, out = self.classes_, np.zeros((len(positive), len(self.classes_)))
         for t, (words, values) in enumerate(zip(self.words.values(), found, strict=True)):
             mine = np.flatnonzero(task_id == t)
-            out[np.ix_(mine, np.searchsorted(classes, _plain(words)))] = values[mine]
+            out[np.ix_(mine, np.searchsorted(classes, self._values(words)))] = values[mine]
         return [out]
 
     def outputs(self) -> Iterator[tuple[list[str], slice]]:

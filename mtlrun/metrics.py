@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from mtlrun.data.columns import take_column
+from mtlrun.data.columns import ordered_columns, plain_ids, take_column
 from mtlrun.errors import UnknownNameError
 
 Array = np.ndarray
@@ -323,7 +323,7 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
     A splitter that knows nothing of tasks leaves some of them without training rows, all of them where the rows are
     sorted by task.
     """
-    known = np.isin(np.asarray(task_id), np.asarray(tasks))
+    known = np.isin(plain_ids(task_id), np.asarray(tasks))
     if known.all():
         return None
     frame, level = sys._getframe(1), 2
@@ -354,8 +354,8 @@ def task_scorer(
     metric : str
         A name in `METRICS`. For scores the estimator needs `decision_function` or `predict_proba`.
     task_column : int or str, optional
-        Column of X with the task ids. Default: the `task_column` of the estimator, or of the last step of a pipeline
-        if it has one (then X must have that column before the first step too).
+        Column of X with the task ids. Default: the `task_column` of the estimator, which may be the last step of a
+        pipeline (then X must have that column before the first step too), or inside a search or another wrapper.
     how : {"task", "sample"}, default "task"
         See `average`.
 
@@ -384,11 +384,19 @@ class _TaskScorer:
         self.metric, self.task_column, self.how = metric, task_column, how
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> float:
-        model = estimator[-1] if hasattr(estimator, "steps") else estimator
-        routed, ids, y = {} if task_id is None else {"task_id": task_id}, task_id, np.asarray(y)
+        while hasattr(estimator, "best_estimator_"):  # a search predicts with it, but takes no task_id
+            estimator = estimator.best_estimator_
+        model = _model_inside(estimator)
+        routed, ids = {} if task_id is None else {"task_id": task_id}, task_id
+        y = np.asarray(ordered_columns(y, model.tasks_.tolist()) if getattr(model, "_layout", "") == "shared" else y)
         column = getattr(model, "task_column", None) if self.task_column is None else self.task_column
         if ids is None and column is not None:
             ids = take_column(X, column)[0]
+        if ids is None and getattr(model, "_layout", "") == "ragged" and len(model.tasks_) > 1:
+            raise ValueError(
+                f"task_scorer does not know the tasks of the rows: {type(estimator).__name__} has no task_column, and "
+                "no task_id came with the rows. Give task_scorer(..., task_column=...), or pass task_id as metadata."
+            )
         seen = None
         if ids is not None and hasattr(model, "tasks_") and getattr(model, "unseen", "error") != "mean":
             seen = seen_rows(ids, model.tasks_)
@@ -400,6 +408,7 @@ class _TaskScorer:
             sample_weight = None if sample_weight is None else np.asarray(sample_weight)[seen]
         predicted = self._predicted(estimator, X, routed)
         if self.metric.needs != "value" and (classes := getattr(estimator, "classes_", None)) is not None:
+            classes = classes[0] if np.ndim(classes) == 2 else classes
             if self.metric.needs == "label":
                 predicted = _signs(predicted, classes)
             y = _signs(y, classes)
@@ -425,6 +434,23 @@ class _TaskScorer:
         request = MetadataRequest(owner=self)
         request.score.add_request(param="task_id", alias=True)
         return request
+
+
+def _model_inside(estimator: Any, depth: int = 6) -> Any:
+    """Return the multi-task model in pipelines, searches and other wrappers, fitted if there is a fitted one."""
+    if hasattr(estimator, "tasks_") or getattr(estimator, "task_column", None) is not None or depth == 0:
+        return estimator
+    if hasattr(estimator, "steps"):
+        return _model_inside(estimator[-1], depth - 1)
+    parts = sorted(getattr(estimator, "__dict__", {}).items(), key=lambda part: not part[0].endswith("_"))
+    for _, part in parts:
+        for value in part if isinstance(part, list | tuple) else [part]:
+            candidate = value[-1] if isinstance(value, tuple) and value else value
+            if hasattr(candidate, "get_params") and not isinstance(candidate, type):
+                found = _model_inside(candidate, depth - 1)
+                if hasattr(found, "tasks_") or getattr(found, "task_column", None) is not None:
+                    return found
+    return estimator
 
 
 def _signs(labels: Array, classes: Array) -> Array:

@@ -33,6 +33,8 @@ from mtlrun.utils.text import cleaned
 
 SCHEMA = 1
 ARCHIVE, FACTS, COEFFICIENTS = "model.skops", "model.json", "coefficients.npz"
+#: What lies in the folder of a comparison, and the folder of the model there.
+COMPARED, MODEL = "compare.json", "model"
 
 #: Types of ours that may stand in an archive. Others than these, scikit-learn's and numpy's must be trusted by name.
 TRUSTED = frozenset(
@@ -95,7 +97,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
 
 
 def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
-    """Read a model folder, or the ``model.skops`` or ``model.json`` in it.
+    """Read a model folder, the ``model.skops`` or ``model.json`` in it, or the folder of a comparison.
 
     Parameters
     ----------
@@ -115,8 +117,8 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     from skops.io.exceptions import UntrustedTypesFoundException
 
     path = Path(path)
-    folder = finished(path.parent if path.name in (ARCHIVE, FACTS) and not path.is_dir() else path)
-    facts = read_facts(folder)
+    folder = finished(model_folder(path))
+    facts = _read_facts(folder)
     file = folder / ARCHIVE
     try:
         archive = file.read_bytes()
@@ -195,13 +197,24 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return ``model.json`` of a model folder.
+    """Return ``model.json`` of a model folder, its texts made safe to display.
 
     Raises
     ------
     DataError
         If it is absent, no description of a model, or not what was written.
     """
+    return dict(cleaned(_read_facts(folder)))
+
+
+def model_folder(path: Path) -> Path:
+    """Return the folder of a model: the one that is given, that of a file in it, or the one in that of a comparison."""
+    if path.name in (ARCHIVE, FACTS) and not path.is_dir():
+        return path.parent
+    return path / MODEL if (path / COMPARED).is_file() and not (path / FACTS).exists() else path
+
+
+def _read_facts(folder: Path) -> dict[str, Any]:
     file = folder / FACTS
     if folder.is_file():
         raise DataError(
@@ -214,7 +227,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if facts.get("schema") != SCHEMA:
         raise DataError(f"{file}: not a model description of schema {SCHEMA}", "Train the model again.")
     try:
-        return dict(cleaned(unsealed(facts)))
+        return unsealed(dict(facts))
     except ValueError as error:
         raise DataError(f"{file}: {error}; it was changed after it was written", "Train the model again.") from None
 

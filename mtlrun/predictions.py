@@ -132,11 +132,18 @@ def distinct(names: Iterable[Any], taken: Iterable[str] = ()) -> list[str]:
     return found
 
 
-def to_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV with 15 significant digits: numbers next to a large offset stay apart.
+def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
+    """Return a table as CSV, 15 significant digits: numbers next to a large offset stay apart.
 
-    Its names are no formulas and move no terminal.
+    Parameters
+    ----------
+    table : DataFrame
+    safe : bool, default=True
+        For people and spreadsheets: texts are no formulas and move no terminal, which changes labels such as ``-``.
+        Otherwise texts are written as they are, for programs.
     """
+    if not safe:
+        return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
     columns = [
         column if pd.api.types.is_numeric_dtype(column) else column.map(lambda v: table_text(sanitize(str(v))))
         for _, column in table.items()

@@ -63,6 +63,10 @@ def compare(
     categorical: Annotated[
         str | None, column("A,B,C", "Numeric columns to treat as categories (one-hot encoded).")
     ] = None,
+    task_order: Annotated[
+        str | None,
+        column("A,B,C", "Order of the tasks, for methods that chain them. Default: sorted, numbers by value."),
+    ] = None,
     min_rows: Annotated[int | None, column("N", "Leave out tasks with fewer rows than this.", min=4)] = None,
     test: Annotated[Path | None, protocol("FILE", "Table of test rows, instead of cross-validation.")] = None,
     group: Annotated[str | None, protocol("COLUMN", "Keep rows with the same value in this column together.")] = None,
@@ -155,7 +159,7 @@ def compare(
     check_folder(folder)
     _refuse_inputs(folder, [*data, *filter(None, (test, labels))])
 
-    lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "methods")}
+    lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "methods", "task_order")}
     progress = _Progress(folder, quiet)
     try:
         result = run(data, **(asked | lists), say=progress.say, finished=progress.keep, output=folder)

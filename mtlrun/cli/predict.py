@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,10 @@ def predict(
             "-o",
         ),
     ] = None,
+    safe_csv: Annotated[
+        bool,
+        option(None, "Write texts so that spreadsheets take none for a formula: '=A1 for =A1, '- for -.", "--safe-csv"),
+    ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -96,7 +101,8 @@ def predict(
     except ValueError as error:
         columns = "Columns and tasks must match those of the training data, which model.json describes."
         raise UserError(f"{data}: {error}", columns) from error
-    if write_or_print(to_csv(table), place, f"Free some space, or: {remedy}", [Path(data)]) and not quiet:
+    text = to_csv(table, safe=safe_csv or (str(place) == "-" and sys.stdout.isatty()))
+    if write_or_print(text, place, f"Free some space, or: {remedy}", [Path(data)]) and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {place}")
 
 
@@ -115,6 +121,8 @@ def _rows(
         ignored = [name for name in rows.ignored if name not in set(fitted.about.get("targets", ()))]
         if ignored and not quiet:
             say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
+        for text in rows.said():
+            say(f"{data}: {text}", error=True)
         X, names = rows.X, rows.tasks
     else:
         X, names = _dataset(fitted, data, data_dir)

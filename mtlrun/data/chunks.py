@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import glob
 import importlib
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import suffix_of
+from mtlrun.data.names import MISSING, Names
+from mtlrun.data.numbers import is_number
 from mtlrun.data.selectors import matching, several, target_columns
-from mtlrun.data.table import Table, names_of
+from mtlrun.data.table import Table
+from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.seeds import derive_seed
 
@@ -26,6 +31,8 @@ SUFFIXES = (".parquet", ".csv")
 #: Bytes of the numbers of a chunk, and rows at the head of the first file that the shifts are taken from.
 CHUNK_BYTES, HEAD_ROWS = 32 << 20, 10_000
 _ENCODE = "Data in chunks takes numbers only: store a 0/1 column per category, or leave the column out (--drop)."
+#: How Hive and Spark call the folder of rows without a value.
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FILL = "Fill the gap, take the row out, or leave the column out (--drop)."
 
 
@@ -113,7 +120,7 @@ class ChunkedTable:
         DataError, UnknownNameError
             If a file is damaged, or the columns are not there or not numbers.
         """
-        frame = next(_frames(files[0], None, HEAD_ROWS), pd.DataFrame()).copy()
+        frame = next(_frames(files[0], None, HEAD_ROWS, task), pd.DataFrame()).copy()
         release_memory()
         head = Table(str(files[0]), frame)
         wanted = target_columns(head, target, targets, targets_last)
@@ -149,7 +156,7 @@ class ChunkedTable:
         columns = self.columns
         first, most = 0, max(1024, CHUNK_BYTES // (8 * len(columns)))
         room = np.empty((1 + len(self.shift), most))  # new memory for every chunk would take a third of the time
-        for frame in _frames(file, columns, most):
+        for frame in _frames(file, columns, most, self.task):
             fold = fold_of(file, first, len(frame), folds, seed)
             missing: Array = np.isnan([_numbers(frame[name], file, first) for name in self.targets])
             names, codes = self._tasks(frame, file, first)
@@ -188,11 +195,11 @@ class ChunkedTable:
     def _tasks(self, frame: pd.DataFrame, file: Path, first: int) -> tuple[list[str], Array]:
         if self.task is None:
             return [], np.zeros(len(frame), dtype=np.int64)
-        codes, found = pd.factorize(frame[self.task])
-        if (codes < 0).any():
-            text = f"{file}: column {self.task!r} has no task in row {first + int(np.argmax(codes < 0)) + 1}"
+        found = Names.of(typed(frame[self.task]))
+        if (found.codes < 0).any():
+            text = f"{file}: column {self.task!r} has no task in row {first + int(np.argmax(found.codes < 0)) + 1}"
             raise DataError(text, "Fill the gap, or take the row out.")
-        return names_of(pd.Series(found, name=self.task)), codes.astype(np.int64)
+        return found.names, found.codes
 
 
 def fold_of(file: Path, first: int, n: int, folds: int, seed: int) -> Array:
@@ -232,18 +239,37 @@ def chunk_files(data: Any) -> list[Path]:
     return files
 
 
-def _frames(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a file as data frames, of all columns for None; their indices mean nothing."""
+def _frames(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a file as data frames, of all columns for None; their indices mean nothing.
+
+    The task is read as text. Folders called ``column=value`` are columns, as Hive and Spark write them.
+    """
     if suffix_of(file) not in SUFFIXES:
         raise DataError(f"{file}: cannot be read in chunks", "Store the table as .parquet or .csv files.")
+    parts = partitions(file)
+    wanted = None if columns is None else [name for name in columns if name not in parts]
     try:
-        yield from (_parquet if suffix_of(file) == ".parquet" else _csv)(file, columns, rows)
+        for frame in (_parquet if suffix_of(file) == ".parquet" else _csv)(file, wanted, rows, task):
+            for name, text in parts.items():
+                if columns is None or name in columns:
+                    value = float(text) if text is not None and is_number(text) and name != task else text
+                    frame[name] = pd.Series([value] * len(frame), index=frame.index)
+            yield frame if columns is None else frame[columns]
+    except DataError:
+        raise
     except (ValueError, OSError) as error:
         text = " ".join(str(error).split())
         raise DataError(f"{file}: cannot be read ({text})", "Is the file complete?") from None
 
 
-def _parquet(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
+def partitions(file: Path) -> dict[str, str | None]:
+    """Return the columns that folders name, as in ``year=2024/store=a/part-0.parquet``; None for a missing value."""
+    folders = itertools.takewhile(lambda part: "=" in part[1:], reversed(file.parts[:-1]))
+    pairs = [folder.partition("=") for folder in reversed(list(folders))]
+    return {unquote(name): None if value == _NO_PARTITION else unquote(value) for name, _, value in pairs}
+
+
+def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
@@ -260,9 +286,12 @@ def release_memory() -> None:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
 
 
-def _csv(file: Path, columns: list[str] | None, rows: int) -> Iterator[pd.DataFrame]:
-    _check_columns(file, list(pd.read_csv(file, nrows=0).columns), columns)
-    with pd.read_csv(file, usecols=columns, chunksize=rows) as reader:
+def _csv(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
+    options: dict[str, Any] = {"skipinitialspace": True, "keep_default_na": False, "na_values": list(MISSING)}
+    found = [str(name) for name in pd.read_csv(file, nrows=0, **options).columns]
+    _check_columns(file, found, columns)
+    kinds = {task: str} if task in found else {}
+    with pd.read_csv(file, usecols=columns, chunksize=rows, dtype=kinds, **options) as reader:
         yield from reader
 
 

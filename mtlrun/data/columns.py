@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,32 @@ def take_column(X: Any, column: int | str, what: str = "task_column") -> tuple[A
     return np.asarray(_safe_indexing(X, position, axis=1)), position
 
 
+def ordered_columns(y: Any, names: Sequence[Any]) -> Any:
+    """Return targets with their columns in the order of the names; those without names of their own stay as they are.
+
+    Parameters
+    ----------
+    y : array-like or data frame
+    names : sequence
+        Of the targets of a model.
+
+    Raises
+    ------
+    ValueError
+        If columns have names, and these are others.
+    """
+    found = column_names(y)
+    wanted = list(names)
+    if found is None or len(getattr(y, "shape", ())) != 2 or found == wanted or found == list(range(len(found))):
+        return y
+    if sorted(map(str, found)) != sorted(map(str, wanted)):
+        if len(found) == len(wanted) == 1:
+            return y
+        raise ValueError(f"the columns of y are {found}, but the targets of the model are {wanted}")
+    order = [str(name) for name in found]
+    return _safe_indexing(y, [order.index(str(name)) for name in wanted], axis=1)
+
+
 def _position(column: int | str, names: list[Any] | None, n_columns: int, what: str) -> int:
     if names is not None and column in names:
         if names.count(column) > 1:
@@ -77,6 +104,20 @@ def _indexable(X: Any) -> Any:
     if is_sparse(X):
         return sp.csc_array(X)
     return X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+
+
+def plain_ids(values: Any) -> Array:
+    """Return ids as an array in which equal ones are equal: dates, of whatever unit and type, as datetime64 in UTC.
+
+    The unit is the microsecond, but for dates that need a finer one.
+    """
+    ids = np.asarray(values)
+    if ids.dtype.kind == "O" and pd.api.types.infer_dtype(ids.ravel(), skipna=True) in ("date", "datetime"):
+        ids = pd.to_datetime(pd.Series(ids.ravel()), utc=True).dt.tz_localize(None).to_numpy().reshape(ids.shape)
+    if ids.dtype.kind == "M":
+        coarse = ids.astype("datetime64[us]")
+        return coarse if (pd.isna(ids) | (coarse == ids)).all() else ids
+    return ids
 
 
 def plain_values(values: Array, name: str) -> tuple[Array, Array]:

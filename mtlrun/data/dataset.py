@@ -87,6 +87,8 @@ class Dataset:
         What labels of a user's table stand for, in its own words, by target of a shared design or by task of a ragged
         one. Two words mean -1 and +1. More are classes of which each has a task of its own, against the rest; where
         they are those of ragged tasks, `y` is 2-D, and NaN outside of the task of a row.
+    label_types : dict of str to {"number", "bool", "text"}
+        Of what type the labels of a target are in the table.
 
     Raises
     ------
@@ -112,6 +114,7 @@ class Dataset:
     categories: dict[str, list[str]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
+    label_types: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
+from collections.abc import Sequence
 
 #: Up to here, floats represent every integer exactly.
 EXACT_INTEGERS = 2.0**53
 #: A number of this many digits exceeds every index.
 _DIGITS = 18
+
+#: A number with a decimal comma, groups of thousands, a currency or a percent sign.
+_MARK = "[%‰°]|[^\\W\\d_]{0,3}[$€£¥₹₽]|[A-Z]{3}|Fr\\.?|kr\\.?|zł|Kč"
+_AMOUNT = r"(?:\d{1,3}(?:[\s,.'’_]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
+_WRITTEN_NUMBER = re.compile(rf"\(?(?:{_MARK})?\s?[-+−–]?\s?(?:{_MARK})?\s?{_AMOUNT}\s?-?(?:{_MARK})?\)?")
+#: The same with a unit behind it, as in 12 kg.
+_WITH_UNIT = re.compile(rf"[-+−–]?\s?{_AMOUNT}\s*(?P<unit>[^\W\d_].{{0,11}})")
 
 
 def is_number(text: str) -> bool:
@@ -27,3 +36,11 @@ def number_name(value: float) -> str:
 def whole(digits: str) -> int:
     """Return the integer that a text of digits stands for; Python itself converts a few thousand digits at most."""
     return int(digits) if len(digits) < _DIGITS else sys.maxsize
+
+
+def written_numbers(names: Sequence[str], many: int) -> bool:
+    """Whether names are numbers with marks, such as 1 234,5 or $3, or more than so many numbers with one unit."""
+    if all(map(_WRITTEN_NUMBER.fullmatch, names)):
+        return True
+    units = [_WITH_UNIT.fullmatch(name) for name in names] if len(names) > many else [None]
+    return None not in units and len({unit["unit"] for unit in units if unit is not None}) == 1

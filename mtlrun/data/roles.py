@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -10,23 +9,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.cards import Card
 from mtlrun.data.dataset import TASK_TYPES, Dataset
+from mtlrun.data.dates import instants, spoken_dates
 from mtlrun.data.files import DataFile, file_called
+from mtlrun.data.names import Names, is_plain, name_order
+from mtlrun.data.numbers import is_number, written_numbers
 from mtlrun.data.ranges import check_read
 from mtlrun.data.splits import GROUP, TIME, WEIGHT
-from mtlrun.data.table import Table, coded, names_of, read_table_file
+from mtlrun.data.table import Table, read_table_file
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
 #: A column of words with more different ones than this, in more than half of the rows, is an identifier.
 MAX_WORDS = 50
 #: A target of up to so many different texts holds categories.
 MIN_TEXTS = 20
-#: A number with a decimal comma, groups of thousands, a currency or a percent sign.
-_WRITTEN_NUMBER = re.compile(r"[$€£]?\s?[-+]?\s?(?:\d{1,3}(?:[ ,.'’]\d{3})+|\d+)(?:[.,]\d+)?\s?[%€$£]?")
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
 #: What to do with tasks that occur only in the test rows.
@@ -45,6 +45,8 @@ class Roles:
         One column; several columns are the tasks of a shared design. Empty: those that the format names.
     task : str or None
         Column that names the task of every row (one target only).
+    task_order : tuple of str
+        Tasks that come first, in this order, of a column of tasks; the others follow sorted (`name_order`).
     task_type : str or None
         binary, regression or multiclass; inferred if None.
     positive : str or None
@@ -70,6 +72,7 @@ class Roles:
     categorical: tuple[str, ...] = ()
     min_rows: int | None = None
     unseen: str = "error"
+    task_order: tuple[str, ...] = ()
 
 
 def read(
@@ -89,6 +92,7 @@ def read(
     categorical: Sequence[str] = (),
     min_rows: int | None = None,
     unseen: str = "error",
+    task_order: Sequence[str] = (),
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -96,7 +100,7 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen
+    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, task_order
         As of `Roles`.
 
     Raises
@@ -115,6 +119,7 @@ def read(
         time=time,
         min_rows=min_rows,
         unseen=unseen,
+        task_order=tuple(task_order),
     )
     rows = read_table_file(file_called(files, data, card), PurePosixPath(data).suffix.lower())
     more = None
@@ -153,15 +158,16 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         raise DataError(f"{table.name}: no target", "Say --target COLUMN, --targets A,B,C or --labels FILE.xml.")
     if test is not None:
         table = table.stacked(test, [name for name in table.columns if name not in roles.drop])
-    make = _Building(table, roles)
+    make = _Building(table, roles, n_train)
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
-        codes, values = pd.factorize(make.full(task, "task"))
-        task_id, tasks = codes.astype(np.int64), names_of(pd.Series(values, name=task))
+        found = make.full(task, "task").sorted(make.first_tasks(task))
+        task_id, tasks = found.codes, found.names
     X, features, categories = _features(make, {*targets, task, roles.weight, roles.group, roles.time, *roles.drop})
+    targets = [name for name in targets if name not in make.left_out]
     source = _source(make)
-    keep, tasks, task_id = _kept(make, y, task_type == "multiclass", tasks, task_id)
+    keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     y = y[keep]
     if task_id is not None and labels:
         words = labels[targets[0]]
@@ -181,6 +187,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         source={name: values[keep] for name, values in source.items()},
         targets=targets,
         labels=labels,
+        label_types=make.label_types,
         notes="\n".join(make.notes),
     )
     if test is not None:
@@ -195,7 +202,10 @@ class _Building:
 
     table: Table
     roles: Roles
+    n_train: int
     notes: list[str] = field(default_factory=list)
+    label_types: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, wrong: Any, text: str, remedy: str) -> None:
         """Raise a DataError with the place of the first row that is wrong, if there is one."""
@@ -203,37 +213,63 @@ class _Building:
         if rows.size:
             raise DataError(f"{self.table.where(int(rows[0]))}: {text}", remedy)
 
-    def full(self, name: str, part: str) -> pd.Series:
-        """Return a column in which no cell may be empty."""
+    def named(self, name: str) -> Names:
+        """Return a column of names; names that are written in several ways are said."""
+        found = Names.of(self.table.text(name))
+        if found.merged:
+            text = f"blanks at the ends and the type of a cell do not tell names of {name!r} apart"
+            self.notes.append(f"{text}: {listed([repr(word) for word in found.merged])}")
+        return found
+
+    def full(self, name: str, part: str) -> Names:
+        """Return a column of names in which no cell may be empty."""
+        found = self.named(name)
+        self.refuse(found.codes < 0, f"the {part} column {name!r} is empty", f"Every row needs its {part}.")
+        return found
+
+    def first_tasks(self, task: str) -> tuple[str, ...]:
+        """Return the tasks whose order is given."""
+        order = self.roles.task_order
+        known = set(Names.of(self.table.text(task)).names) if order else set()
+        for name in order:
+            if name not in known:
+                raise UnknownNameError(f"task in the order of tasks, as a name in column {task!r},", name, known)
+        return tuple(dict.fromkeys(order))
+
+    def typed(self, name: str) -> pd.Series:
+        """Return a column of a feature or target; numbers of which some are stored as texts (Excel) are numbers."""
         column = self.table.column(name)
-        self.refuse(column.isna(), f"the {part} column {name!r} is empty", f"Every row needs its {part}.")
+        if column.dtype == object and len({isinstance(cell, str) for cell in column.dropna().unique()}) == 2:
+            numbers = pd.to_numeric(column, errors="coerce")
+            if (numbers.isna() == column.isna()).all():
+                return numbers
         return column
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a column of numbers, NaN where they are missing."""
-        values = self.table.column(name).to_numpy(dtype=float, na_value=np.nan)
+        values = self.typed(name).to_numpy(dtype=float, na_value=np.nan)
         text = f"column {name!r} contains an infinite value"
         self.refuse(np.isinf(values), text, "Fix the cell or leave it empty.")
         return values
 
     def refuse_odd_words(self, name: str) -> None:
         """Refuse a column of numbers and words, and one whose words are numbers such as 1,5 or 12% or $3."""
-        column = self.table.column(name)
-        if is_numeric_dtype(column):
+        if is_numeric_dtype(self.typed(name)):
             return
-        texts = column.astype("string")
-        numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
-        words = column.notna().to_numpy() & ~numbers
-        if not words.any():
+        found = Names.of(self.table.column(name))
+        numbers = pd.to_numeric(pd.Series(found.names, dtype=object), errors="coerce").notna().to_numpy()
+        if numbers.all():
             return
+        number = np.append(numbers, False)[found.codes]
+        word = (found.codes >= 0) & ~number
         if numbers.any():
-            odd = words if words.sum() <= numbers.sum() else numbers
-            text = f"column {name!r} mixes numbers and words: {column.iloc[int(np.argmax(odd))]!r} here"
+            odd = word if word.sum() <= number.sum() else number
+            text = f"column {name!r} mixes numbers and words: {found.names[found.codes[np.argmax(odd)]]!r} here"
             self.refuse(odd, text, f"Fix the cell, or say --categorical {name} if all its values are names.")
-        if column.nunique() > 2 and texts.dropna().str.strip().str.fullmatch(_WRITTEN_NUMBER).all():
-            text = f"column {name!r} contains numbers as text: {column.iloc[int(np.argmax(words))]!r}"
+        if len(found.names) > 2 and written_numbers(found.names, MIN_TEXTS):
+            text = f"column {name!r} contains numbers as text: {found.names[found.codes[np.argmax(word)]]!r}"
             remedy = f"Write them like 1.5, say --categorical {name} if they are names, or --drop {name}."
-            self.refuse(words, text, remedy)
+            self.refuse(word, text, remedy)
 
 
 def _check_roles(table: Table, roles: Roles) -> None:
@@ -250,6 +286,8 @@ def _check_roles(table: Table, roles: Roles) -> None:
             "a task column requires a single target",
             "Name the task column (ragged) or several targets (shared), not both.",
         )
+    if roles.task_order and not (roles.task or (table.default_task and not roles.targets)):
+        raise DataError("an order of tasks needs a column of tasks", "Name several targets in their order instead.")
     if roles.group and roles.time:
         raise DataError("rows cannot be split by group and by time at once", "Choose --group or --time.")
     if roles.task_type not in (None, *TASK_TYPES):
@@ -270,18 +308,17 @@ _Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
 
 
 def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
-    columns = {name: make.table.column(name) for name in names}
-    for name, column in columns.items():
-        values = column.dropna()
-        if values.nunique() < 2:
-            only = f"a single value ({values.iloc[0]})" if len(values) else "no values"
-            raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
+    columns = {name: make.typed(name) for name in names}
+    for name in names:
         make.refuse_odd_words(name)
+    columns = _varying(make, columns)
+    names = list(columns)
     kind = _task_type(make, columns)
     labels: dict[str, list[str]] = {}
     if len(names) == 1 and task is None and kind != "multiclass":
+        gone = "".join(f"; {name} has {only}" for name, only in make.left_out.items())
         raise DataError(
-            f"one target and no task column: there is a single task, {names[0]!r}",
+            f"one target and no task column: there is a single task, {names[0]!r}{gone}",
             "Name the column that says to which task a row belongs (--task), or more targets (--targets A,B,C).",
         )
     if kind == "regression":
@@ -294,11 +331,10 @@ def _targets(make: _Building, names: list[str], task: str | None) -> _Targets:
         y, names, labels = _labels(make, columns, kind)
         kind = "binary"
     else:
-        column = columns[names[0]]
-        classes = _classes(column)
+        found = _classes(make, names[0])
         make.notes.append(f"each class of {names[0]!r} is a task, one against the rest")
-        y = column.map({value: float(k) for k, value in enumerate(classes)}).to_numpy(dtype=float)[:, None]
-        labels = {names[0]: _words(classes)}
+        y = np.where(found.codes < 0, np.nan, found.codes)[:, None]
+        labels = {names[0]: found.names}
     return y[:, 0] if task else y, kind, names, labels
 
 
@@ -321,7 +357,7 @@ def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
         for name, column in columns.items() if kind == "multiclass" else ():
-            count = column.nunique()
+            count = len(Names.of(column).names)
             if count > max(MIN_TEXTS, 0.5 * column.count()):
                 text = f"the target {name!r} contains {count} different texts in {column.count()} rows, no categories"
                 raise DataError(text, "Choose a column of numbers or of a few labels, or derive one from the texts.")
@@ -329,7 +365,7 @@ def _task_type(make: _Building, columns: Mapping[str, pd.Series]) -> str:
 
 
 def _kind(column: pd.Series) -> str:
-    if column.nunique() == 2:
+    if (column.nunique() if is_numeric_dtype(column) else len(Names.of(column).names)) == 2:
         return "binary"
     return "regression" if is_numeric_dtype(column) else "multiclass"
 
@@ -339,29 +375,32 @@ def _labels(
 ) -> tuple[np.ndarray, list[str], dict[str, list[str]]]:
     """Return a -1/+1 column for each target of two labels and for each class of the others, their names and labels."""
     parts, labels, codings, several = {}, {}, [], []
-    for name, column in columns.items():
-        values, positive = _classes(column), make.roles.positive
-        taken = values[1:] if len(values) == 2 else values
+    for name in columns:
+        found, positive = _classes(make, name), make.roles.positive
+        words = taken = found.names
+        if len(words) == 2:
+            taken = words[1:]
         if positive is not None:
-            taken = [v for v in values if positive in (str(v), *_words([v]))][:1]
+            taken = [word for word in words if positive == word] or _same_number(positive, words)
             if not taken:
-                raise UnknownNameError(f"label of {name}", positive, map(str, values))
-        elif kind == "binary" and len(values) > 2:
+                raise UnknownNameError(f"label of {name}", positive, words)
+        elif kind == "binary" and len(words) > 2:
             raise DataError(
-                f"the target {name!r} has {len(values)} values, binary tasks have two",
+                f"the target {name!r} has {len(words)} values, binary tasks have two",
                 "Say --positive LABEL for one class against the others, or another --task-type.",
             )
-        labels[name], words = _words(values), _words(taken)
+        labels[name] = words
         if len(taken) == 1:
-            others = [word for word in labels[name] if word != words[0]]
-            labels[name] = [others[0] if len(others) == 1 else f"not {words[0]}", words[0]]
-            if set(values) not in ({0, 1}, {-1, 1}):
+            others = [word for word in words if word != taken[0]]
+            labels[name] = [others[0] if len(others) == 1 else f"not {taken[0]}", taken[0]]
+            if set(words) not in ({"0", "1"}, {"-1", "1"}):
                 codings.append(f"{name}: +1 means {taken[0]}")
         else:
             several.append(repr(name))
-        for value, word in zip(taken, words, strict=True):
+        for word in taken:
             single = name if len(taken) == 1 else word if len(columns) == 1 else f"{name}={word}"
-            parts[single] = _against_rest(column, value)
+            mine = np.where(found.codes == words.index(word), 1.0, -1.0)
+            parts[single] = np.where(found.codes < 0, np.nan, mine)
     if several:
         make.notes.append(f"each class of {listed(several)} is a task, one against the rest")
     if codings:
@@ -384,26 +423,62 @@ def _classes_of_tasks(
     return np.column_stack(parts), names, labels
 
 
-def _against_rest(column: pd.Series, value: Any) -> np.ndarray:
-    """Return +1 where a column has a value, NaN where it is missing, -1 elsewhere."""
-    return np.where(column.isna(), np.nan, np.where((column == value).fillna(False).to_numpy(dtype=bool), 1.0, -1.0))
+def _classes(make: _Building, name: str) -> Names:
+    """Return the labels of a target, sorted: by value if they are numbers, else as texts; sets their type.
+
+    Numbers that a file of text writes in more than one way, or with zeros in front, are texts.
+    """
+    found = make.named(name)
+    column = make.typed(name)
+    dtype = column.cat.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    kind = "bool" if is_bool_dtype(dtype) else "number" if is_numeric_dtype(dtype) else "text"
+    if kind == "number" and is_plain(found.names):
+        found = Names.of(column)
+    elif kind == "number":
+        kind = "text"
+    make.label_types[name] = kind
+    return found.sorted(sorted(found.names) if kind == "text" else name_order(found.names))
 
 
-def _classes(column: pd.Series) -> list[Any]:
-    return sorted(column.dropna().unique().tolist())
+def _same_number(word: str, words: Sequence[str]) -> list[str]:
+    """Return the one of some words that is the same number as a word."""
+    return [other for other in words if is_number(word) and is_number(other) and float(word) == float(other)][:1]
 
 
-def _words(values: list[Any]) -> list[str]:
-    return names_of(pd.Series(values, dtype=object))
+def _varying(make: _Building, columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
+    """Return the targets that have two values; several of which some have not are left out, and said.
+
+    Raises
+    ------
+    DataError
+        If none is left.
+    """
+    left: dict[str, pd.Series] = {}
+    gone = make.left_out
+    for name, column in columns.items():
+        rows = column[: make.n_train]
+        values = rows.dropna()
+        if (values.nunique() if is_numeric_dtype(values) else len(Names.of(values).names)) >= 2:
+            left[name] = column
+        else:
+            gone[name] = f"a single value ({values.iloc[0]})" if len(values) else "no values"
+    if not left:
+        name, only = next(iter(gone.items()))
+        raise DataError(f"{make.table.name}: the target {name!r} has {only}", "There is nothing to predict.")
+    if gone:
+        what = [f"{name} has {only}" for name, only in gone.items()]
+        make.notes.append(f"{counted(len(gone), 'target')} left out, there is nothing to predict: {listed(what)}")
+    return left
 
 
 # --- tasks and rows ---
 
 
 def _kept(
-    make: _Building, y: np.ndarray, classes: bool, tasks: list[str], task_id: np.ndarray | None
+    make: _Building, y: np.ndarray, kind: str, tasks: list[str], task_id: np.ndarray | None
 ) -> tuple[np.ndarray, list[str], np.ndarray | None]:
     """Return the rows that stay, and their tasks: rows have a target, tasks enough rows and more than one class."""
+    labels, classes = kind != "regression", kind == "multiclass"
     rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
     if task_id is not None:
         need = make.roles.min_rows or MIN_ROWS
@@ -417,8 +492,14 @@ def _kept(
                 f"selecting and testing take at least {MIN_ROWS}",
                 f"Say --min-rows {MIN_ROWS} to leave out smaller tasks, or choose another task column.",
             )
-        known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))] if classes else []
-        single = ~small & np.array([len(found) == 1 for found in known]) if classes else np.zeros_like(small)
+        known = [np.unique(y[rows[task_id[rows] == t]]) for t in range(len(tasks))] if labels else []
+        alone = ~small & np.array([len(found) == 1 for found in known]) if labels else np.zeros_like(small)
+        single = alone & classes
+        if alone.any() and not classes:
+            names = listed([tasks[t] for t in np.flatnonzero(alone)])
+            make.notes.append(
+                f"{counted(alone.sum(), 'task')} with only one class, left out of AUC and its gain: {names}"
+            )
         for gone, why in ((small, f"fewer than {need} rows"), (single, "only one class")):
             if gone.any():
                 names = listed([tasks[t] for t in np.flatnonzero(gone)])
@@ -442,11 +523,9 @@ def _source(make: _Building) -> dict[str, np.ndarray]:
         make.refuse(~(np.isfinite(weights) & (weights >= 0)), text, "Fix the cell; 0 leaves a row out.")
         found[WEIGHT] = weights
     if roles.group:
-        found[GROUP] = pd.factorize(make.full(roles.group, "group"))[0].astype(np.int64)
+        found[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
-        column = make.table.column(roles.time)
-        if not is_numeric_dtype(column):
-            column = pd.to_datetime(column, errors="coerce", format="mixed")
+        column = instants(make.table.column(roles.time), make.table.name)
         text = f"the time column {roles.time!r} contains neither a number nor a date"
         make.refuse(column.isna(), text, "Fix the cell, or choose another column with --time.")
         found[TIME] = column.rank(method="dense").to_numpy(dtype=float)
@@ -475,8 +554,9 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
     columns: dict[str, np.ndarray] = {}
     categories: dict[str, list[str]] = {}
     left_out: dict[str, list[str]] = {}
-    for name in (str(c) for c in table.frame.columns if str(c) not in taken):
-        column, categorical = table.frame[name], name in make.roles.categorical
+    dense = [*map(str, table.frame.columns), *(name for name in table.names if name in make.roles.categorical)]
+    for name in (name for name in dense if name not in taken):
+        column, categorical = make.typed(name), name in make.roles.categorical
         if column.isna().all():
             left_out.setdefault("empty", []).append(name)
         elif is_numeric_dtype(column) and not categorical:
@@ -484,19 +564,26 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
         else:
             if not categorical:
                 make.refuse_odd_words(name)
-            words = sorted(set(names_of(column.dropna())))
+            found = make.named(name)
+            words = sorted(found.names)
             if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and not categorical:
-                dates = pd.to_datetime(column.dropna(), errors="coerce", format="mixed").notna().all()
+                dates = spoken_dates(column)
                 left_out.setdefault("dates" if dates else "identifiers (words that hardly repeat)", []).append(name)
                 continue
-            categories[name] = words
-            columns[name] = coded(column, words)
+            codes = found.sorted(words).codes
+            categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
     gone = [f"left out as {kind}: {listed(names)}" for kind, names in left_out.items()]
     if "dates" in left_out:
         gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
     make.notes += gone
     if table.sparse is not None:
-        kept = [j for j, name in enumerate(table.names) if name not in taken]
+        gaps = sparse.coo_array(table.sparse)
+        if (missing := np.isnan(gaps.data)).any():
+            place = table.where(int(gaps.row[np.argmax(missing)]))
+            raise DataError(
+                f"{place}: a value is missing, and the rows are sparse", "Fill the gap, or write dense rows."
+            )
+        kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
         blocks = [sparse.csr_matrix(np.column_stack(list(columns.values())))] if columns else []
         X = sparse.hstack([*blocks, table.sparse[:, kept]], format="csr")
         return X, [*columns, *(table.names[j] for j in kept)], categories

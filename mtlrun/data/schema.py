@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from scipy import sparse
 
+from mtlrun.data.names import Known, Names, as_written
 from mtlrun.data.ranges import check_large
-from mtlrun.data.table import SEQUENCE, Table, coded, names_of, read_table
+from mtlrun.data.table import SEQUENCE, Table, read_table
 from mtlrun.errors import DataError, counted, listed
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
@@ -35,6 +38,8 @@ class Schema:
         Whether the model was fitted on a table of words, numbers and empty cells (`mtlrun.data.roles`).
     categories : mapping of str to list of str
         Words of its columns of words.
+    tasks : tuple of str
+        Tasks to which rows may belong, as far as the task column is needed.
     """
 
     n_features: int
@@ -43,6 +48,13 @@ class Schema:
     task_column: str | None = None
     table: bool = False
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> Mapping[str, Sequence[str]]:
+        """Columns of names, and the names of the training rows."""
+        tasks = {} if self.task_column is None else {self.task_column: self.tasks}
+        return {**self.categories, **tasks}
 
     @property
     def columns(self) -> Sequence[str]:
@@ -62,11 +74,22 @@ class NewRows:
         not say.
     ignored : list of str
         Columns of the file that are not features of the model.
+    new_words : dict of str to dict of str to int
+        Words that the training rows did not have, and how often they occur, by column.
     """
 
     X: Any
     tasks: list[str] | np.ndarray | None = None
     ignored: list[str] = field(default_factory=list)
+    new_words: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def said(self) -> list[str]:
+        """Return a sentence per column with words that the training rows did not have."""
+        return [
+            f"{counted(sum(words.values()), 'cell')} of {column!r} with words that the training rows did not have: "
+            f"{listed([repr(word) for word in words])}"
+            for column, words in self.new_words.items()
+        ]
 
 
 def read_rows(path: Path, schema: Schema) -> NewRows:
@@ -89,14 +112,15 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         If the columns are not those of the model, a cell does not fit, or a number is too large.
     """
     tasks, task_columns = _tasks(table, schema)
+    new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
     if schema.strings:
         chosen = [SEQUENCE] if SEQUENCE in candidates else candidates[:1]
         X = _sequences(table, chosen)
     else:
         chosen = _features(table, schema, candidates)
-        if schema.table and table.sparse is None:
-            X = _coded(table, schema, chosen)
+        if schema.table and (table.sparse is None or schema.categories):
+            X = _coded(table, schema, chosen, new_words)
         else:
             X = table.numbers(chosen, gaps=schema.table)
         check_large(X, table.name, chosen if table.named else (), table.where)
@@ -105,7 +129,7 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         what = "letters per sequence" if schema.strings else "columns"
         raise DataError(f"{table.name}: {found} {what}, the model has {schema.n_features}", _OTHER_MODEL)
     ignored = [name for name in candidates if name not in set(chosen)]
-    return NewRows(X, tasks, ignored)
+    return NewRows(X, tasks, ignored, new_words)
 
 
 def _tasks(table: Table, schema: Schema) -> tuple[list[str] | np.ndarray | None, set[str]]:
@@ -116,14 +140,31 @@ def _tasks(table: Table, schema: Schema) -> tuple[list[str] | np.ndarray | None,
     values = table.column(columns[0])
     if table.numbered_tasks and not schema.table:
         return values.to_numpy(dtype=np.int64) - 1, set(columns)
-    return names_of(values), set(columns)
+    if not schema.tasks:
+        values = table.text(columns[0])
+        values = values if is_numeric_dtype(values) or values.dtype == object else as_written(values)
+    found = Names.of(values)
+    if (found.codes < 0).any():
+        row = int(np.argmax(found.codes < 0))
+        text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
+        raise DataError(text, "Every row needs its task.")
+    known = Known(schema.tasks, columns[0])
+    names = [known.find(name) for name in _cells(values, found)]
+    return [names[code] for code in found.codes], set(columns)
+
+
+def _cells(column: pd.Series, found: Names) -> list[Any]:
+    """Return a cell of every name, typed as in the column."""
+    first = np.full(len(found.names), -1)
+    first[found.codes[::-1]] = np.arange(len(column))[::-1]
+    return column.iloc[first].tolist()
 
 
 def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[str]:
     """Return the columns that are the features of the model, in its order."""
     wanted, known = list(schema.features), set(candidates)
-    if table.named:
-        by_name = bool(wanted) and (schema.table or bool(known & set(wanted)))
+    if table.named and wanted:
+        by_name = True
     else:  # x1, x2, ... mean something to a model that was fitted on such a table
         by_name = schema.table and known.issuperset(wanted)
     if not by_name:
@@ -141,13 +182,23 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
     return wanted
 
 
-def _coded(table: Table, schema: Schema, names: Sequence[str]) -> np.ndarray:
-    """Return the features of a model of a table; words become their numbers, a new word one beyond them."""
-    columns = []
+def _coded(table: Table, schema: Schema, names: Sequence[str], new_words: dict[str, dict[str, int]]) -> Any:
+    """Return the features of a model of a table; words become their numbers, a new word one beyond them.
+
+    New words are put into `new_words`.
+    """
+    words, columns = {}, []
     for feature, name in zip(schema.features, names, strict=True):
-        column = table.column(name)
-        words = feature in schema.categories and (table.named or not pd.api.types.is_numeric_dtype(column))
-        columns.append(coded(column, schema.categories[feature]) if words else table.numbers([name], gaps=True)[:, 0])
+        if feature in schema.categories:
+            words[name], new = Known(schema.categories[feature], name).codes(table.column(name))
+            new_words |= {name: new} if new else {}
+    if table.sparse is not None:
+        numbers = [name for name in names if name not in words]
+        order = np.argsort([*map(names.index, words), *map(names.index, numbers)])
+        blocks = [sparse.csr_matrix(np.column_stack(list(words.values()))), table.numbers(numbers, gaps=True)]
+        return sparse.hstack(blocks, format="csc")[:, order].tocsr()
+    for name in names:
+        columns.append(words[name] if name in words else table.numbers([name], gaps=True)[:, 0])
     return np.column_stack(columns)
 
 

@@ -19,6 +19,7 @@ def target_columns(
     targets: str | Sequence[str] = (),
     last: int | None = None,
     labels: Path | None = None,
+    drop: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the columns to predict, which may be named in one of four ways.
 
@@ -33,6 +34,8 @@ def target_columns(
         The last columns of the table, so many.
     labels : Path, optional
         Mulan's list of labels.
+    drop : sequence of str
+        Columns that are no targets, although a list of labels, a pattern or the format of the file names them.
 
     Raises
     ------
@@ -49,10 +52,14 @@ def target_columns(
         if not 0 < last < len(table.columns):
             text = f"{table.name}: {last} targets of {counted(len(table.columns), 'column')}"
             raise DataError(text, "--targets-last takes a number that leaves columns as features.")
-        return tuple(table.columns[-last:])
+        return tuple(name for name in table.columns[-last:] if name not in drop)
     if labels is not None:
-        return _listed_labels(table, labels)
-    return (target,) if target else matching(several(targets), table)
+        return tuple(name for name in _listed_labels(table, labels) if name not in drop)
+    if target:
+        return (target,)
+    named = several(targets)
+    left = (name for name in matching(named, table) if name not in drop or name in named)
+    return tuple(left) or (tuple(t for t in table.default_targets if t not in drop) if drop and not named else ())
 
 
 def label_list(data: Any, labels: str | Path | None, *, other: bool) -> tuple[Any, Path | None]:

@@ -6,30 +6,35 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype, is_object_dtype
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.columns import column_names, take_column
 from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
+from mtlrun.data.formats.frames import is_frame, load_frame
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
-from mtlrun.data.formats.text import MISSING, checked_names, one_line_name, read_text
+from mtlrun.data.formats.text import checked_names, names_columns, one_line_name, read_text
 from mtlrun.data.formats.xlsx import check_workbook
-from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
+from mtlrun.data.names import MISSING, Names
+from mtlrun.data.numbers import number_name
+from mtlrun.data.typed import nameable, no_date, typed
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
 from mtlrun.utils.arrays import Archive
 from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
@@ -46,11 +51,16 @@ _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, 
 
 
 class Columns(Protocol):
-    """What `like` needs: the names of the columns of the training rows."""
+    """What `like` needs: the columns of the training rows."""
 
     @property
     def columns(self) -> Sequence[str]:
         """Names of the columns."""
+        ...
+
+    @property
+    def known(self) -> Mapping[str, Collection[str]]:
+        """Columns of names (tasks, categories), and the names that occur."""
         ...
 
 
@@ -78,8 +88,12 @@ class Table:
         Whether the columns have names of their own; otherwise they are called x1, x2, ...
     numbered_tasks : bool
         Whether the tasks are numbered in the order of the file (cells of a MATLAB file).
+    order : list of str
+        Names of all columns of a sparse table in the order of the file, if words stand among the features.
     locate : callable or None
         ``locate(row)`` returns the place of a row in the file.
+    written : callable or None
+        ``written(name)`` returns a column of numbers as the file writes it: ``07`` for 7. None where numbers are typed.
     source : Snapshot or None
         The file as it was read; None for a data frame.
     """
@@ -93,13 +107,21 @@ class Table:
     words: dict[str, list[str]] = field(default_factory=dict)
     named: bool = True
     numbered_tasks: bool = False
+    order: list[str] = field(default_factory=list)
     locate: Callable[..., str] | None = None
+    written: Callable[[str], pd.Series] | None = None
     source: Snapshot | None = None
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns."""
-        return [*map(str, self.frame.columns), *self.names]
+        return self.order or [*map(str, self.frame.columns), *self.names]
+
+    @property
+    def known(self) -> Mapping[str, Collection[str]]:
+        """Columns of words, and their words."""
+        words = (name for name in self.frame.columns if not is_numeric_dtype(self.frame[name]))
+        return {str(name): set(Names.of(self.frame[name]).names) for name in words if nameable(self.frame[name])}
 
     def where(self, row: int) -> str:
         """Return the place of a row, for messages: ``file:line``, or the number of the row."""
@@ -118,6 +140,13 @@ class Table:
         if name not in self.names:
             raise UnknownNameError(f"column of {self.name}", name, self.columns)
         return pd.Series(self.sparse[:, [self.names.index(name)]].toarray().ravel(), name=name)
+
+    def text(self, name: str) -> pd.Series:
+        """Return a column of names: as the file writes them where its numbers are no more than texts."""
+        column = self.column(name)
+        if self.written is None or name not in self.frame.columns or not is_numeric_dtype(column):
+            return column
+        return self.written(name)
 
     def numbers(self, names: Sequence[str], *, gaps: bool = False) -> Any:
         """Return columns of numbers as a float64 matrix, CSR if all of them are features of a sparse table.
@@ -145,9 +174,9 @@ class Table:
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
         if name in self.words:
-            column = column.map({word: float(k) for k, word in enumerate(self.words[name])})
-        elif not pd.api.types.is_numeric_dtype(column):
-            numbers = pd.to_numeric(column, errors="coerce")
+            column = column.astype(object).map({word: float(k) for k, word in enumerate(self.words[name])})
+        elif not is_numeric_dtype(column):
+            numbers = pd.to_numeric(column.astype(object).map(no_date), errors="coerce")
             wrong = (numbers.isna() & column.notna()).to_numpy()
             if wrong.any():
                 raise self._no_number(name, int(np.argmax(wrong)), column.iloc[int(np.argmax(wrong))])
@@ -189,11 +218,18 @@ class Table:
             matrix = sparse.vstack([self.sparse, other._sparse_columns(self.names)], format="csr")
         n = len(self.frame)
         frame = pd.concat([self.frame, other.frame.reindex(columns=self.frame.columns)], ignore_index=True)
+        for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):
+            frame[name] = typed(frame[name])
 
         def locate(row: int) -> str:
             return self.where(row) if row < n else other.where(row - n)
 
-        return replace(self, frame=frame, sparse=matrix, locate=locate)
+        def written(name: str) -> pd.Series:
+            gone = pd.Series(np.nan, index=range(len(other.frame)))
+            below = other.text(name) if name in other.columns else gone
+            return pd.concat([self.text(name), below], ignore_index=True).rename(name)
+
+        return replace(self, frame=frame, sparse=matrix, locate=locate, written=written)
 
 
 def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
@@ -252,6 +288,9 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
         if names is not None and not isinstance(frame, pd.DataFrame):
             frame = pd.DataFrame({j: take_column(frame, j)[0] for j in range(len(names))}).set_axis(names, axis=1)
         frame = pd.DataFrame(frame).reset_index(drop=True)
+        frame = pd.DataFrame({j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}).set_axis(
+            frame.columns, axis=1
+        )
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{name}: cannot be read as a table ({error})", "Pass a pandas or polars DataFrame, or the path of a file."
@@ -270,8 +309,10 @@ def table_of_frame(frame: Any, name: str = "data frame") -> Table:
 
 def text_table(file: DataFile, **options: Any) -> Table:
     """Return a table of text; options as of `mtlrun.data.formats.text.read_text`."""
-    frame, named, locate = read_text(file, **options)
-    return Table(file.where(), frame, named=named, locate=locate)
+    frame, named, locate, written = read_text(file, **options)
+    for name in filter(lambda name: is_object_dtype(frame[name]), frame.columns):  # True and False with gaps
+        frame[name] = typed(frame[name])
+    return Table(file.where(), frame, named=named, locate=locate, written=written)
 
 
 def _require(package: str, extra: str, file: DataFile) -> None:
@@ -281,14 +322,14 @@ def _require(package: str, extra: str, file: DataFile) -> None:
         raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install 'mtlrun[{extra}]'") from None
 
 
-def _excel(file: DataFile) -> Table:
+def _excel(file: DataFile, like: Columns | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
     _require("openpyxl", "excel", file)
     raw, name = file.read_bytes(), file.where()
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             check_workbook(archive, len(raw), name)
-        sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=list(MISSING))
+        sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=[""])
     except DataError:
         raise
     except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
@@ -296,11 +337,16 @@ def _excel(file: DataFile) -> Table:
     sheet = sheet.dropna(how="all")
     if sheet.empty:
         raise DataError(f"{name}: no rows in its first sheet", "Put the table into the first sheet.")
-    cells = ["" if pd.isna(cell) else one_line_name(str(cell)) for cell in sheet.iloc[0]]
-    header = not all(map(is_number, cells))
+    first = [cell.item() if isinstance(cell, np.generic) else cell for cell in sheet.iloc[0]]
+    texts = [number_name(cell) if isinstance(cell, float) and not pd.isna(cell) else cell for cell in first]
+    cells = ["" if pd.isna(cell) else one_line_name(str(cell)) for cell in texts]
+    header = names_columns(cells) or all(isinstance(cell, str) for cell in first)
     names = checked_names(cells, f"{name}:{sheet.index[0] + 1}") if header else _made_up(len(cells), name)
     rows = sheet.iloc[int(header) :]
-    frame = rows.reset_index(drop=True).infer_objects().set_axis(names, axis=1)
+    frame = rows.reset_index(drop=True).set_axis(names, axis=1)
+    for name_ in names:
+        known = () if like is None else like.known.get(name_, ())
+        frame[name_] = typed(frame[name_].replace([text for text in MISSING if text not in known], None))
     return Table(name, frame, named=header, locate=lambda row: f"{name}:{rows.index[row] + 1}")
 
 
@@ -312,7 +358,7 @@ def _parquet(file: DataFile) -> Table:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
         allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
         return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where())
-    except SizeError:
+    except DataError:
         raise
     except (ValueError, OSError) as error:
         text = " ".join(str(error).split())
@@ -330,20 +376,39 @@ def _arff(file: DataFile) -> Table:
         raise DataError(f"{file.where()}: two attributes are named {twice!r}", "Rename or drop one of the two.")
     count = meka_labels(table.relation) or 0  # the first ones, the last ones if negative
     targets = names[:count] if count > 0 else names[len(names) + count :] if count < 0 else []
-    words = {a.name: list(a.codes or ()) for a in table.attributes if a.textual}
+    words = {a.name: list(a.codes or ()) for a in table.attributes if a.textual and not a.open}
+
+    def written(name: str) -> pd.Series:
+        return _arff_words(table, names.index(name))
+
     if sparse.issparse(table.X):
-        rows = pd.DataFrame(index=range(table.X.shape[0]))
-        return Table(file.where(), rows, table.X.tocsr(), names, default_targets=targets)
+        textual = [j for j, attribute in enumerate(table.attributes) if attribute.textual]
+        frame = pd.DataFrame({names[j]: _arff_words(table, j) for j in textual}, index=range(table.X.shape[0]))
+        numbers = [j for j in range(len(names)) if j not in set(textual)]
+        X = table.X.tocsc()[:, numbers].tocsr()
+        return Table(
+            file.where(), frame, X, [names[j] for j in numbers], targets, words=words, order=names, written=written
+        )
     frame = pd.DataFrame({name: _arff_column(table, j) for j, name in enumerate(names)})
-    return Table(file.where(), frame, default_targets=targets, words=words)
+    return Table(file.where(), frame, default_targets=targets, words=words, written=written)
 
 
 def _arff_column(table: ArffTable, j: int) -> Any:
-    attribute, values = table.attributes[j], table.X[:, j]
-    if not attribute.textual:
-        return values
-    words = {code: word for word, code in (attribute.codes or {}).items()}
-    return pd.Series([words.get(float(v)) for v in values], dtype=object)
+    return _arff_words(table, j) if table.attributes[j].textual else table.X[:, j]
+
+
+def _arff_words(table: ArffTable, j: int) -> pd.Series:
+    """Return a nominal column in its words, a numeric one as numbers."""
+    attribute, values = table.attributes[j], table.X[:, [j]]
+    values = (values.toarray() if sparse.issparse(values) else values).ravel()
+    if attribute.codes is None:
+        return pd.Series(values, name=attribute.name)
+    words = list(attribute.codes)
+    order = np.argsort(list(attribute.codes.values()))
+    known = np.array(list(attribute.codes.values()))[order]
+    place = np.minimum(np.searchsorted(known, values), len(known) - 1) if len(known) else np.zeros(len(values), int)
+    codes = np.where(known[place] == values, order[place], -1) if len(known) else place - 1
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(words, dtype=object)), name=attribute.name)
 
 
 def _mat(file: DataFile) -> Table:
@@ -375,7 +440,7 @@ def _mat(file: DataFile) -> Table:
 
 
 def _svmlight(file: DataFile, like: Columns | None) -> Table:
-    content, name = file.read_bytes(), file.where()
+    content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
     known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
     zero = 0 in known if known else counts_from_zero(content)
     several = has_several_labels(content) or bool(like and any(n.startswith(_LABEL) for n in like.columns))
@@ -401,6 +466,8 @@ def _npz(file: DataFile) -> Table:
         with Archive(content, name) as archive:
             allow_members(name, archive.zip.infolist(), len(content))
             arrays = {key: archive.read(key) for key in archive.names}
+        if is_frame(arrays):
+            return Table(name, load_frame(arrays))
         if {"data", "indices", "indptr", "shape"} <= set(arrays):
             X: Any = sparse.csr_matrix(
                 (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
@@ -451,39 +518,12 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
 
 
 _READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file)),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file, names=like and like.known)),
     ".parquet": lambda file, like: _parquet(file),
-    ".xlsx": lambda file, like: _excel(file),
+    ".xlsx": _excel,
     ".arff": lambda file, like: _arff(file),
     ".mat": lambda file, like: _mat(file),
     **dict.fromkeys((".svm", ".svmlight", ".libsvm"), _svmlight),
     ".npz": lambda file, like: _npz(file),
     **dict.fromkeys((".fa", ".fasta"), lambda file, like: _fasta(file)),
 }
-
-
-# --- words ---
-
-
-def names_of(column: pd.Series) -> list[str]:
-    """Return the cells of a column as names: ``1`` for 1.0, no blanks at the ends.
-
-    Raises
-    ------
-    DataError
-        For floats so large that different integers are the same (a column of long numbers with empty cells has them).
-    """
-    large = [v for v in column.tolist() if isinstance(v, float) and EXACT_INTEGERS <= abs(v) < np.inf]
-    if large:
-        text = f"column {column.name!r} has numbers as names that are too long to be distinguished ({large[0]:.0f})"
-        raise DataError(text, "Put a letter in front of them, or fill the empty cells of the column.")
-    return [number_name(v) if isinstance(v, float) else str(v).strip() for v in column.tolist()]
-
-
-def coded(column: pd.Series, words: Sequence[str]) -> np.ndarray:
-    """Return the position of every cell among the words: NaN where missing, one beyond the last for a new word."""
-    position = {word: float(i) for i, word in enumerate(words)}
-    known = column.notna().to_numpy()
-    codes = np.full(len(column), np.nan)
-    codes[known] = [position.get(name, float(len(words))) for name in names_of(column[known])]
-    return codes

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mtlrun.data.columns import column_names, drop_column, take_column
+from mtlrun.data.columns import column_names, drop_column, ordered_columns, take_column
 from mtlrun.data.ranges import check_fitted
 from mtlrun.estimators.inputs import (
     TaskLayout,
@@ -160,6 +160,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         check_params(self, self._rules)
         names = column_names(y)
         X, ids = self._read_X(X, task_id, reset=True)
+        if names is not None:
+            sample_weight = ordered_columns(sample_weight, names)
         y = self._read_y(y, X.shape[0])
         weights = self._all_weights(y, ids, check_weights(sample_weight, y.shape))
         return self._task_data(X, y, ids, weights, names)
@@ -309,7 +311,11 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     ) -> tuple[Self, TaskStatistics]:
         """Return the statistics with more rows, and a copy of the model that has read them."""
         read = copy(self)  # rows that are refused must change nothing
+        if before is not None and before.shared:
+            y = ordered_columns(y, before.tasks.tolist())
         names = column_names(y)
+        if names is not None:
+            sample_weight = ordered_columns(sample_weight, names)
         X, ids = read._read_X(X, task_id, reset=before is None)
         y = read._read_y(y, X.shape[0])
         weights = read._all_weights(y, ids, check_weights(sample_weight, y.shape))
@@ -416,16 +422,22 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
-        The two labels, sorted; a positive score means the second.
+    classes_ : ndarray of shape (2,), or (n_tasks, 2) for a 2-D `y`
+        The two labels, sorted; a positive score means the second. For a 2-D `y` those of every column, as scikit-learn
+        wants it; they are the same for all.
     """
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
-        self.classes_, signed = encode_labels(check_targets(y, n_rows, labels=True))
+        labels, signed = encode_labels(check_targets(y, n_rows, labels=True))
+        self.classes_ = labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
         return signed
 
+    def _labels(self) -> Array:
+        """Return the two labels of all tasks."""
+        return np.asarray(self.classes_[0] if self.classes_.ndim == 2 else self.classes_)
+
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return the scores X w_t + b_t; positive ones mean ``classes_[1]``. Arguments and shape as of `predict`."""
+        """Return the scores X w_t + b_t; positive ones mean the second label. Arguments and shape as of `predict`."""
         return self._scores(X, task_id)
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
@@ -447,11 +459,12 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
             If task ids are missing, or unknown while ``unseen="error"``.
         """
         positive = (self.decision_function(X, task_id=task_id) > 0).astype(np.intp)
-        return self.classes_[np.minimum(positive, len(self.classes_) - 1)]
+        labels = self._labels()
+        return labels[np.minimum(positive, len(labels) - 1)]
 
     @available_if(lambda self: self._is_logistic())
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
-        """Return probabilities (logistic loss only): (n, T) of ``classes_[1]`` for a shared design, else (n, 2)."""
+        """Return probabilities (logistic loss only): (n, T) of the second label for a shared design, else (n, 2)."""
         positive = expit(self.decision_function(X, task_id=task_id))
         return positive if positive.ndim == 2 else np.column_stack([1 - positive, positive])
 
@@ -480,7 +493,8 @@ class WeightedClassifierMTL(ClassifierMTL):
     ----------
     class_weight : dict or "balanced", default None
         Weights of the classes, by label, that multiply the sample weights. "balanced" gives both classes of a task the
-        same total weight in training, half that of the task; a task of one class keeps its weights.
+        same total weight in training, half that of the task; a task of one class keeps its weights. A label that a dict
+        does not name has weight 1; one that does not occur is refused, unless the dict names all that do.
     """
 
     _: KW_ONLY
@@ -491,5 +505,9 @@ class WeightedClassifierMTL(ClassifierMTL):
             return weights
         given = None
         if isinstance(self.class_weight, dict):
-            given = [float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()]
+            labels = self._labels().tolist()
+            unknown = [label for label in self.class_weight if label not in labels]
+            if unknown and not set(labels) <= set(self.class_weight):
+                raise ValueError(f"class_weight names {unknown}, but the labels are {labels}")
+            given = [float(self.class_weight.get(label, 1.0)) for label in labels]
         return class_weights(y, ids, weights, given)

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.columns import plain_values, take_column
+from mtlrun.data.columns import ordered_columns, plain_ids, plain_values, take_column
 from mtlrun.data.ranges import check_fitted
 from mtlrun.metrics import average, seen_rows
 from mtlrun.problem.arrays import as_weights
@@ -92,6 +92,8 @@ class TaskLayout:
         if not len(y):
             return np.nan
         predicted = self.predict(X, task_id=task_id)
+        if predicted.ndim == 2:
+            y, weights = (ordered_columns(part, self.tasks_.tolist()) for part in (y, weights))
         y = check_targets(y, len(predicted), labels=is_classifier(self))
         return average(metric(y, predicted, weights=check_weights(weights, y.shape)))[0]
 
@@ -124,7 +126,7 @@ def check_task_id(task_id: Any, n_rows: int) -> Array:
     ValueError
         If there is not one id per row, or an id is missing.
     """
-    ids = np.asarray(task_id)
+    ids = plain_ids(task_id)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise ValueError(f"task_id must have one entry per row of X ({n_rows}), got an array of shape {ids.shape}")
     ids, missing = plain_values(ids, "task_id")
@@ -256,18 +258,40 @@ def class_weights(y: Array, ids: Array | None, weights: Array | None, given: lis
     return w
 
 
+def _kind_of_ids(ids: Array) -> str:
+    """Return what ids are, for messages and to tell ids of different types apart."""
+    if ids.dtype.kind in "biuf":
+        return "numbers"
+    if ids.dtype.kind == "M":
+        return "dates"
+    texts = ids.dtype.kind in "UST" or (ids.dtype == object and all(isinstance(v, str) for v in ids.ravel()))
+    return "texts" if texts else "other"
+
+
 def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
     """Return the position of every task id in `tasks`; -1 for unknown ones when `unseen` is "mean".
 
     Raises
     ------
     ValueError
-        Listing the unknown tasks, when `unseen` is "error".
+        Listing the unknown tasks, when `unseen` is "error"; always, if ids and tasks are of different types.
     """
+    kinds = [_kind_of_ids(values) for values in (task_id, tasks)]
+    if len(task_id) and kinds[0] != kinds[1] and "other" not in kinds:
+        raise ValueError(
+            f"task_id holds {kinds[0]}, but the tasks that the model was fitted on are {kinds[1]}; pass ids of that "
+            "type"
+        )
+    given = task_id
+    if kinds[1] == "dates":  # as numbers of one unit
+        unit = np.promote_types(task_id.dtype, tasks.dtype)
+        task_id, tasks = (days.astype(unit).astype(np.int64) for days in (task_id, tasks))
     position = {task: k for k, task in enumerate(tasks.tolist())}
     names, inverse = np.unique(task_id, return_inverse=True)
     codes = np.array([position.get(name, -1) for name in names.tolist()], dtype=np.intp)
     unknown = names[codes < 0].tolist()
+    if unknown and kinds[1] == "dates":
+        unknown = [str(day) for day in np.unique(given[np.isin(task_id, unknown)])]
     if unknown and unseen == "error":
         shown = ", ".join(repr(name) for name in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
         raise ValueError(

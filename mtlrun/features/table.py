@@ -23,8 +23,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     Numbers: a missing value becomes the median of its column, and a 0/1 column says where it was missing; then mean 0
     and variance 1. Words, given by their numbers: one 0/1 column per word that occurs, the rarest ones sharing one
-    beyond 50; a missing cell is a word of its own, a new word is all zeros. A sparse X is divided by the largest
-    absolute value of its column. All by scikit-learn (SimpleImputer, StandardScaler, OneHotEncoder, MaxAbsScaler).
+    beyond 50; a missing cell is a word of its own, a new word is all zeros. Numbers of a sparse X are divided by the
+    largest absolute value of their column. All by scikit-learn (SimpleImputer, StandardScaler, OneHotEncoder,
+    MaxAbsScaler).
 
     Parameters
     ----------
@@ -34,6 +35,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     transformer_ : fitted ColumnTransformer or MaxAbsScaler
+    encoder_ : fitted OneHotEncoder
+        Only for a sparse X with words.
     n_features_in_ : int
 
     Examples
@@ -59,15 +62,22 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self
         """
         self.n_features_in_ = X.shape[1]
-        if sparse.issparse(X):
-            self.transformer_ = MaxAbsScaler().fit(X)
-            return self
-        words = sorted(int(j) for j in self.words or {})
-        numbers = [j for j in range(X.shape[1]) if j not in set(words)]
-        fill = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+        words, numbers = self._columns()
         encode = OneHotEncoder(
-            handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False, dtype=np.float64
+            handle_unknown="infrequent_if_exist",
+            max_categories=MAX_CATEGORIES,
+            sparse_output=sparse.issparse(X),
+            dtype=np.float64,
         )
+        if sparse.issparse(X):
+            X = X.tocsc()
+            self.transformer_ = MaxAbsScaler()
+            if numbers:
+                self.transformer_.fit(X[:, numbers])
+            if words:
+                self.encoder_ = encode.fit(X[:, words].toarray())
+            return self
+        fill = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
         with_gaps = bool(np.isnan(X[:, numbers]).any())
         scale = make_pipeline(fill, StandardScaler()) if with_gaps else StandardScaler()
         steps = [("numbers", scale, numbers)] * bool(numbers) + [("words", encode, words)] * bool(words)
@@ -75,11 +85,24 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the features, dense for a dense X and CSR for a sparse one."""
+        """Return the features, dense or CSR as those of the training rows."""
         check_is_fitted(self)
-        if not sparse.issparse(X):
+        if not isinstance(self.transformer_, MaxAbsScaler):
+            X = X.toarray() if sparse.issparse(X) else X
             return np.asarray(self.transformer_.transform(self._filled(X)), dtype=np.float64)
-        return self.transformer_.transform(X).tocsr()
+        words, numbers = self._columns()
+        X = sparse.csc_matrix(X)
+        if not words:
+            return self.transformer_.transform(X).tocsr()
+        parts = [self.encoder_.transform(X[:, words].toarray())]
+        if numbers:
+            parts.insert(0, self.transformer_.transform(X[:, numbers]))
+        return sparse.hstack(parts, format="csr")
+
+    def _columns(self) -> tuple[list[int], list[int]]:
+        """Return the columns of words and those of numbers."""
+        words = sorted(int(j) for j in self.words or {})
+        return words, np.setdiff1d(np.arange(self.n_features_in_), words).tolist()
 
     def _filled(self, X: Any) -> Any:
         """Fill gaps of new rows in columns that had none in training: their mean, which is zero after scaling."""
@@ -95,9 +118,13 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         """Return the names of the features; ``color=red`` for words, ``age is missing`` for gaps."""
         check_is_fitted(self)
         names = [f"x{j}" for j in range(self.n_features_in_)] if input_features is None else list(input_features)
-        if isinstance(self.transformer_, MaxAbsScaler):
-            return np.asarray(names, dtype=object)
         found: list[str] = []
+        if isinstance(self.transformer_, MaxAbsScaler):
+            words, numbers = self._columns()
+            found = [names[j] for j in numbers]
+            if words:
+                found += self._word_names(self.encoder_, [names[j] for j in words], words)
+            return np.asarray(found, dtype=object)
         for kind, step, columns in self.transformer_.transformers_:
             if kind == "numbers":
                 found += [names[j] for j in columns]

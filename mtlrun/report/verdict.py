@@ -131,6 +131,9 @@ class Evaluation:
         Test rows of every split; the folds of the first repeat, then those of the next one.
     new : list of ndarray of bool
         Which of them belong to tasks without training rows: they do not count.
+    idle : list of ndarray of bool, shape (n_tasks,)
+        Tasks whose training labels are of one class, by split: their AUC says nothing, as in the leaderboard. Empty for
+        other measures.
     folds, repeats : int
     measure : str
         nMSE, AUC, error rate or log loss.
@@ -155,6 +158,7 @@ class Evaluation:
     separate: bool = False
     blocks: bool = False
     metric: str = ""
+    idle: list[Array] = field(default_factory=list)
 
     @cached_property
     def scales(self) -> Array:
@@ -164,7 +168,8 @@ class Evaluation:
     @cached_property
     def pairs(self) -> list[Array]:
         """Rows of the other class that every tested row is compared with, split by split."""
-        return [self._concordances(split, np.zeros(self.y[rows].shape))[1] for split, rows in enumerate(self.rows)]
+        every = [self._concordances(split, np.zeros(self.y[rows].shape))[1] for split, rows in enumerate(self.rows)]
+        return [np.where(self._silent(split), np.nan, pairs) for split, pairs in enumerate(every)]
 
     def losses(self, split: int, scores: Array) -> Array:
         """Return the loss of every tested row, a field; of the AUC, how many rows it is ordered rightly with."""
@@ -178,8 +183,15 @@ class Evaluation:
             found = squared_losses(y, scores, self.scales, None if ids is None else ids[rows])
         else:
             found = (log_losses if self.measure == LOG_LOSS else error_losses)(y, scores)
-        new = self.new[split]
-        return np.where(new if y.ndim == 1 else new[:, np.newaxis], np.nan, found)
+        return np.where(self._silent(split), np.nan, found)
+
+    def _silent(self, split: int) -> Array:
+        """Return which entries of the test rows of a split do not count, in a shape that fits a field."""
+        new, ids, rows = self.new[split], self.layout.task_id, self.rows[split]
+        if not self.idle:
+            return new if self.y.ndim == 1 else new[:, np.newaxis]
+        idle = self.idle[split]
+        return new | idle[ids[rows]] if ids is not None else new[:, np.newaxis] | idle
 
     def gain(self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int) -> Gain | None:
         """Return how much better some losses are than others, both by split, over the splits that both have."""

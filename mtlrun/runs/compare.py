@@ -98,8 +98,8 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
-        time, drop, categorical, min_rows, unseen``) and of `Settings` (``methods, metric, budget, splits, repeats,
-        folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
+        time, drop, categorical, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget, splits,
+        repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
 
     Returns
     -------
@@ -140,8 +140,8 @@ def compare(
     data, labels = label_list(data, labels, other=bool(target or targets or targets_last))
     table = _table(data, None)
     more = None if test is None else _table(test, table)
-    names = target_columns(table, target, targets, targets_last, labels)
     given |= {name: matching(given[name], table) for name in ("drop", "categorical") if name in given}
+    names = target_columns(table, target, targets, targets_last, labels, given.get("drop", ()))
     source = Source(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
     if settings.calibrate and dataset.task_type == "regression":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +14,7 @@ import yaml
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file, digest, suffix_of
-from mtlrun.data.numbers import is_number
+from mtlrun.data.formats.frames import dump_frame
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError
@@ -272,8 +271,7 @@ class Source:
     def as_stored(self, dataset: Dataset) -> Source:
         """Return the parts of columns that make the same data set of the stored file.
 
-        The format's own task column is named. Of a data frame, words that read as numbers are said to be names, and
-        columns that were left out stay out.
+        The format's own task column is named, and columns of a data frame that were left out stay out.
         """
         roles = self.roles
         if not roles.targets:
@@ -281,13 +279,11 @@ class Source:
         if self.table.source is None:
             taken = {*roles.targets, roles.task, roles.weight, roles.group, roles.time, *dataset.features}
             out = [name for name in self.table.columns if name not in {*taken, *roles.drop}]
-            numbers = [name for name, words in dataset.categories.items() if _numeric(words)]
-            more = [name for name in numbers if name not in roles.categorical]
-            roles = replace(roles, drop=(*roles.drop, *out), categorical=(*roles.categorical, *more))
+            roles = replace(roles, drop=(*roles.drop, *out))
         return replace(self, roles=roles)
 
     def check(self, made: Dataset, stored: Dataset) -> None:
-        """Refuse a data frame whose tasks or targets change when it is written as csv and read again.
+        """Refuse a data frame whose tasks or targets change when it is stored and read again.
 
         Raises
         ------
@@ -296,8 +292,8 @@ class Source:
         same = made.tasks == stored.tasks and made.task_type == stored.task_type and made.y.shape == stored.y.shape
         if not same or not np.array_equal(made.y, stored.y, equal_nan=True):
             raise DataError(
-                f"{self.table.name}: its tasks or targets change when it is written as csv and read back",
-                "Avoid names such as 01 and NA, which csv cannot keep, or save the table as parquet and use that.",
+                f"{self.table.name}: its tasks or targets change when it is stored and read back",
+                "Save the table as csv or parquet, and compare that file.",
             )
 
 
@@ -345,15 +341,12 @@ def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> N
 
 
 def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
-    """Write a table into a folder, a file as it was read and a frame as csv; return its entry in the card."""
+    """Write a table into a folder, a file as it was read and a frame with its types; return its entry in the card."""
     source = table.source
     if source is None:
-        flags = table.frame.select_dtypes(bool).columns
-        # Quotes tell names from numbers where all columns are named by numbers.
-        quoting = csv.QUOTE_NONNUMERIC if all(map(is_number, table.columns)) else csv.QUOTE_MINIMAL
-        content = table.frame.astype(dict.fromkeys(flags, int)).to_csv(index=False, quoting=quoting).encode()
-        write_atomic(folder / f"{part}.csv", content)
-        return _entry(f"{part}.csv", hashlib.sha256(content).hexdigest(), len(content))
+        content = dump_frame(table.frame)
+        write_atomic(folder / f"{part}.npz", content)
+        return _entry(f"{part}.npz", hashlib.sha256(content).hexdigest(), len(content))
     place = home / f"{part}{suffix_of(source.path)}"
     if place.exists() and source.path.exists() and place.samefile(source.path):
         if digest(data_file(place)[0]) == (source.sha256, source.size):
@@ -361,10 +354,6 @@ def _store(table: Table, folder: Path, home: Path, part: str) -> dict[str, Any]:
         place = place.with_stem(f"{part}-as-read")  # the user has changed the file: it stays as it is
     write_atomic(folder / place.name, source.read_bytes())
     return _entry(place.name, source.sha256, source.size)
-
-
-def _numeric(words: list[str]) -> bool:
-    return bool(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").notna().any())
 
 
 def save_unfinished(folder: Path, board: Board) -> Path:

@@ -13,6 +13,7 @@ from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.selectors import several
 from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
+from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.report.gain import Layout
 from mtlrun.report.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
@@ -102,7 +103,7 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
             near = suggest(name, own | roles)
             raise TypeError(f"compare has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     given = {name: value for name, value in options.items() if value is not None}
-    for name in {"methods", "drop", "categorical", "family"} & given.keys():
+    for name in {"methods", "drop", "categorical", "family", "task_order"} & given.keys():
         given[name] = several(given[name])
     settings = Settings(**{name: value for name, value in given.items() if name in own})
     return settings, {name: value for name, value in given.items() if name in roles}
@@ -186,6 +187,7 @@ class Protocol:
             separate=bool(dataset.splits),
             blocks=blocks,
             metric=self.metric,
+            idle=[one_class(dataset.subset(train)) for train, _ in parts] if measure == AUC else [],
         )
 
     def experiment(self, candidates: list[Candidate], dataset: Dataset) -> Experiment:

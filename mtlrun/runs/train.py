@@ -162,7 +162,8 @@ def fit_training(training: Experiment, cell: Cell, dataset: Dataset, runner: Run
         )
         result = _result(training, record)
         facts = _facts(training, cell, dataset, fitted.model, result)
-        predictions = to_csv(tested_table(Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows))
+        tested_rows = tested_table(Model(fitted.model, None, facts), fitted.part.test, fitted.part.test_rows)
+        predictions = to_csv(tested_rows, safe=False)
         model, step = fitted.model, fitted.step
         if spec.refit:
             say("refitting on all rows")
@@ -313,6 +314,7 @@ def _facts(
         },
         "targets": dataset.targets,
         "labels": dataset.labels,
+        "label_types": dataset.label_types,
         "positive": dataset.options.get("positive"),
         "estimator": {
             "name": training.spec.method.estimator,

@@ -131,8 +131,8 @@ def test_missing_values(tmp_path: Path) -> None:
         ("@relation r\n@data\n1", "t.arff:2:1: @data comes before any @attribute"),
         ("hello\n", "t.arff:1:1: expected @relation, @attribute or @data, found 'hello'"),
         (
-            "@relation r\n@attribute a string\n@data\n",
-            "t.arff:2:14: attribute 'a' is of type 'string'; wanted numeric or {nominal}",
+            "@relation r\n@attribute a relational\n@data\n",
+            "t.arff:2:14: attribute 'a' is of type 'relational'; wanted numeric, {nominal}, string or date",
         ),
         ("@relation r\n@attribute\n@data\n", "t.arff:2:1: cannot read the attribute '@attribute'"),
         (
@@ -193,7 +193,7 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
     )
     options = {"data": "t.arff", "targets": ["mark"], "task": "school"}
     data = own_set.write("table", {"t.arff": head + rows}, options, "regression", "ragged")()
-    assert (data.tasks, data.features) == (["south", "north"], ["x", "kind"])
-    np.testing.assert_array_equal(data.task_id, np.arange(8) % 2)
+    assert (data.tasks, data.features) == (["north", "south"], ["x", "kind"])
+    np.testing.assert_array_equal(data.task_id, 1 - np.arange(8) % 2)
     np.testing.assert_array_equal(data.y, np.arange(8) + 5)
     assert data.categories == {"kind": ["cat", "dog"]}

@@ -174,8 +174,8 @@ def test_ragged_set_with_a_task_column(own_set):
         "csv", {"t.csv": content}, {"target": "pcr", "task": "study", "drop": ["age"]}, "binary", "ragged"
     )
     data = load()
-    assert data.tasks == ["B", "A"]
-    assert data.task_id.tolist() == [0, 1, 0]
+    assert data.tasks == ["A", "B"]
+    assert data.task_id.tolist() == [1, 0, 1]
     assert data.features == ["g1", "g2"]
     assert data.X.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert data.y.tolist() == [1, -1, -1]

@@ -271,12 +271,17 @@ def test_what_skops_cannot_store_is_said(tmp_path):
     assert not (tmp_path / "model.json").exists()
 
 
-def test_tasks_by_name_and_by_position():
+def test_tasks_by_name_and_those_without_names_by_position():
     model = Model(None, None, _facts(design="ragged"))
-    assert model.codes(["b", "a", "3"], "x.csv").tolist() == [1, 0, 3]
-    assert model.codes(np.array([0, 3]), "x.csv").tolist() == [0, 3]
+    assert model.codes(["b", "a"], "x.csv").tolist() == [1, 0]
+    for positions in (["3"], np.array([0, 3])):  # they mean nothing to tasks with names of their own
+        with pytest.raises(UnknownNameError):
+            model.codes(positions, "x.csv")
+    counted = Model(None, None, _facts(tasks=[f"task {t}" for t in range(4)], design="ragged"))
+    assert counted.codes(["task 1", "3"], "x.csv").tolist() == [1, 3]
+    assert counted.codes(np.array([0, 3]), "x.csv").tolist() == [0, 3]
     with pytest.raises(UserError, match="data have 5 tasks, but the model has 4"):
-        model.codes(np.array([4]), "x.csv")
+        counted.codes(np.array([4]), "x.csv")
     with pytest.raises(UnknownNameError, match="unknown task of the model in row 2: 'e'"):
         model.codes(["a", "e"], "x.csv")
     numbered = Model(None, None, _facts(tasks=["1", "2"], design="ragged"))

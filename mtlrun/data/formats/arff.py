@@ -40,20 +40,26 @@ class Attribute:
     raw : str
         As written, without quotes.
     codes : dict of str to float, or None
-        Number of every nominal value: itself where all values are numbers, else its position. None = numeric column.
+        Number of every nominal value: itself where all values are different numbers, else its position. None = numeric
+        column.
     line : int
         Where it is declared.
+    open : bool
+        Whether values are texts that are not declared (string, date): they are numbered from 1 as they come.
     """
 
     name: str
     raw: str
     codes: dict[str, float] | None
     line: int
+    open: bool = False
 
     @property
     def textual(self) -> bool:
         """Whether values are words, so that rows cannot be parsed as numbers."""
-        return self.codes is not None and any(not is_number(value) for value in self.codes)
+        if self.codes is None or self.open:
+            return self.open
+        return any(not is_number(value) or float(value) != code for value, code in self.codes.items())
 
 
 @dataclass
@@ -138,14 +144,20 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
         raise _wrong(file, number, 1, f"cannot read the attribute {text[:60]!r}")
     name, raw = _unquote(match[1])
     kind = match[2].strip()
-    if kind.lower().split(None, 1)[:1] in (["numeric"], ["real"], ["integer"]):
+    word = kind.lower().split(None, 1)[:1]
+    if word in (["numeric"], ["real"], ["integer"]):
         return Attribute(name, raw, None, number)
+    if word in (["string"], ["date"]):
+        return Attribute(name, raw, {}, number, open=True)
     if kind.startswith("{") and kind.endswith("}"):
         values = [value for value, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)]
-        numbers = all(is_number(v) for v in values)
+        numbers = all(is_number(v) for v in values) and len({float(v) for v in values}) == len(set(values))
         return Attribute(name, raw, {v: float(v) if numbers else float(i) for i, v in enumerate(values)}, number)
     raise _wrong(
-        file, number, match.start(2) + 1, f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric or {{nominal}}"
+        file,
+        number,
+        match.start(2) + 1,
+        f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric, {{nominal}}, string or date",
     )
 
 
@@ -203,7 +215,7 @@ class _RowParser:
 
     def _check_omitted(self) -> None:
         for attribute in self.attributes:
-            if attribute.codes and next(iter(attribute.codes.values())) != 0:
+            if attribute.codes and not attribute.open and next(iter(attribute.codes.values())) != 0:
                 first = next(iter(attribute.codes))
                 text = f"rows are sparse, so an omitted {attribute.name!r} would mean {first!r}, not zero"
                 raise _wrong(self.file, attribute.line, 1, text)
@@ -250,6 +262,8 @@ class _RowParser:
                 return float(value)
             text = f"the value of {attribute.name!r} must be a finite number, not {shown}"
             raise _wrong(self.file, number, column, text)
+        if attribute.open:
+            return codes.setdefault(value, len(codes) + 1.0)
         if value in codes:
             return codes[value]
         if not attribute.textual and is_number(value) and float(value) in codes.values():

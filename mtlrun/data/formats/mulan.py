@@ -51,6 +51,10 @@ def read(
         if [a.name for a in table.attributes] != [a.name for a in first.attributes]:
             raise DataError(f"{files[name].where()}: its columns differ from those of {file.where()}")
     columns = _label_columns(first, file, None if xml is None else files[xml])
+    for attribute in first.attributes:
+        if attribute.open:
+            text = f"{file.where(attribute.line)}: the attribute {attribute.name!r} holds texts"
+            raise DataError(text, "Use `mtlrun compare`, which may drop it, or take it out of the file.")
     blocks = [table.X for table in tables]
     X = sparse.vstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.concatenate(blocks)
     keep = np.setdiff1d(np.arange(len(first.attributes)), columns)

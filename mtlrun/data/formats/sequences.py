@@ -7,6 +7,7 @@ refused with line and column.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -86,7 +87,7 @@ def iterate_fasta(stream: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes, 
     pieces: list[bytes] = []
     start = 0
     for number, raw in enumerate(stream, start=1):
-        line = raw.rstrip()
+        line = (raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw).rstrip()
         if line[:1] == b">":
             if header is not None:
                 yield header, _joined(pieces, name, start), start

@@ -6,13 +6,14 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import DataFile
+from mtlrun.data.names import MISSING, as_written
 from mtlrun.data.numbers import is_number
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
@@ -20,8 +21,6 @@ from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 #: pandas reads numbers exactly by default since 3.1 and deprecates being asked to.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
-#: Cells that stand for a missing value.
-MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
 DETECT = "detect"
 _SEPARATORS = ",;\t"
 _COMPLETE = "Check that the file was saved completely."
@@ -34,6 +33,27 @@ _QUOTED, _OPENED = re.compile('"[^"]*"'), re.compile(r'(?:^|[,;\t])\s*"')
 _SAMPLE, _HEADER_LINES = 20, 50
 
 
+class TextTable(NamedTuple):
+    """A table of text.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Numbers, and words as texts; missing cells are NaN.
+    header : bool
+        Whether the file names its columns; otherwise they are called x1, x2, ...
+    locate : callable
+        ``locate(row)`` is ``file:line``.
+    written : callable
+        ``written(column)`` reads a column again, as text: ``07`` and ``1.10`` where the frame has 7 and 1.1.
+    """
+
+    frame: pd.DataFrame
+    header: bool
+    locate: Callable[[int], str]
+    written: Callable[[str], pd.Series]
+
+
 def read_text(
     file: DataFile,
     *,
@@ -41,7 +61,8 @@ def read_text(
     header: bool | None = None,
     skip: int = 0,
     text: Sequence[int] = (),
-) -> tuple[pd.DataFrame, bool, Callable[[int], str]]:
+    names: Mapping[str, Collection[str]] | None = None,
+) -> TextTable:
     """Read a rectangular table of text.
 
     Parameters
@@ -58,15 +79,12 @@ def read_text(
         Lines to skip at the start.
     text : sequence of int
         Positions of columns kept as texts, where nothing stands for a missing value; negative ones count from the end.
+    names : mapping of str to collection of str, optional
+        Columns of names, which are read as text, and the names that are known: ``NA`` is one of them, or missing.
 
     Returns
     -------
-    frame : DataFrame
-        Numbers, and words as texts; missing cells are NaN.
-    header : bool
-        Whether the file names its columns; otherwise they are called x1, x2, ...
-    locate : callable
-        ``locate(row)`` is ``file:line``.
+    TextTable
 
     Raises
     ------
@@ -82,48 +100,55 @@ def read_text(
     if delimiter == DETECT:
         delimiter = _delimiter(line, lines[end : end + _SAMPLE])
     allow(name, line.count(delimiter or " "), COLUMNS, "columns", "Use a sparse format, such as svmlight.")
-    cells = [one_line_name(cell) for cell in next(_rows(line, name, delimiter, 0), (0, []))[1]]
-    if header is None:
-        counted_names = len(cells) > 2 and cells == [str(k) for k in range(len(cells))]
-        numbers = [cell.replace(",", ".") if delimiter in (";", "\t") else cell for cell in cells]
-        header = not all(map(is_number, numbers)) or counted_names or '"' in line
-    names = checked_names(cells, f"{name}:{first + 1}") if header else [f"x{k + 1}" for k in range(len(cells))]
+    header, columns = _columns(line, f"{name}:{first + 1}", delimiter, header)
     start = end if header else first
-    if any(not -len(names) <= k < len(names) for k in text):
-        raise DataError(f"{name}: {counted(len(names), 'column')}, but column {max(text, key=abs)} is asked for")
-    texts = [k % len(names) for k in text]
+    width = len(columns)
+    if any(not -width <= k < width for k in text):
+        raise DataError(f"{name}: {counted(width, 'column')}, but column {max(text, key=abs)} is asked for")
+    texts = [k % width for k in text]
+    known = {k: (names or {})[column] for k, column in enumerate(columns) if column in (names or {})}
+    begin = sum(map(len, lines[:start]))
+    options: dict[str, Any] = {
+        "sep": r"\s+" if delimiter is None else delimiter,
+        "header": None,
+        "names": list(range(width)),
+        "keep_default_na": False,
+        "skipinitialspace": True,
+        "decimal": "," if _decimal_comma(content, delimiter) else ".",
+        "low_memory": False,
+        **_EXACT,
+    }
     try:
         frame = pd.read_csv(
-            io.BytesIO(content[sum(map(len, lines[:start])) :].encode()),
-            sep=r"\s+" if delimiter is None else delimiter,
-            header=None,
-            names=list(range(len(names))),
-            dtype=dict.fromkeys(texts, str),
-            keep_default_na=False,
-            na_values={k: list(MISSING) for k in range(len(names)) if k not in texts},
-            skipinitialspace=True,
-            decimal="," if _decimal_comma(content, delimiter) else ".",
-            low_memory=False,
-            **_EXACT,
+            io.BytesIO(content[begin:].encode()),
+            dtype=dict.fromkeys([*texts, *known], str),
+            na_values={k: _missing(known.get(k, ())) for k in range(width) if k not in texts},
+            **options,
         )
     except (ValueError, pd.errors.ParserError) as error:
-        _refuse_unequal_rows(content, name, delimiter, start, len(names))
+        _refuse_unequal_rows(content, name, delimiter, start, width)
         raise DataError(f"{name}: {error}") from None
     if frame.empty:
         raise DataError(f"{name}: no rows below the header", _COMPLETE)
     # pandas takes the first cells of too long rows as an index, and fills short rows with missing values.
-    _, cells = next(_rows(content, name, delimiter, start), (0, names))
-    if len(cells) != len(names) or frame.iloc[:, -1].isin([np.nan, None, ""]).any():
-        _refuse_unequal_rows(content, name, delimiter, start, len(names))
-    frame.columns = pd.Index(names)
+    _, cells = next(_rows(content, name, delimiter, start), (0, columns))
+    if len(cells) != width or frame.iloc[:, -1].isin([np.nan, None, ""]).any():
+        _refuse_unequal_rows(content, name, delimiter, start, width)
+    frame.columns = pd.Index(columns)
     for k in texts:
-        frame[names[k]] = frame[names[k]].fillna("").str.strip()
+        frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
 
     def locate(row: int) -> str:
         places = (line for line, _ in _rows(content, name, delimiter, start))
         return f"{name}:{next(itertools.islice(places, row, None))}"
 
-    return frame, header, locate
+    def written(column: str) -> pd.Series:
+        k = columns.index(column)
+        body = io.BytesIO(content[begin:].encode())
+        found = pd.read_csv(body, usecols=[k], dtype=str, na_values=_missing(), **options)
+        return as_written(found[k]).rename(column)
+
+    return TextTable(frame, header, locate, written)
 
 
 def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
@@ -173,6 +198,20 @@ def _wrong_byte(content: bytes, at: int, name: str, what: str, remedy: str) -> D
     return DataError(f"{name}:{line}:{column}: byte 0x{content[at]:02x} {what}", remedy)
 
 
+def _columns(line: str, place: str, delimiter: str | None, header: bool | None) -> tuple[bool, list[str]]:
+    """Return whether the first record names the columns, and their names."""
+    cells = [one_line_name(cell) for cell in next(_rows(line, place, delimiter, 0), (0, []))[1]]
+    if header is None:
+        numbers = [cell.replace(",", ".") if delimiter in (";", "\t") else cell for cell in cells]
+        header = names_columns(numbers) or '"' in line
+    return header, checked_names(cells, place) if header else [f"x{k + 1}" for k in range(len(cells))]
+
+
+def _missing(known: Collection[str] = ()) -> list[str]:
+    """Return the texts that stand for a missing value, where some of them are names."""
+    return [text for text in MISSING if not text or text not in known]
+
+
 def _record(lines: list[str], first: int) -> str:
     """Return a line, and the lines after it that belong to a quoted cell with line breaks."""
     record = lines[first]
@@ -207,6 +246,11 @@ def _decimal_comma(content: str, delimiter: str | None) -> bool:
         return False
     found = [re.search(_DECIMAL.format(mark), content, re.MULTILINE) is not None for mark in (",", r"\.")]
     return found == [True, False]
+
+
+def names_columns(cells: list[str]) -> bool:
+    """Whether the cells of a first row name columns: not all are numbers, or they count 0, 1, 2, ... as pandas does."""
+    return not all(map(is_number, cells)) or (len(cells) > 2 and cells == [str(k) for k in range(len(cells))])
 
 
 def one_line_name(name: str) -> str:

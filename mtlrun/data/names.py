@@ -1,0 +1,211 @@
+"""Names in tables (tasks, groups, categories, labels): text as written, one text per value, known ones found again.
+
+A cell of text is its name, without blanks at the ends. A typed cell (of a data frame, Parquet, Excel, MATLAB) is named
+as it would be written: ``7`` for 7.0, ``True``, ``2024-01-31``. New rows are read by the names that the training rows
+had, so that ``01`` stays ``01`` whatever else stands in the column.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.data.numbers import EXACT_INTEGERS, is_number, number_name
+from mtlrun.errors import DataError, listed
+
+#: Texts that stand for a missing value in files of text; the empty one does everywhere.
+MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "?")
+_WHOLE = re.compile(r"([-+]?[0-9]+)\.0")
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+@dataclass(frozen=True)
+class Names:
+    """A column of names.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n,), int64
+        Position of the name of every cell, -1 where it is missing.
+    names : list of str
+        Different names in the order in which they occur.
+    merged : list of str
+        Names that are written in several ways, which differ by blanks at the ends or by type (1 and the text 1).
+    """
+
+    codes: np.ndarray
+    names: list[str]
+    merged: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, column: pd.Series) -> Names:
+        """Name the cells of a column.
+
+        Raises
+        ------
+        DataError
+            For cells that are no names: lists, and floats so large that different integers are the same.
+        """
+        codes, values = _factorized(column)
+        texts = [_name(value, column.name) for value in values]
+        place = {text: k for k, text in enumerate(dict.fromkeys(text for text in texts if text))}
+        if len(place) == len(texts):
+            return cls(codes, texts)
+        count = Counter(text for text in texts if text)
+        order = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int64)  # the last is for code -1
+        return cls(order[codes], list(place), [text for text, k in count.items() if k > 1])
+
+    def sorted(self, first: Sequence[str] = ()) -> Names:
+        """Return the same names in order: those that are given, then numbers by value, texts as `name_order` says."""
+        rest = set(self.names) - set(first)
+        names = [*first, *name_order(rest)]
+        place = {name: k for k, name in enumerate(names)}
+        order = np.array([*(place[name] for name in self.names), -1], dtype=np.int64)
+        return Names(order[self.codes], names, self.merged)
+
+
+class Known:
+    """The names of training rows, among which those of new rows are looked up.
+
+    Parameters
+    ----------
+    names : sequence of str
+    what : str
+        The column, for messages.
+    """
+
+    def __init__(self, names: Sequence[str], what: str) -> None:
+        self.what = what
+        self.place = {name: k for k, name in enumerate(names)}
+        self.numbers: defaultdict[float, list[str]] = defaultdict(list)
+        for name in names:
+            if is_number(name):
+                self.numbers[float(name)].append(name)
+
+    def find(self, value: Any) -> str:
+        """Return the name of a cell: the one among those that are known, if there is one.
+
+        Text has to be the same, but for ``.0`` that is written behind whole numbers where cells are empty. Typed
+        numbers are compared as numbers, dates as dates.
+
+        Raises
+        ------
+        DataError
+            If a number may be one of several names, such as 07 and 7.
+        """
+        name = _name(value, self.what)
+        if isinstance(value, str):
+            whole = _WHOLE.fullmatch(name)
+            return name if name in self.place or not whole or whole[1] not in self.place else whole[1]
+        if isinstance(value, bool | np.bool_):
+            spellings = [text for text in self.place if text.lower() == name.lower()]
+            return spellings[0] if len(spellings) == 1 else name
+        if isinstance(value, int | float | np.number):
+            equal = self.numbers.get(float(value), [])
+            if len(equal) > 1:
+                text = f"column {self.what!r} holds the number {name}, which may be any of the names {listed(equal)}"
+                raise DataError(text, "Store the column as text, written as in the training rows.")
+            return equal[0] if equal else name
+        if isinstance(value, dt.date):
+            spellings = [name, f"{name} 00:00:00", f"{name}T00:00:00", name.replace(" ", "T")]
+            return next((text for text in spellings if text in self.place), name)
+        return name
+
+    def codes(self, column: pd.Series) -> tuple[np.ndarray, dict[str, int]]:
+        """Return the position of every cell among the names, and how often others occur.
+
+        Positions are floats: NaN where missing, one beyond the last for another name. A text that stands for a missing
+        value, such as NA, is a name only where it is known.
+        """
+        codes, values = _factorized(column)
+        found = [self.find(value) for value in values]
+        new = float(len(self.place))
+        where = [np.nan if is_missing(name) and name not in self.place else self.place.get(name, new) for name in found]
+        places = np.array([*where, np.nan], dtype=float)[codes]
+        counts = np.bincount(codes[codes >= 0], minlength=len(found))
+        unknown = {name: int(counts[k]) for k, name in enumerate(found) if where[k] == new and counts[k]}
+        return places, unknown
+
+
+def _factorized(column: pd.Series) -> tuple[np.ndarray, list[Any]]:
+    """Return codes (-1 for missing) and the different cells; texts, of whatever kind of column, as Python's."""
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:
+        kinds = {type(cell).__name__ for cell in column if not isinstance(cell, str | int | float)}
+        text = f"column {column.name!r} has cells that are no names: {listed(sorted(kinds))}"
+        raise DataError(text, "Leave the column out (drop), or store one text or number per cell.") from None
+    if getattr(values, "dtype", None) == np.float32:  # by its own digits: 0.1, not 0.10000000149
+        return codes, [float(str(value)) for value in values]
+    return codes.astype(np.int64), pd.Index(values).tolist()
+
+
+def _name(value: Any, column: Any) -> str:
+    if isinstance(value, float):
+        if EXACT_INTEGERS <= abs(value) < np.inf:
+            text = f"column {column!r} has numbers as names that are too long to be distinguished ({value:.0f})"
+            raise DataError(text, "Put a letter in front of them, or fill the empty cells of the column.")
+        return number_name(value) if np.isfinite(value) else str(value)
+    if isinstance(value, dt.datetime):
+        midnight = value.time() == dt.time() and value.tzinfo is None
+        return str(value.date()) if midnight else str(value)
+    return str(value).strip()
+
+
+def is_missing(text: str) -> bool:
+    """Whether a text stands for a missing value."""
+    return text in MISSING
+
+
+def names_of(column: pd.Series) -> list[str]:
+    """Return the name of every cell of a column without missing cells; see `Names.of`."""
+    found = Names.of(column)
+    return [found.names[code] for code in found.codes]
+
+
+def name_order(names: Iterable[str]) -> list[str]:
+    """Return names in order: by value if all are numbers, else as texts in which digits count as numbers (w2 < w10)."""
+    known = sorted(set(names))
+    if all(map(is_number, known)):
+        return sorted(known, key=float)
+    return sorted(known, key=lambda name: [_part(part) for part in _DIGITS.split(name) if part])
+
+
+def _part(part: str) -> tuple[bool, int, str]:
+    """Return digits by their length and value, before all other texts."""
+    digits = part.lstrip("0")
+    return (False, len(digits), digits) if _DIGITS.fullmatch(part) else (True, 0, part)
+
+
+def as_written(column: pd.Series) -> pd.Series:
+    """Return a column of texts as names: whole numbers that pandas wrote as floats, ``7.0``, lose their ``.0``.
+
+    That holds for columns of which every cell is a number as Python writes it, so that different cells stay different.
+    """
+    column = column.astype("category")
+    names = column.cat.categories
+    texts = [str(name).strip() for name in names]
+    if texts and all(map(_canonical, texts)):
+        return column.cat.rename_categories([number_name(float(text)) if "." in text else text for text in texts])
+    return column
+
+
+def _canonical(text: str) -> bool:
+    """Whether a text is a number in the one way in which Python writes it."""
+    if not is_number(text):
+        return False
+    value = float(text)
+    return text == repr(value) or (abs(value) < EXACT_INTEGERS and text == str(int(value)))
+
+
+def is_plain(names: Iterable[str]) -> bool:
+    """Whether names are numbers, each written in its one way but for a plus sign, and mean no more than the numbers."""
+    texts = [name.removeprefix("+") for name in names]
+    return len(set(texts)) == len(texts) and all(map(_canonical, texts))

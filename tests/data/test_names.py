@@ -1,0 +1,226 @@
+"""Names are text as written, from reading to predicting; each test is about a kind of table, not about one file."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+
+from mtlrun.data import TaskStratifiedKFold
+from mtlrun.data.chunks import ChunkedTable, chunk_files
+from mtlrun.data.dates import instants
+from mtlrun.data.formats.frames import dump_frame, load_frame
+from mtlrun.data.names import Known, Names, name_order
+from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.selectors import target_columns
+from mtlrun.data.splits import GROUP, WEIGHT
+from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.data.typed import typed
+from mtlrun.errors import DataError, UnknownNameError
+from mtlrun.estimators import IndependentLogistic, IndependentRidge, TraceNormMTL, TraceNormMTLClassifier
+from mtlrun.metrics import task_scorer
+
+RNG = np.random.default_rng(0)
+BASE = pd.DataFrame({"x": RNG.normal(size=24), "y": RNG.normal(size=24)})
+
+
+def dataset(tmp_path, frame, *, name="t.csv", **roles):
+    frame.to_csv(tmp_path / name, index=False)
+    return make_dataset(read_table(tmp_path / name), Roles(**({"targets": ("y",), "task": "task"} | roles)))
+
+
+@pytest.mark.parametrize("names", [["07", "7", "8"], ["1.1", "1.10", "2"], ["1E1", "10", "x"], ["0x1", "1", "+1"]])
+def test_tasks_groups_categories_and_labels_that_are_equal_numbers_stay_apart(tmp_path, names):
+    data = dataset(tmp_path, BASE.assign(task=names * 8, group=names * 8), group="group")
+    assert sorted(data.tasks) == sorted(names)
+    assert len(np.unique(data.source[GROUP])) == 3
+    shared = dataset(tmp_path, BASE.assign(a=BASE.x, c=names * 8), targets=("a", "y"), task=None, categorical=("c",))
+    assert shared.categories["c"] == sorted(names)
+
+
+def test_labels_with_zeros_in_front_are_texts_and_plain_numbers_are_numbers(tmp_path):
+    for labels, kind in ((["01", "02"], "text"), (["1", "2"], "number"), (["0.0", "1.0"], "number")):
+        data = dataset(tmp_path, BASE.assign(y=labels * 12, task=["a", "a", "b", "b"] * 6))
+        assert data.label_types == {"y": kind}
+        assert data.labels["a"] == (labels if kind == "text" else [str(int(float(label))) for label in labels])
+
+
+def test_new_rows_are_read_by_the_known_names_whatever_else_the_file_holds(tmp_path):
+    words = {"r": ["01", "1", "NA"]}
+    schema = Schema(2, ("x", "r"), task_column="task", table=True, categories=words, tasks=("01", "7"))
+    (tmp_path / "n.csv").write_text("x,r,task\n1,01,01\n2,NA,7\n3,1,7\n4,,01\n")
+    rows = read_rows(tmp_path / "n.csv", schema)
+    np.testing.assert_array_equal(rows.X[:, 1], [0, 2, 1, np.nan])
+    assert rows.tasks == ["01", "7", "7", "01"]
+    assert rows.new_words == {}
+
+
+def test_a_new_word_is_one_beyond_the_known_ones_and_counted():
+    codes, new = Known(["a", "b"], "c").codes(pd.Series(["b", "z", "z", None, "?"]))
+    np.testing.assert_array_equal(codes, [1, 2, 2, np.nan, np.nan])
+    assert new == {"z": 2}
+
+
+def test_typed_numbers_find_the_name_that_is_the_same_number_or_are_refused():
+    assert Known(["01", "A"], "t").find(1) == "01"
+    assert Known(["1", "2"], "t").find("1.0") == "1"
+    assert Known(["1.0", "1.10"], "t").find("1.0") == "1.0"
+    assert Known(["2024-01-02"], "t").find(pd.Timestamp("2024-01-02")) == "2024-01-02"
+    assert Known(["TRUE", "FALSE"], "t").find(True) == "TRUE"
+    with pytest.raises(DataError, match="'t'"):
+        Known(["07", "7"], "t").find(7.0)
+
+
+def test_blanks_and_types_are_taken_off_before_names_are_told_apart():
+    data = make_dataset(table_of_frame(BASE.assign(task=["A", "A ", " A", "B"] * 6)), Roles(("y",), "task"))
+    assert data.tasks == ["A", "B"]
+    assert "'A'" in data.notes
+    assert Names.of(pd.Series([1, "1", 1.0, "2"], dtype=object)).names == ["1", "2"]
+
+
+def test_tasks_are_sorted_and_an_order_may_be_given():
+    assert name_order(["10", "9", "2.5"]) == ["2.5", "9", "10"]
+    assert name_order(["w10", "w9", "a"]) == ["a", "w9", "w10"]
+    table = table_of_frame(BASE.assign(task=["c", "a", "b"] * 8))
+    assert make_dataset(table, Roles(("y",), "task")).tasks == ["a", "b", "c"]
+    ordered = make_dataset(table, Roles(("y",), "task", task_order=("b", "c")))
+    assert ordered.tasks == ["b", "c", "a"]
+    assert [ordered.tasks[t] for t in ordered.task_id[:3]] == ["c", "a", "b"]
+    with pytest.raises(UnknownNameError, match="'d'"):
+        make_dataset(table, Roles(("y",), "task", task_order=("d",)))
+
+
+def test_a_frame_is_stored_with_its_types():
+    frame = pd.DataFrame(
+        {
+            "text": ["NA", "?", None, "01\0"],
+            "flag": pd.array([True, None, False, True], dtype="boolean"),
+            "count": pd.array([1, None, 2**60, 4], dtype="Int64"),
+            "level": pd.Categorical([3, None, 1, 3]),
+            "day": pd.to_datetime(["2024-01-01", None, "2024-02-01", "2024-03-01"]),
+        }
+    ).apply(typed)
+    content = dump_frame(frame)
+    assert content == dump_frame(frame)
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        again = load_frame(archive)
+    assert again.level.cat.categories.dtype.kind == "i"
+    for name in frame:
+        assert Names.of(again[name]).names == Names.of(frame[name]).names
+        np.testing.assert_array_equal(again[name].isna(), frame[name].isna())
+
+
+def test_dates_have_one_format_per_column():
+    days = pd.date_range("2023-01-01", periods=60)
+    for form in ("%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%d %B %Y"):
+        assert instants(pd.Series(days.strftime(form)), "t").is_monotonic_increasing, form
+    for texts in (["01/02/2023", "03/01/2023"], [pd.Timestamp("2023-01-01"), "2023-01-02"]):
+        with pytest.raises(DataError, match="'when'"):
+            instants(pd.Series(texts, name="when", dtype=object), "t")
+
+
+@pytest.mark.parametrize("form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"])
+@pytest.mark.parametrize("blank", [",", "\u00a0", "\u202f", "'"])
+def test_written_numbers_stop_the_comparison(form, blank):
+    amounts = [form.format(1000 * v).replace(",", blank).replace("_", blank) for v in RNG.normal(size=60).round(3)]
+    frame = pd.DataFrame({"amount": amounts, "y": RNG.normal(size=60), "task": ["a", "b"] * 30})
+    with pytest.raises(DataError, match="'amount'"):
+        make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+
+
+def test_weights_stay_with_their_rows_when_tasks_are_sorted_and_rows_left_out():
+    frame = BASE.assign(task=["b", "a", "few"] + ["a", "b"] * 10 + ["a"], w=np.arange(24.0))
+    frame.loc[5, "y"] = np.nan
+    data = make_dataset(table_of_frame(frame), Roles(("y",), "task", weight="w", group=None, min_rows=4))
+    kept = frame[(frame.task != "few") & frame.y.notna()]
+    np.testing.assert_array_equal(data.source[WEIGHT], kept.w)
+    np.testing.assert_array_equal(data.X[:, 0], kept.x)
+    assert [data.tasks[t] for t in data.task_id] == kept.task.tolist()
+
+
+def test_targets_that_are_constant_are_left_out_and_a_dropped_label_is_no_target(tmp_path):
+    frame = BASE.assign(a=BASE.x > 0, b=BASE.y > 0, c=False)
+    table = table_of_frame(frame.drop(columns="y"))
+    data = make_dataset(table, Roles(("a", "b", "c")))
+    assert (data.tasks, data.targets, data.features) == (["a", "b"], ["a", "b"], ["x"])
+    assert "c has a single value" in data.notes
+    assert target_columns(table, targets="?", drop=("c", "x")) == ("a", "b")
+
+
+def test_texts_and_dates_of_arff_are_columns_and_sparse_words_are_categories(tmp_path):
+    path = tmp_path / "t.arff"
+    texts = "@attribute id string\n@attribute day date 'yyyy-MM-dd'\n"
+    head = "@attribute c {red,blue}\n@attribute x numeric\n@data\n"
+    path.write_text(f"@relation r\n{texts}{head}'a b',2024-01-01,blue,0\n?,2024-01-02,red,1\n")
+    assert read_table(path).frame["id"].tolist()[0] == "a b"
+    path.write_text(f"@relation r\n{head}{{0 blue}}\n{{1 1}}\n")
+    table = read_table(path)
+    assert (table.columns, table.frame["c"].tolist()) == (["c", "x"], ["blue", "red"])
+
+
+def test_folders_name_columns(tmp_path):
+    for store in ("01", "1"):
+        (tmp_path / f"store={store}").mkdir()
+        BASE.to_csv(tmp_path / f"store={store}" / "part.csv", index=False)
+    files = chunk_files(tmp_path)
+    table = ChunkedTable.of(files, target="y", task="store")
+    assert sorted({name for file in files for chunk in table.chunks(file, 3, 0) for name in chunk.names}) == ["01", "1"]
+
+
+# --- estimators ---
+
+
+def test_named_targets_go_by_name_everywhere():
+    X, Y = BASE[["x"]], pd.DataFrame({"a": 2 * BASE.x, "b": 5 - BASE.x})
+    model = IndependentRidge(alpha=1e-6).fit(X, Y)
+    assert model.score(X, Y[["b", "a"]]) == pytest.approx(1.0)
+    again = IndependentRidge(alpha=1e-6).partial_fit(X[:12], Y[:12]).partial_fit(X[12:], Y[12:][["b", "a"]])
+    np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-5)
+    with pytest.raises(ValueError, match="columns of y"):
+        model.score(X, Y.rename(columns={"a": "c"}))
+
+
+def test_class_weights_of_labels_that_do_not_occur_are_refused():
+    y = np.where(BASE.x > 0, "yes", "no")
+    with pytest.raises(ValueError, match="Yes"):
+        TraceNormMTLClassifier(class_weight={"Yes": 3}).fit(BASE[["x"]], y)
+    TraceNormMTLClassifier(class_weight={"yes": 3, "no": 1, "other": 1}).fit(BASE[["x"]], y)
+
+
+def test_ids_are_compared_as_dates_and_not_across_types():
+    X, days = BASE[["x"]].to_numpy(), pd.Series(pd.date_range("2024-01-01", periods=3).repeat(8))
+    model = IndependentRidge(unseen="mean").fit(X, BASE.y, task_id=days.astype("datetime64[ns]"))
+    expected = model.predict(X, task_id=days.astype("datetime64[ns]"))
+    for same in (days.astype("datetime64[s]"), days.dt.date, days.dt.tz_localize("UTC"), days.astype(object)):
+        np.testing.assert_array_equal(model.predict(X, task_id=same), expected)
+    with pytest.raises(ValueError, match="texts"):
+        model.predict(X, task_id=days.astype(str))
+
+
+def test_a_scorer_finds_the_tasks_inside_of_a_search_or_refuses():
+    t = np.repeat([0, 1, 2], 8)
+    X, y = np.column_stack([BASE.x, t]), BASE.y + 10 * t
+    cv, model = TaskStratifiedKFold(2, task_column=1, random_state=0), TraceNormMTL(task_column=1)
+    search = GridSearchCV(model, {"alpha": [1.0]}, cv=cv, scoring=task_scorer("rmse"))
+    alone, inside = (cross_validate(e, X, y, cv=cv, scoring=task_scorer("rmse"))["test_score"] for e in (model, search))
+    np.testing.assert_allclose(inside, alone)
+    plain = TraceNormMTL().fit(BASE[["x"]], y, task_id=t)
+    with pytest.raises(ValueError, match="task_id"):
+        task_scorer("rmse")(plain, BASE[["x"]], y)
+
+
+def test_probabilities_of_several_targets_go_through_cross_val_predict():
+    Y = np.column_stack([BASE.x > 0, BASE.y > 0, BASE.x > BASE.y]).astype(int)
+    for method in ("predict", "decision_function", "predict_proba"):
+        assert cross_val_predict(IndependentLogistic(), BASE, Y, cv=2, method=method).shape == (24, 3)
+
+
+def test_nothing_is_said_of_words_that_are_known():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Known(["a"], "c").codes(pd.Series(["a ", None]))[1] == {}

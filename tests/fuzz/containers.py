@@ -1,0 +1,143 @@
+"""A table in every container that holds one, and tables that are hard to keep: names, types, gaps, order of columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import strategies as st
+
+from mtlrun.data.formats.frames import dump_frame
+from mtlrun.data.typed import typed
+
+#: Texts that look like numbers, dates, truth values, formulas or gaps.
+LOOKALIKES = [
+    "01",
+    "1",
+    "07",
+    "7",
+    "1.1",
+    "1.10",
+    "1E1",
+    "10",
+    "+1",
+    "-1",
+    "+",
+    "-",
+    "a=",
+    "True",
+    "TRUE",
+    "2024-01-02",
+]
+GAPS = ["NA", "N/A", "nan", "null", "?"]
+_LETTERS = st.text("abÄé01. -'\",;%{}\\/#", min_size=1, max_size=6).map(str.strip).filter(bool)
+WORDS = st.sampled_from(LOOKALIKES) | _LETTERS
+
+
+def _arff(frame: pd.DataFrame, path: Path, *, sparse: bool) -> Path:
+    """Write words as nominal attributes; sparse rows leave out zeros and first words, as Weka does."""
+
+    def quoted(text: str) -> str:
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    heads, words = [], {}
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.kind in "fi":
+            heads.append(f"@attribute {quoted(name)} numeric")
+            continue
+        words[name] = list(dict.fromkeys(_text(cell) for cell in column.dropna()))
+        words[name] = ["first"] * sparse + words[name]
+        heads.append(f"@attribute {quoted(name)} {{{','.join(map(quoted, words[name]))}}}")
+    rows = []
+    for _, row in frame.iterrows():
+        cells = [
+            "?" if pd.isna(v) else quoted(_text(v)) if name in words else repr(float(v)) for name, v in row.items()
+        ]
+        filled = [f"{j} {cell}" for j, cell in enumerate(cells) if float_or_none(cell) != 0]
+        rows.append("{" + ",".join(filled) + "}" if sparse else ",".join(cells))
+    path.write_text("\n".join(["@relation r", *heads, "@data", *rows, ""]), encoding="utf-8")
+    return path
+
+
+def float_or_none(cell: str) -> float | None:
+    """Return a number that is not quoted."""
+    return None if cell[:1] in ("'", "?") else float(cell)
+
+
+def _text(cell: Any) -> str:
+    return str(cell.date()) if isinstance(cell, dt.datetime) else str(cell)
+
+
+def _written(method: str, **options: Any) -> Callable[[pd.DataFrame, Path], Path]:
+    def write(frame: pd.DataFrame, path: Path) -> Path:
+        getattr(frame, method)(path, index=False, **options)
+        return path
+
+    return write
+
+
+def _stored(frame: pd.DataFrame, path: Path) -> Path:
+    path.write_bytes(dump_frame(frame.apply(typed)))
+    return path
+
+
+def _polars(frame: pd.DataFrame, path: Path) -> Any:
+    import polars as pl
+
+    return pl.DataFrame({name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame})
+
+
+#: Containers by the suffix of their file; what they return is read.
+CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    ".csv": _written("to_csv"),
+    ".tsv": _written("to_csv", sep="\t"),
+    ".parquet": _written("to_parquet"),
+    ".xlsx": _written("to_excel"),
+    ".arff": lambda frame, path: _arff(frame, path, sparse=False),
+    ".sparse.arff": lambda frame, path: _arff(frame, path, sparse=True),
+    ".npz": _stored,
+    ".frame": lambda frame, path: frame,
+    ".objects": lambda frame, path: frame.astype(object),
+    ".categories": lambda frame, path: frame.astype(
+        {name: "category" for name in frame if frame[name].dtype == object}
+    ),
+    ".polars": _polars,
+}
+
+
+@st.composite
+def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Series:
+    """Return a column of names of one type: texts, integers, floats, truth values or days."""
+    kind = draw(st.sampled_from(["text", "text", "text", "integer", "float", "bool", "day"]))
+    days = st.dates(dt.date(2000, 1, 1), dt.date(2030, 1, 1)).map(pd.Timestamp)
+    cells = {
+        "text": words,
+        "integer": st.integers(-(10**6), 10**6),
+        "float": st.integers(-400, 400).map(lambda k: k / 4),
+        "bool": st.booleans(),
+        "day": days,
+    }[kind]
+    some = draw(st.lists(cells, min_size=2, max_size=4, unique=True))
+    column = pd.Series([some[k % len(some)] for k in draw(st.permutations(range(rows)))])
+    return column.astype(object) if kind == "text" else column
+
+
+@st.composite
+def tables(draw: st.DrawFn, words: st.SearchStrategy[str] = WORDS) -> pd.DataFrame:
+    """Return a table with the target ``y``, the column ``task``, categories ``word``, and numbers with gaps."""
+    rows = draw(st.integers(16, 24))
+    seed = draw(st.integers(0, 2**16))
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.normal(size=rows).round(6), "gaps": rng.integers(0, 5, rows).astype(float)})
+    frame.loc[rng.random(rows) < draw(st.sampled_from([0.0, 0.2])), "gaps"] = np.nan
+    frame["task"] = draw(names(rows, words))
+    frame["word"] = draw(names(rows, words))
+    if frame.word.dtype == object and draw(st.booleans()):
+        frame.loc[rng.random(rows) < 0.2, "word"] = None
+    frame["y"] = (frame.x + pd.factorize(frame.task)[0] * 3 - pd.factorize(frame.word)[0] * 5).round(6)
+    return frame[draw(st.permutations(list(frame.columns)))]
