@@ -60,7 +60,7 @@ def command_line() -> list[str]:
 
 
 def private_path(path: str) -> str:
-    """Return a path relative to the current folder; of one elsewhere the name, and a hash in the place of its folder."""
+    """Return a path relative to the current folder; of one elsewhere a hash of its folder, and the name."""
     place = Path(path)
     if not place.is_absolute():
         return path
