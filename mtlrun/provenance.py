@@ -72,8 +72,23 @@ def now() -> str:
 
 
 def command_line() -> list[str]:
-    """Return the words of the command, the program without its folder."""
-    return [Path(sys.argv[0]).name, *sys.argv[1:]] if sys.argv else []
+    """Return the words of the command, without folders of the user: see `private_path`."""
+    return [Path(sys.argv[0]).name, *map(_without_folders, sys.argv[1:])] if sys.argv else []
+
+
+def private_path(path: str) -> str:
+    """Return a path relative to the current folder; of one elsewhere a hash of its folder, and the name."""
+    place = Path(path)
+    if not place.is_absolute():
+        return path
+    with contextlib.suppress(ValueError, OSError):
+        return place.relative_to(Path.cwd()).as_posix()
+    return f"{hashlib.sha256(str(place.parent).encode(errors='surrogatepass')).hexdigest()[:8]}/{place.name}"
+
+
+def _without_folders(word: str) -> str:
+    option, mark, value = word.partition("=")
+    return f"{option}={private_path(value)}" if mark and option.startswith("-") else private_path(word)
 
 
 def _version(package: str) -> str | None:

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
 from mtlrun.errors import MtlrunError, UserError
+from mtlrun.utils.ownmodules import pathless
 
 #: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
 #: name, or a Typer called `app` (a group).
@@ -66,6 +67,10 @@ class Guarded(TyperGroup):
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 complain(f"cannot write: {error.strerror}", "Free some space, or choose another place for the output.")
                 raise typer.Exit(2) from None
+            if isinstance(error, OSError) and error.filename is not None and error.strerror:
+                # A name of more than 255 bytes, a loop of links, a folder without permission: whatever is looked at.
+                complain(f"{error.filename!s:.200}: {error.strerror}", "Check the path and its permissions.")
+                raise typer.Exit(2) from None
             complain(f"{type(error).__name__}: {error}", "This is a bug; run with --debug to see where it happened.")
             raise typer.Exit(1) from None
 
@@ -75,6 +80,7 @@ def main() -> None:
     # Both are None where the shell has closed them (`>&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    os.environ.update(pathless())  # of workers, whatever starts them
     _let_signals_interrupt()
     build_app()(prog_name="mtlrun")
 

@@ -34,6 +34,7 @@ from mtlrun.data.files import (
 )
 from mtlrun.errors import DataError
 from mtlrun.utils.io import replacing, writing
+from mtlrun.utils.processes import tidy_folders
 from mtlrun.utils.sizes import MEMBERS, allow, allow_members
 from mtlrun.utils.text import hidden
 
@@ -371,6 +372,7 @@ def store(card: Card, spec: FileSpec, found: DataFile, data_dir: str | Path | No
     source = DataFile(found.name, found.path, "plain") if as_it_is else found
     with source.open() as content, writing(target, WRITABLE), replacing(target) as made, writer(made, "wb") as sink:
         shutil.copyfileobj(content, sink, 1 << 20)
+    tidy_folders(target.parent)
     return verify_file(card, spec, data_dir)
 
 

@@ -425,9 +425,9 @@ def read_raw(path: Path) -> dict[str, Any] | None:
     except DataError:
         raise
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: cannot be read ({error})", AGAIN) from None
+        raise DataError(f"{path}: cannot be read ({error})", _remedy(path)) from None
     if not isinstance(value, dict):
-        raise DataError(f"{path}: a JSON object is expected", AGAIN)
+        raise DataError(f"{path}: a JSON object is expected", _remedy(path))
     checked_as(path, value)
     return value
 
@@ -446,7 +446,13 @@ def checked_as(path: Path, value: dict[str, Any]) -> Stored | None:
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         place = ".".join(map(str, wrong["loc"]))
-        raise DataError(f"{path}: {place}: {wrong['msg']}, so this is no {path.name} of mtlrun", AGAIN) from None
+        raise DataError(
+            f"{path}: {place}: {wrong['msg']}, so this is no {path.name} of mtlrun", _remedy(path)
+        ) from None
+
+
+def _remedy(path: Path) -> str:
+    return "Train the model again." if path.name == "model.json" else AGAIN
 
 
 def read_sound(path: Path) -> dict[str, Any]:

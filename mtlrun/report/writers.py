@@ -27,6 +27,7 @@ from mtlrun.report.grid import (
 from mtlrun.report.printed import result_grid
 from mtlrun.report.references import reference_grid, reference_section
 from mtlrun.utils.io import write_atomic
+from mtlrun.utils.processes import tidy_folders
 
 SCHEMA = 1
 #: The page of a run.
@@ -168,6 +169,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
         paths.append(_figure_path(folder, figure))
         write_drawing(figure, paths[-1])
+    tidy_folders(*(path.parent for path in paths))
     return paths
 
 

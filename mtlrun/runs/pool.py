@@ -17,18 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import ConfigError, UnknownNameError, one_line
-from mtlrun.problem.memory import shared_by
+from mtlrun.problem.memory import free_bytes, shared_by
 from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
+from mtlrun.utils.ownmodules import pathless
 
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]
 BACKENDS = ("loky", "threading", "dask")
 #: Pieces of work at a time, at the most.
 MOST = 1000
+#: What a worker process takes before it has any data.
+WORKER_BYTES = 300 << 20
 #: Seconds to wait for the scheduler, and for a first worker.
 PATIENCE = 30
 #: What is said of a piece of work that Dask has given up.
 DIED = "the worker processes that computed it died, one after the other (out of memory?)"
+_STARTING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -171,9 +175,9 @@ class Pool:
         return left if self.seconds is None else min(left, self.seconds)
 
     @contextlib.contextmanager
-    def keeping(self) -> Iterator[Pool]:
-        """Yield this pool with processes that several runs share: starting one takes seconds."""
-        workers = self._new_workers()
+    def keeping(self, most: int | None = None) -> Iterator[Pool]:
+        """Yield this pool with processes, at most so many, that several runs share: starting one takes seconds."""
+        workers = self._new_workers(most)
         for worker in workers if not self.late else ():
             worker.begin()
         try:
@@ -182,11 +186,16 @@ class Pool:
             for worker in workers:
                 worker.end()
 
-    def _new_workers(self) -> tuple[_Worker, ...]:
-        """Return workers whose processes are started when they are needed."""
-        from joblib import effective_n_jobs
+    def _new_workers(self, most: int | None = None) -> tuple[_Worker, ...]:
+        """Return workers whose processes are started when they are needed.
 
-        return tuple(_Worker() for _ in range(effective_n_jobs(self.jobs or 1)))
+        There are no more than pieces of work, cores (but two, so that one can wait for the disk) and memory for them.
+        """
+        from joblib import cpu_count, effective_n_jobs
+
+        room = int(min(free_bytes() / WORKER_BYTES, MOST))
+        limits = [effective_n_jobs(self.jobs or 1), max(cpu_count(), 2), room, MOST if most is None else most]
+        return tuple(_Worker() for _ in range(max(min(limits), 1)))
 
     def run(self, function: Callable[..., Any], units: Iterable[Unit]) -> Generator[Result, None, None]:
         """Yield (tag, Outcome) for every (tag, arguments), as they are finished.
@@ -280,14 +289,30 @@ class _Worker:
         if self.executor is None:
             # A process that has grown is replaced, which does no harm but is said in a warning.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-            self.executor = ProcessPoolExecutor(max_workers=1, initializer=_prepare, initargs=(os.getpid(),))
-            self.ready = self.executor.submit(os.getpid)
+            with _pathless():
+                self.executor = ProcessPoolExecutor(
+                    max_workers=1, initializer=_prepare, initargs=(os.getpid(),), env=pathless()
+                )
+                self.ready = self.executor.submit(os.getpid)
 
     def _start(self, patience: float | None) -> Any:
         """Wait for the process: starting and importing count for nobody's limit, but end with the time of the pool."""
         self.begin()
         self.ready.result(timeout=patience)
         return self.executor
+
+
+@contextlib.contextmanager
+def _pathless() -> Iterator[None]:
+    """Keep the current folder off the path of the process that loky starts beside the workers, too."""
+    with _STARTING:
+        before = {name: os.environ.get(name) for name in pathless()}
+        os.environ.update(pathless())
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @cache

@@ -212,7 +212,7 @@ class Runner:
         try:
             self.store.locks.acquire_presence()
             self.store.tidy(keep=(key for key in self.plan.names if not self.store.has(key)))
-            with own.keeping() as self.pool:
+            with own.keeping(len(self.plan.rows) + sum(len(row.cell.folds) for row in self.plan.rows)) as self.pool:
                 yield
         finally:
             self.pool = own

@@ -7,7 +7,6 @@ Standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
@@ -16,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
-from mtlrun.utils.io import TEMPORARY, write_atomic
-from mtlrun.utils.processes import tidy
+from mtlrun.utils.io import write_atomic
+from mtlrun.utils.processes import tidy_folders
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -61,8 +60,7 @@ def write_output(path: Path, data: str | bytes, *, inputs: Iterable[Path] = ()) 
         return
     place = Path(os.path.realpath(path))
     write_atomic(place, content, mode=stat.S_IMODE(place.stat().st_mode) if place.exists() else None)
-    with contextlib.suppress(OSError):
-        tidy(place.parent.glob(f".*{TEMPORARY}"))
+    tidy_folders(place.parent)
 
 
 def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:

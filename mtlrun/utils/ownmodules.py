@@ -12,6 +12,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+#: Python's own variable keeps the current folder off the path of processes that are started; ours tells them whether
+#: the command itself was started so (``python -P``), in which case it does not look there for named modules either.
+_PATHLESS, _SAFE = "PYTHONSAFEPATH", "MTLRUN_SAFE_PATH"
+
+
+def pathless() -> dict[str, str]:
+    """Return variables with which a Python process starts without the current folder on its path.
+
+    Otherwise ``joblib.py`` in that folder is what a worker process imports first.
+    """
+    return {_PATHLESS: "1", _SAFE: str(int(_safe_path()))}
+
+
+def _safe_path() -> bool:
+    return bool(int(os.environ.get(_SAFE, sys.flags.safe_path)))
+
 
 @contextlib.contextmanager
 def current_folder() -> Iterator[None]:
@@ -19,7 +35,7 @@ def current_folder() -> Iterator[None]:
 
     Nothing may be imported meanwhile: see `import_named`.
     """
-    if sys.flags.safe_path:
+    if _safe_path():
         yield
         return
     folder = os.getcwd()
@@ -39,7 +55,7 @@ def import_named(name: str) -> ModuleType:
     not later.
     """
     finder = _Neighbours(os.getcwd(), name.partition(".")[0])
-    if sys.flags.safe_path or finder.find_spec(finder.named) is None:
+    if _safe_path() or finder.find_spec(finder.named) is None:
         return importlib.import_module(name)
     sys.meta_path.append(finder)  # after all that is installed
     try:

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mtlrun.utils.io import writer_of
+from mtlrun.utils.io import TEMPORARY, writer_of
 
 try:
     import fcntl
@@ -68,6 +68,13 @@ def running(host: str, pid: int) -> bool:
     except OSError:  # another user's
         pass
     return True
+
+
+def tidy_folders(*folders: Path) -> None:
+    """Remove the temporary files that killed processes left in folders, as far as that is possible."""
+    with contextlib.suppress(OSError):
+        for folder in set(folders):
+            tidy(folder.glob(f".*{TEMPORARY}"))
 
 
 def tidy(paths: Iterable[Path]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import socket
 import stat
 import subprocess
 import sys
@@ -262,3 +263,15 @@ def test_library_functions_write_through_links(tmp_path):
     (tmp_path / "model.json").touch()
     with pytest.raises(UserError, match="results"):
         write_output(tmp_path / "model.json", "{}")
+
+
+def test_what_killed_commands_left_is_tidied_by_the_next(place, monkeypatch, tmp_path):
+    monkeypatch.chdir(place)
+    left = f".{socket.gethostname()}-{2**22 + 1}-abcdef.tmp"  # of a process that is not there
+    run = Path("results/runs/dcrmtl/table2/smoke")
+    for folder in (tmp_path, run):
+        (folder / left).touch()
+    assert mtlrun(*COMMANDS["predict"][0], "--out", tmp_path / "p.csv").exit_code == 0
+    assert mtlrun("report", run).exit_code in (0, 1)
+    assert not (tmp_path / left).exists()
+    assert not (run / left).exists()

@@ -85,3 +85,12 @@ def test_a_class_that_is_named_is_found_and_trusted_at_prediction(run, folder):
     run([SCRIPT], "train", "train.yaml", "-q")
     run(MODULE, "predict", "results/runs/train/own", "simulated-rmtl", "--trust", "mine.Mine", "-q")
     assert marks(folder) == []
+
+
+def test_workers_run_no_files_that_are_called_like_modules(run, folder):
+    names = ["joblib", "json", "random", "statistics", "numpy", "pandas", "sklearn", "loky", "queue"]
+    for name in names:
+        (folder / f"{name}.py").write_text(f"open('ran-{name}', 'w').close()\nraise ImportError\n")
+    run([SCRIPT], *COMPARE, "--methods", "TraceNormMTL", "--folds", "2", "--jobs", "2")
+    run([SCRIPT], "reproduce", "table2", "--profile", "smoke", "--jobs", "2", "-q")
+    assert not list(folder.glob("ran-*"))

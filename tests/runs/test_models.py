@@ -152,7 +152,7 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "model.skops").unlink()
     with pytest.raises(DataError, match="No such file"):
         load_model(tmp_path)
-    for text, reason in [("{", "cannot be read"), ("[]", "not a model description"), ('{"schema": 1}', "not a model")]:
+    for text, reason in [("{", "cannot be read"), ("[]", "object"), ('{"schema": 1}', "no model")]:
         (tmp_path / "model.json").write_text(text)
         with pytest.raises(DataError, match=reason):
             load_model(tmp_path)

@@ -1,0 +1,72 @@
+"""What a folder of results reveals of its user: no absolute paths, and no permissions beyond the umask."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from mtlrun.cli.app import app
+from mtlrun.provenance import command_line, private_path
+from mtlrun.runs.pool import Pool
+
+
+@pytest.fixture
+def compared(tmp_path, monkeypatch):
+    """The results of a comparison of a table that was named with its folder, under a umask of 077."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    rows = tmp_path / "secret" / "t.csv"
+    pd.DataFrame({"x": range(60), "task": ["a", "b"] * 30, "y": range(60)}).to_csv(rows, index=False)
+    before = os.umask(0o077)
+    try:
+        words = ["compare", str(rows), "--target", "y", "--task", "task", "--methods", "TraceNormMTL", "-q"]
+        assert CliRunner().invoke(app, [*words, "--splits", "3", "--repeats", "1", "--folds", "2"]).exit_code == 0
+    finally:
+        os.umask(before)
+    return tmp_path / "work" / "results" / "runs" / "compare" / "t"
+
+
+def test_files_have_the_permissions_of_the_umask(compared):
+    files = [path for path in compared.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+def test_what_is_written_names_no_folder_of_the_user(compared):
+    assert list(json.loads((compared / "compare.json").read_text())["dataset"]["files"]) == ["t.csv"]
+    assert "secret" not in (compared / "compare.json").read_text()
+
+
+def test_the_command_in_the_provenance_names_no_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    inside, outside = str(tmp_path / "a" / "b.csv"), "/home/someone/c.csv"
+    monkeypatch.setattr(
+        sys, "argv", ["/usr/bin/mtlrun", "reproduce", inside, "--data-dir", outside, f"--out={outside}"]
+    )
+    words = command_line()
+    assert words[:3] == ["mtlrun", "reproduce", "a/b.csv"]
+    assert not any("someone" in word for word in words)
+    assert private_path(outside) == private_path(outside) != private_path("/home/other/c.csv")
+    assert Path(private_path(outside)).name == "c.csv"
+
+
+def test_processes_are_no_more_than_cores_cells_and_memory(monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 4)
+    assert len(Pool(64)._new_workers()) == 4
+    assert len(Pool(64)._new_workers(3)) == 3
+    monkeypatch.setattr("mtlrun.runs.pool.free_bytes", lambda: 700 << 20)
+    assert len(Pool(64)._new_workers()) == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("predict", "MODEL", "LONG"), ("compare", "LONG", "--target", "y"), ("report", "LONG")]
+)
+def test_names_that_no_file_can_have_are_messages(words):
+    result = CliRunner().invoke(app, [word.replace("LONG", "x" * 300) for word in words])
+    assert (result.exit_code, "bug" in result.stderr) == (2, False)
