@@ -87,7 +87,7 @@ def test_rows_of_one_time_have_one_rank(load):
 
 
 def test_times_of_day_may_be_written_where_they_are_known(load):
-    frame = schools().assign(day=np.resize(["2024-01-05 18:30", "2024-01-05", "Jan 4 2024"], 24))
+    frame = schools().assign(day=np.resize(["2024-01-05 18:30", "2024-01-05 00:00", "2024-01-04 09:15"], 24))
     time = load(frame, **ROLES, time="day").source["time"]
     np.testing.assert_array_equal(time, np.resize([3, 2, 1], 24))
 
@@ -113,8 +113,8 @@ def test_tasks_need_four_rows_unless_another_number_is_given(load, rows):
         with pytest.raises(DataError, match="'few' has 3 rows"):
             load(frame, **ROLES)
     else:
-        assert load(frame, **ROLES).tasks == ["s0", "s1", "s2", "few"]
-    assert load(frame, **ROLES, min_rows=rows).tasks == ["s0", "s1", "s2", "few"]
+        assert load(frame, **ROLES).tasks == ["few", "s0", "s1", "s2"]
+    assert load(frame, **ROLES, min_rows=rows).tasks == ["few", "s0", "s1", "s2"]
     assert load(frame, **ROLES, min_rows=rows + 1).tasks == ["s0", "s1", "s2"]
 
 
@@ -161,11 +161,11 @@ def test_rows_that_are_left_out_are_counted(load):
     assert "7 rows" in load(frame, **ROLES, min_rows=6).notes
 
 
-def test_tasks_are_in_the_order_in_which_they_occur(load):
+def test_tasks_are_sorted_numbers_by_their_size(load):
     frame = schools().assign(school=np.resize([30, 4, 7.5], 24))
     found = load(frame, **ROLES)
-    assert found.tasks == ["30", "4", "7.5"]
-    assert found.task_id.tolist() == np.resize([0, 1, 2], 24).tolist()
+    assert found.tasks == ["4", "7.5", "30"]
+    assert found.task_id.tolist() == np.resize([2, 0, 1], 24).tolist()
 
 
 # --- test rows
@@ -199,7 +199,7 @@ def test_tasks_that_only_the_test_rows_have_are_refused_unless_they_may_be_predi
     with pytest.raises(DataError, match=r"(?s)2 tasks.*new, old.*--unseen mean"):
         load(schools(), more, **ROLES)
     found = load(schools(), more, **ROLES, unseen="mean")
-    assert found.tasks == ["s0", "s1", "s2", "new", "old"]
+    assert found.tasks == ["new", "old", "s0", "s1", "s2"]
     with pytest.raises(DataError, match=r"1 task .*: new"):
         load(schools(), more[:4], **ROLES)
     load(schools(), schools(4), **ROLES)  # all known

@@ -112,7 +112,7 @@ def test_arrays_of_numpy(tmp_path):
     np.testing.assert_array_equal(read_rows(tmp_path / "t.npz", Schema(3, ("a", "b", "c"), table=True)).X, X)
     found = dataset(tmp_path / "t.npz", "x2", task="task")
     np.testing.assert_array_equal(found.X, X[:, [0, 2]])
-    assert (found.tasks, found.features) == (["2", "1", "5"], ["x1", "x3"])
+    assert (found.tasks, found.features) == (["1", "2", "5"], ["x1", "x3"])
     np.savez(tmp_path / "u.npz", X=X.astype(np.float32) > 0)
     np.testing.assert_array_equal(read_rows(tmp_path / "u.npz", Schema(3)).X, X > 0)
 
@@ -170,14 +170,14 @@ def test_query_ids_of_svmlight_are_tasks_where_there_are_several(tmp_path):
     found = dataset(svm(tmp_path, *lines))
     np.testing.assert_array_equal(found.y, Y[:, 0])
     np.testing.assert_array_equal(found.X.toarray(), np.column_stack([X[:, 0], np.zeros(12), X[:, 1]]))
-    assert found.tasks == ["2", "1", "5"]
-    np.testing.assert_array_equal(found.task_id, np.repeat([0, 1, 2], 4))
+    assert found.tasks == ["1", "2", "5"]
+    np.testing.assert_array_equal(found.task_id, np.repeat([1, 0, 2], 4))
     one = [line.replace("qid:2", "qid:1").replace("qid:5", "qid:1") for line in lines]
     with pytest.raises(DataError, match="--task"):
         dataset(svm(tmp_path, *one))
     assert dataset(svm(tmp_path, *one), "target", "x1").features == ["x2", "x3"]
     two = [line.replace("qid:5", "qid:1") for line in lines]
-    assert dataset(svm(tmp_path, *two)).tasks == ["2", "1"]
+    assert dataset(svm(tmp_path, *two)).tasks == ["1", "2"]
     wanted = Schema(3, ("x1", "x2", "x3"), task_column="task", table=True)
     assert read_rows(svm(tmp_path, *one), wanted).tasks == ["1"] * 12
 
@@ -194,7 +194,7 @@ def test_columns_beyond_those_of_the_model_are_ignored_and_others_are_zero(tmp_p
 
 def test_a_table_has_at_most_a_million_columns(tmp_path):
     assert len(read_table(svm(tmp_path, "0 1000000:1")).names) == 1_000_000
-    with pytest.raises(DataError, match=r"t\.svm: 1000001 columns"):
+    with pytest.raises(DataError, match=r"t\.svm: 1,000,001 columns"):
         read_table(svm(tmp_path, "0 1000001:1"))
 
 
@@ -249,7 +249,7 @@ def test_meka_says_so_of_sparse_files_too(tmp_path):
     (tmp_path / "t.arff").write_text(HEAD.format("'t: -C -2'") + rows)
     found = dataset(tmp_path / "t.arff")
     assert sparse.issparse(found.X)
-    assert (found.features, found.targets) == (["a", "b"], ["c", "d"])
+    assert (sorted(found.features), found.targets) == (["a", "b"], ["c", "d"])
 
 
 def test_declared_words_of_arff_are_words_or_their_place_in_the_declaration(tmp_path):
@@ -405,7 +405,7 @@ def test_parquet_and_compressed_text_read_as_the_frame(tmp_path):
         assert (
             (found.features, found.tasks)
             == (expected.features, expected.tasks)
-            == (["a", "b", "c"], ["t2", "t1", "t5"])
+            == (["a", "b", "c"], ["t1", "t2", "t5"])
         )
 
 
