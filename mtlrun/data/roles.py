@@ -458,7 +458,8 @@ def _varying(make: _Building, columns: dict[str, pd.Series]) -> dict[str, pd.Ser
     for name, column in columns.items():
         rows = column[: make.n_train]
         values = rows.dropna()
-        if (values.nunique() if is_numeric_dtype(values) else len(Names.of(values).names)) >= 2:
+        numbers = is_numeric_dtype(values)
+        if len(values) and (values.min() != values.max() if numbers else len(Names.of(values).names) > 1):
             left[name] = column
         else:
             gone[name] = f"a single value ({values.iloc[0]})" if len(values) else "no values"
