@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Simulated tables of a bootstrap, and draws of a score test, unless told otherwise.
 BOOTSTRAP, DRAWS = 199, 999
+# A column varies within a task where more than this share of it is left without its mean.
+_WITHIN = 1e-9
 _COLUMNS = satisfies(
     "a list of columns (names or positions)",
     lambda value: (
@@ -41,7 +44,8 @@ class Estimates:
     ----------
     names : list of str
     alone : ndarray of shape (n_tasks, k)
-        Least squares; NaN for tasks with fewer rows than coefficients.
+        Least squares, columns that do not vary within the task having the mean coefficient; NaN there, and for tasks
+        with fewer rows than coefficients.
     pooled, std : ndarray of shape (n_tasks, k)
         Posterior means and standard deviations.
     mean : ndarray of shape (k,)
@@ -221,19 +225,30 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
         self._posterior = self._posterior_of(result)
         self._publish_variances()
-        W, L = self._posterior.W, columns.back()
-        original = W @ L.T
-        original[:, 0] += columns.center
+        coef, intercept = self._original()
         fit = result.fit
         return SolverResult(
-            parts=original[:, 1:].T[np.newaxis],
-            intercept=original[:, 0],
+            parts=coef.T[np.newaxis],
+            intercept=intercept,
             converged=fit.converged,
             n_iter=max(fit.evaluations, 1),
             objective=list(fit.path),
             gap=fit.gain,
             stop_crit=fit.gain,
         )
+
+    def _original(self) -> tuple[Array, Array]:
+        """Return coefficients and intercepts of the tasks in the units of the data."""
+        original = self._posterior.W @ self._columns.back().T
+        return original[:, 1:], original[:, 0] + self._columns.center
+
+    def with_columns_of(self, factors: Array) -> Self:
+        """Return this model, fitted to columns that had been multiplied by factors (n_features,), as one of these."""
+        model, columns = copy(self), self._columns
+        model._columns = replace(columns, mean=columns.mean / factors, scale=columns.scale / factors)
+        model.coef_, model.intercept_ = model._original()
+        model._publish_variances()
+        return model
 
     def _of_units(self, result: Result) -> float:
         """Return what the restricted criterion changes by when the columns are not standardised, as in lme4."""
@@ -320,12 +335,9 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         first = int(columns.intercept)
         units, level = np.append(np.ones(first), 1.0 / columns.scale), np.zeros(posterior.data.p)
         level[:first] = columns.center
-        alone = np.full(posterior.W.shape, np.nan)
-        for t in range(len(alone)):
-            R, z = posterior.data.task(t)
-            solution, _, rank, _ = np.linalg.lstsq(R[:, units > 0], z, rcond=1e-9)
-            if rank == (units > 0).sum():
-                alone[t, units > 0] = solution
+        alone = np.array(
+            [_alone(*posterior.data.task(t), posterior.mu, columns.intercept) for t in range(len(posterior.W))]
+        )
         std = posterior.deviations(np.diag(units))
         errors = np.sqrt(np.maximum(np.diag(posterior.mean_covariance), 0.0)) * units
         names = self._names(np.arange(posterior.data.p))
@@ -389,6 +401,7 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         tested: str | int | Sequence[str | int] = "all",
         *,
         method: Literal["auto", "score", "f", "lrt", "bootstrap"] = "auto",
+        each: bool = False,
         draws: int | None = None,
         random_state: int = 0,
     ) -> Any:
@@ -396,20 +409,22 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
 
         Parameters
         ----------
-        tested : {"all", "slopes", "each"}, column or list of columns, default "all"
-            Level and slopes together; slopes, while levels may differ; every slope one by one, adjusted by Holm; or
-            columns by name or position, while level and other slopes may differ.
+        tested : {"all", "slopes"}, column or list of columns, default "all"
+            Level and slopes together; slopes, while levels may differ; or columns by name or position, while level and
+            other slopes may differ.
         method : {"auto", "score", "f", "lrt", "bootstrap"}, default "auto"
             Exact Monte Carlo score test (nothing is fitted); exact F test, which needs tasks with more rows than
             columns; restricted likelihood ratio of one variance, against half a chi-square; or that, or one of several
             variances, against simulated tables. "auto" is the score test of "all" and "slopes", else "lrt".
+        each : bool, default False
+            Test every slope of `tested` one by one, p-values adjusted by Holm for all slopes that may differ.
         draws : int, optional
             Of the score test (default 999) and the bootstrap (199).
         random_state : int, default 0
 
         Returns
         -------
-        HeterogeneityTest, or a list of them for ``tested="each"``
+        HeterogeneityTest, or a list of them for ``each=True``
 
         Raises
         ------
@@ -419,39 +434,53 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         check_is_fitted(self, "_posterior")
         data, first = self._posterior.data, int(self.fit_intercept)
         problem = self._problem(data)
-        how = ("score" if tested in ("all", "slopes") else "lrt") if method == "auto" else method
+        plain = isinstance(tested, str) and tested in ("all", "slopes")
+        how = ("score" if plain and not each else "lrt") if method == "auto" else method
         slopes = problem.random[problem.random >= first]
-        if isinstance(tested, str) and tested == "each":
-            return self._each(problem, slopes, how, draws, random_state)
-        columns = self._tested(tested, problem.random, slopes)
-        own = np.setdiff1d(problem.random, columns)
-        if tested == "slopes":
-            own = np.arange(first)
-        name = tested if isinstance(tested, str) else ", ".join(self._names(columns))
+        if plain:
+            columns = problem.random if tested == "all" and not each else slopes
+        else:
+            given = tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
+            columns = np.array(list(dict.fromkeys(self._position(name) + first for name in given)), dtype=int)
+        if each:
+            return self._each(problem, columns, len(slopes), how, draws, random_state)
+        own = np.arange(first) if tested == "slopes" and plain else np.setdiff1d(problem.random, columns)
+        name = str(tested) if plain else ", ".join(self._names(columns))
         return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
 
-    def _tested(self, tested: Any, random: Array, slopes: Array) -> Array:
-        if isinstance(tested, str) and tested in ("all", "slopes"):
-            return random if tested == "all" else slopes
-        names = tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
-        return np.array(sorted({self._position(name) + int(self.fit_intercept) for name in names}), dtype=int)
-
-    def _each(self, problem: Problem, slopes: Array, how: str, draws: int | None, seed: int) -> list[HeterogeneityTest]:
+    def _each(
+        self, problem: Problem, columns: Array, family: int, how: str, draws: int | None, seed: int
+    ) -> list[HeterogeneityTest]:
+        """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
-            found = [(test.statistic, test.p_value) for test in inference.ratio_tests(problem, slopes)]
+            found = [(test.statistic, test.p_value) for test in inference.ratio_tests(problem, columns)]
         else:
-            single = [np.array([j]) for j in slopes]
+            single = [np.array([j]) for j in columns]
             found = [_run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed) for j in single]
-            adjusted = inference.holm([p for _, p in found])
-            found = [(statistic, p) for (statistic, _), p in zip(found, adjusted, strict=True)]
-        names = self._names(slopes)
-        return [HeterogeneityTest(name, how, *pair) for name, pair in zip(names, found, strict=True)]
+        adjusted = inference.holm([p for _, p in found], family)
+        names = self._names(columns)
+        rows = zip(names, found, adjusted, strict=True)
+        return [HeterogeneityTest(name, how, statistic, p) for name, (statistic, _), p in rows]
 
     def _names(self, columns: Array) -> list[str]:
         """Return the names of standardised columns, positions where features have no names."""
         first = int(self.fit_intercept)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return ["level" if j < first else str(names[j - first]) for j in columns]
+
+
+def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
+    """Return least squares of one task, NaN for coefficients that its rows do not tell."""
+    found, inside = np.full(len(mu), np.nan), R
+    if intercept:
+        level = R[:, :1] / np.linalg.norm(R[:, 0])
+        inside = R - level @ (level.T @ R)
+    varies = np.linalg.norm(inside, axis=0) > _WITHIN * np.maximum(np.linalg.norm(R, axis=0), 1e-300)
+    varies[: int(intercept)] = True
+    solution, _, rank, _ = np.linalg.lstsq(R[:, varies], z - R[:, ~varies] @ mu[~varies], rcond=_WITHIN)
+    if rank == varies.sum():
+        found[varies] = solution
+    return found
 
 
 def _run(problem: Problem, columns: Array, own: Array, how: str, draws: int | None, seed: int) -> tuple[float, float]:

@@ -93,8 +93,7 @@ def _coefficients(folder: Path) -> HeatMap:
 
 def _has_intervals(folder: Path) -> bool:
     """Whether the method of a model, which need not be loaded, is a hierarchical one."""
-    described = json.dumps(read_facts(folder)["estimator"])
-    return any(f'"{name}"' in described for name in ("HierarchicalMTL", "HierarchicalMTLClassifier"))
+    return "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
 
 
 def _estimates(model: Model) -> tuple[Any, list[str], list[int]]:

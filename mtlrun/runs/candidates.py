@@ -79,10 +79,13 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     """
     scale = _scale(dataset, train)
     linear, trees = _linear(dataset, scale), _trees(dataset)
-    names = ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
+    names = [*(["HierarchicalMTL"] if dataset.task_type == "regression" else [])]
+    first = len(names) + 3
+    names += ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
     names += ["DirtyMTL", "ClusteredMTL", "RobustFeatureMTL", *(["MTRL"] if dataset.task_type == "regression" else [])]
     joint = [_registered(_for_labels(name, dataset), dataset, train) for name in names]
-    return [*linear[:4], *joint[:3], *trees[2:], *linear[4:], *joint[3:6], *trees[:2], *joint[6:]]
+    middle = joint[first : first + 3]
+    return [*linear[:4], *joint[:first], *trees[2:], *linear[4:], *middle, *trees[:2], *joint[first + 3 :]]
 
 
 def core(candidates: Sequence[Candidate]) -> list[Candidate]:

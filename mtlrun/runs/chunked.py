@@ -18,7 +18,9 @@ from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
 from mtlrun.errors import ConfigError, counted
+from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.facts import Scale
+from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
 from mtlrun.report.figures import are_numbers
@@ -102,7 +104,10 @@ class Chunked:
         if len(estimator.coef_) != len(self.tasks) or estimator._layout != self.design:  # one model for all tasks
             estimator = build("IndependentRidge").fit_statistics(training.statistics)
         vars(estimator).pop("feature_names_in_", None)  # `Model` takes the columns by their names
-        estimator.coef_, estimator.intercept_ = np.ascontiguousarray(W.T), np.array(b)
+        if isinstance(estimator, HierarchicalMTL):
+            estimator = _unscaled(estimator, training)
+        else:
+            estimator.coef_, estimator.intercept_ = np.ascontiguousarray(W.T), np.array(b)
         about = {
             "task_type": "regression",
             "design": self.design,
@@ -123,6 +128,16 @@ class Chunked:
             **facts,
         }
         return Model(estimator, None, about)
+
+
+def _unscaled(estimator: HierarchicalMTL, training: Training) -> ScaledTargets:
+    """Return a model of scaled features and targets as one of the rows: intervals need more than coefficients."""
+    model = ScaledTargets(estimator.with_columns_of(training.factors))
+    shared = training.statistics.shared
+    model.estimator_, model.tasks_, model._layout = model.estimator, estimator.tasks_, "shared" if shared else "flat"
+    model.center_, model.scale_ = (values if shared else values[:1] for values in (training.center, training.scale))
+    model.n_features_in_ = estimator.n_features_in_
+    return model
 
 
 def candidate_of(name: str, scale: Scale) -> Candidate:

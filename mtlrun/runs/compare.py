@@ -37,6 +37,7 @@ from mtlrun.runs.chunked import compare_chunks
 from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
 from mtlrun.runs.compute import loaded
 from mtlrun.runs.curve import PARTS, curve_of
+from mtlrun.runs.differences import differences
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
@@ -152,6 +153,8 @@ def compare(
     check_parts(dataset, protocol, source.roles.unseen)
     candidates = _candidates(settings, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
+    if line := differences(dataset):
+        facts.append(line)
     for line in facts:
         say(line)
     with _bench(output, source, dataset, protocol, settings, say) as bench:

@@ -176,7 +176,7 @@ def test_tests_find_what_differs():
     assert model.test().p_value == pytest.approx(0.001)
     for method in ("score", "f"):
         assert model.test("slopes", method=method).p_value < 0.01
-    price, promo = model.test("each")
+    price, promo = model.test(each=True)
     assert (price.tested, price.method) == ("price", "lrt")
     assert price.p_value < 1e-6
     assert promo.p_value > 0.05

@@ -160,22 +160,22 @@ def ratio_test(problem: Problem, tested: Array, draws: int = 0, seed: int = 0) -
 
 
 def ratio_tests(problem: Problem, columns: Array) -> list[Outcome]:
-    """Test every one of the columns alone, the others being free; p-values are adjusted by Holm."""
+    """Test every one of the columns alone, the others being free; p-values are not adjusted."""
     large = fit_covariance(problem, "diagonal")
     ratios = [max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0) for j in columns]
-    return [Outcome(r, p) for r, p in zip(ratios, holm([_half_chi2(r) for r in ratios]), strict=True)]
+    return [Outcome(r, _half_chi2(r)) for r in ratios]
 
 
 def _half_chi2(statistic: float) -> float:
     return float(0.5 * chi2.sf(statistic, 1)) if statistic > 0 else 1.0
 
 
-def holm(p: list[float]) -> list[float]:
-    """Return p-values adjusted by Holm's method."""
+def holm(p: list[float], family: int | None = None) -> list[float]:
+    """Return p-values adjusted by Holm's method, for a family of as many tests (default: these)."""
     order = np.argsort(p, kind="stable")
-    out, last = np.empty(len(p)), 0.0
+    out, last, family = np.empty(len(p)), 0.0, max(family or 0, len(p))
     for rank, i in enumerate(order):
-        last = max(last, min(1.0, p[i] * (len(p) - rank)))
+        last = max(last, min(1.0, p[i] * (family - rank)))
         out[i] = last
     return [float(value) for value in out]
 
