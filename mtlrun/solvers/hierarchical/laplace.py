@@ -26,6 +26,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Numbers in the padded rows of tasks that are worked on at a time.
 _BATCH = 1 << 21
+#: Standard deviation, in log-odds, of a prior that says nothing.
+VAGUE = 100.0
 #: Newton steps for the modes and halvings of each; a mode is found when a step would gain less.
 _STEPS, _HALVINGS, _MODE = 100, 40, 1e-16
 
@@ -121,6 +123,14 @@ class Laplace:
         total = sum(np.einsum("mnp,mnq->pq", block.X, block.w[:, :, None] * block.X) for block in self.blocks)
         return np.asarray(total / sum(block.w.sum() for block in self.blocks))
 
+    def single_class(self) -> Array:
+        """Return whether the labels of a task are all the same, (T,)."""
+        mixed = np.zeros(self.T, dtype=bool)
+        for block in self.blocks:
+            ones = (block.w * block.y).sum(axis=1)
+            mixed[block.tasks] = (ones > 0) & ((block.w * (1 - block.y)).sum(axis=1) > 0)
+        return ~mixed
+
     def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> Value:
         """Return D and its gradient; `v` (T, q) is where the search for the modes starts."""
         self.evaluations += 1
@@ -141,6 +151,22 @@ class Laplace:
         criterion = likelihood + self.ridge * float(mu @ mu)
         return Value(criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares)
 
+    def covariance(self, Theta: Array) -> Array:
+        """Return Theta, or its diagonal, as the covariance of all columns, (p, p)."""
+        full = np.zeros((self.p, self.p))
+        full[np.ix_(self.random, self.random)] = np.diag(Theta) if Theta.ndim == 1 else Theta
+        return full
+
+    def alone(self, value: Value) -> Array:
+        """Return the coefficients of every task without the others, (T, p); NaN for tasks whose rows do not suffice.
+
+        Each has a prior of its own about the mean, so wide that it only matters where rows say nothing.
+        """
+        free = self.with_random(np.arange(self.p))
+        vague = free(value.mu, np.full(self.p, VAGUE**2))
+        told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
+        return np.where(told.all(axis=1)[:, None], free.coefficients(vague), np.nan)
+
     def coefficients(self, value: Value) -> Array:
         """Return the modes of the coefficients, (T, p)."""
         W = np.repeat(value.mu[None], self.T, axis=0)
@@ -150,8 +176,7 @@ class Laplace:
     def deviations(self, value: Value, L: Array) -> Array:
         """Return the standard deviations of L w_t, (T, len(L)), given the variances."""
         S = root(value.Theta)
-        full = np.zeros((self.p, self.p))
-        full[np.ix_(self.random, self.random)] = S @ S
+        full = self.covariance(value.Theta)
         mean = np.linalg.pinv(value.information, hermitian=True)
         out = np.sqrt(np.maximum(np.tile(np.diag(L @ (full + mean) @ L.T), (self.T, 1)), 0.0))
         for block, Z in zip(self.blocks, self._Z, strict=True):
@@ -301,4 +326,6 @@ def _shared(A: Array, data: TaskData) -> list[Rows]:
     step = max(1, _BATCH // A.size)
     weights = np.broadcast_to(w, labels.shape)
     cuts = range(0, data.n_tasks, step)
-    return [Rows(np.arange(data.n_tasks)[i : i + step], A[None], labels[i : i + step], weights[i : i + step]) for i in cuts]
+    return [
+        Rows(np.arange(data.n_tasks)[i : i + step], A[None], labels[i : i + step], weights[i : i + step]) for i in cuts
+    ]

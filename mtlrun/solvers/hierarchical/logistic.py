@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from mtlrun.solvers.hierarchical.laplace import Laplace, Value, root
+from mtlrun.solvers.hierarchical.laplace import Laplace, Value
 from mtlrun.solvers.hierarchical.structures import Factor, Full, Tied
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -130,7 +130,9 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
             break
         value = better
         path.append(value.criterion)
-    return LaplaceFit("none", m, Tied(np.ones(0), np.zeros(0, int)), value, np.zeros(0), path, gain, converged, m.evaluations)
+    return LaplaceFit(
+        "none", m, Tied(np.ones(0), np.zeros(0, int)), value, np.zeros(0), path, gain, converged, m.evaluations
+    )
 
 
 def _mean_step(value: Value) -> tuple[Array, float]:
@@ -259,8 +261,16 @@ def _minimised(
     target = np.sqrt(problem.tol / (p + structure.size))
     for _ in range(_RUNS):
         objective.units()
-        options = {"maxiter": problem.max_iter, "maxfun": 2 * problem.max_iter, "ftol": 0.0, "gtol": target, "maxcor": 20}
-        run = minimize(objective, np.append(np.zeros(p), x), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        options = {
+            "maxiter": problem.max_iter,
+            "maxfun": 2 * problem.max_iter,
+            "ftol": 0.0,
+            "gtol": target,
+            "maxcor": 20,
+        }
+        run = minimize(
+            objective, np.append(np.zeros(p), x), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
         x = _without_zeros(objective, structure)
         slope = np.where(np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope)
         gain = 0.5 * float(slope @ run.hess_inv.matvec(slope))
@@ -271,7 +281,15 @@ def _minimised(
             break
         x = moved if more >= problem.tol else x
     return LaplaceFit(
-        name, m, structure, objective.value, x, objective.path, gain, converged, m.evaluations - before + base.evaluations
+        name,
+        m,
+        structure,
+        objective.value,
+        x,
+        objective.path,
+        gain,
+        converged,
+        m.evaluations - before + base.evaluations,
     )
 
 
