@@ -48,9 +48,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         best by AIC, with information of at least ten labels per parameter.
     slopes : "all" or list of columns, default "all"
         Columns (names or positions) whose coefficients may differ between tasks; those of the others are one number.
-    ridge : float, default 1e-3
-        Precision of a normal prior of mu on standardised columns, intercept included. It keeps mu finite where a column
-        separates the classes; 0 is the criterion of lme4.
+    ridge : float, default 0.01
+        Price of the expected squares of the coefficients on standardised columns, intercept included, which keeps them
+        finite where rows separate the classes: minus twice the log-likelihood plus ridge (|mu|^2 + tr Sigma) is
+        minimised. 0.01 is felt where log-odds of ten per standard deviation are at stake; 0 is the criterion of lme4.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centred.
     tol : float, default 1e-6
@@ -120,7 +121,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = "auto"
     slopes: Annotated[Any, choice("all") | COLUMNS] = "all"
-    ridge: NonNegative = 1e-3
+    ridge: NonNegative = 0.01
     fit_intercept: bool = True
     tol: Positive = 1e-6
     max_iter: Count = 200

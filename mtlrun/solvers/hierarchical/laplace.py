@@ -3,9 +3,9 @@
 The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t ~ N(0, Theta) in the random columns. At the
 mode of u_t, with h = X'(y - p), W = p (1 - p), A = X'WX, S the root of Theta and C = S (I + S A S)^-1 S::
 
-    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|I + S A S|] + ridge |mu|^2,   u_t = S v_t
+    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|I + S A S|] + ridge (|mu|^2 + tr Theta),   u_t = S v_t
     s_i = x_i' C x_i,  W' = W (1 - 2p),  r = (I - A C) X'(W's),  B = A - A C A
-    dD/dTheta = sum_t [B - h h' + (h r' + r h') / 2],   dD/dmu = sum_t [r - 2 h] + 2 ridge mu
+    dD/dTheta = sum_t [B - h h' + (h r' + r h') / 2] + ridge I,   dD/dmu = sum_t [r - 2 h] + 2 ridge mu
 
 This is the criterion that glmer of lme4 minimises (with ridge 0). No inverse of Theta occurs, so that a variance may be
 zero. An evaluation costs N q^2 for each of a few Newton steps.
@@ -99,7 +99,7 @@ class Laplace:
     random : ndarray of int, shape (q,)
         Columns whose coefficients differ between tasks.
     ridge : float
-        Precision of the normal prior of mu.
+        Price of the mean square of the coefficients, |mu|^2 + tr Theta.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class Laplace:
         self.evaluations += 1
         p, q, S = self.p, len(self.random), root(Theta)
         modes = np.zeros((self.T, q)) if v is None else v.copy()
-        likelihood, G, squares = 0.0, np.zeros((q, q)), np.zeros((q, q))
+        likelihood, G, squares = 0.0, self.ridge * np.eye(q), np.zeros((q, q))
         g_mu, information = 2 * self.ridge * mu, self.ridge * np.eye(p)
         for block, Z in zip(self.blocks, self._Z, strict=True):
             part = _evaluated(block, Z, mu, S, modes[block.tasks], self.random)
@@ -148,7 +148,7 @@ class Laplace:
             squares += np.square(part.B[:, self.random][:, :, self.random]).sum(axis=0)
             g_mu = g_mu + (part.r - 2 * part.h).sum(axis=0)
             information += part.B.sum(axis=0)
-        criterion = likelihood + self.ridge * float(mu @ mu)
+        criterion = likelihood + self.ridge * (float(mu @ mu) + float(np.square(S).sum()))
         return Value(criterion, likelihood, mu, Theta, modes, G, g_mu, information, squares)
 
     def covariance(self, Theta: Array) -> Array:
@@ -165,7 +165,7 @@ class Laplace:
         free = self.with_random(np.arange(self.p))
         vague = free(value.mu, np.full(self.p, VAGUE**2))
         told: Array = np.less(free.deviations(vague, np.eye(self.p)), 0.1 * VAGUE)
-        return np.where(told.all(axis=1)[:, None], free.coefficients(vague), np.nan)
+        return np.where(told.all(axis=1, keepdims=True), free.coefficients(vague), np.nan)
 
     def coefficients(self, value: Value) -> Array:
         """Return the modes of the coefficients, (T, p)."""
