@@ -139,14 +139,14 @@ class CommonMean:
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
 
-    The coefficients of a task, intercept included, are a draw around a mean that all tasks share::
+    The coefficients of a task, intercept included, are a draw around a mean mu that all tasks share. Minimizes over the
+    covariance Sigma between tasks and the variance s2 of the noise, with mu integrated out (REML)::
 
-        y_t = X_t w_t + e_t,  w_t ~ N(mu, Sigma),  e_t ~ N(0, s2)
+        -2 log p(y | Sigma, s2), where y_t = X_t w_t + e_t, w_t ~ N(mu, Sigma), e_t ~ N(0, s2)
 
-    The variances Sigma and s2 maximise the restricted likelihood (REML) with mu integrated out; they say how strongly
-    the tasks are pooled, so there is no strength to choose. `coef_` is the posterior mean (the best linear unbiased
-    prediction). Columns are standardised inside. A variance of zero is an answer, not an error: the tasks do not
-    differ there, as far as the rows can tell.
+    The variances say how strongly the tasks are pooled, so there is no strength to choose. `coef_` is the posterior
+    mean (the best linear unbiased prediction). Columns are standardised inside. A variance of zero is an answer, not an
+    error: the tasks do not differ there, as far as the rows can tell.
 
     In the language of lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal covariance. Made for
     tasks that have rows of their own; for many targets on the same rows it brings little, and on wide tables of them

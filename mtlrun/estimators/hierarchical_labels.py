@@ -28,13 +28,13 @@ LOGISTIC_VARIANCE = np.pi**2 / 3
 class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     """Hierarchical logistic regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
 
-    The coefficients of a task, intercept included, are a draw around a mean that all tasks share::
+    The coefficients of a task, intercept included, are a draw around a mean that all tasks share. Mean and variances
+    minimise, with the differences of the tasks integrated out by Laplace's approximation::
 
-        log-odds of y_t = X_t w_t,  w_t ~ N(mu, Sigma)
+        -2 log p(y | mu, Sigma) + ridge (|mu|^2 + tr Sigma), where log-odds of y_t = X_t w_t, w_t ~ N(mu, Sigma)
 
-    The mean and the variances maximise the likelihood with the differences of the tasks integrated out by Laplace's
-    approximation; `coef_` is the mode of the posterior. Columns are standardised inside. A variance of zero is an
-    answer, not an error: the tasks do not differ there, as far as the rows can tell.
+    `coef_` is the mode of the posterior. Columns are standardised inside. A variance of zero is an answer, not an
+    error: the tasks do not differ there, as far as the rows can tell.
 
     In the language of lme4 this is ``glmer(y ~ x + (x || task), family = binomial)`` with a diagonal covariance. Made
     for tasks that have rows of their own. With two or three rows per task Laplace's approximation finds variances that
@@ -49,9 +49,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     slopes : "all" or list of columns, default "all"
         Columns (names or positions) whose coefficients may differ between tasks; those of the others are one number.
     ridge : float, default 0.01
-        Price of the expected squares of the coefficients on standardised columns, intercept included, which keeps them
-        finite where rows separate the classes: minus twice the log-likelihood plus ridge (|mu|^2 + tr Sigma) is
-        minimised. 0.01 is felt where log-odds of ten per standard deviation are at stake; 0 is the criterion of lme4.
+        Price of the expected squares of the coefficients on standardised columns, intercept included. It keeps them
+        finite where rows separate the classes, and is felt where log-odds of ten per standard deviation are at stake;
+        0 is the criterion of lme4.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centred.
     tol : float, default 1e-6

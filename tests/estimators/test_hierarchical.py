@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators import HierarchicalMTL
+from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 
 
@@ -288,3 +289,31 @@ def test_odd_tables_are_no_errors(covariance, prior):
             assert np.isfinite(mean).all()
             assert np.isfinite(std).all()
             assert 0 <= model.test(draws=19).p_value <= 1
+
+
+def test_a_model_of_scaled_columns_is_one_of_the_columns():
+    X, y, ids, _ = table()
+    factors = np.array([2.0, 0.01])
+    direct = HierarchicalMTL("diagonal", unseen="mean").fit(X + 3, y, task_id=ids)
+    moved = HierarchicalMTL("diagonal", unseen="mean").fit((X + 3) * factors, y, task_id=ids).with_columns_of(factors)
+    assert_allclose(moved.coef_, direct.coef_, atol=1e-6)
+    assert_allclose(moved.covariance_, direct.covariance_, atol=1e-6)
+    for ids2 in (ids, np.full(len(ids), -1)):
+        for a, b in zip(*(m.predict(X, task_id=ids2, return_std=True) for m in (moved, direct)), strict=True):
+            assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["shared", "ragged"])
+def test_scaled_targets_scale_the_standard_deviations(layout):
+    X, y = shared()
+    y = y * [1.0, 10.0, 100.0, 1000.0] if layout == "shared" else y[:, 0] * 100
+    ids = {} if layout == "shared" else {"task_id": np.arange(30) % 3}
+    model = ScaledTargets(HierarchicalMTL("scalar")).fit(X, y, **ids)
+    mean, std = model.predict(X, **ids, return_std=True)
+    assert_allclose(mean, model.predict(X, **ids))
+    inner = model.estimator_.predict(X, **ids, return_std=True)[1]
+    assert_allclose(std, inner * model.scale_)
+    if layout == "shared":
+        one = model.predict(X, task_id=np.full(30, 3), return_std=True)
+        assert_allclose(one[0], mean[:, 3])
+        assert_allclose(one[1], std[:, 3])

@@ -51,8 +51,9 @@ def factored(
     objective = _Objective(m, structure, m.middle)
     x = np.append(start, np.sqrt((kappa or objective.unit) / objective.unit)) if shrunk else np.array(start)
     gain, converged = np.inf, False
-    for _ in range(_RUNS):
-        options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "ftol": 0.0, "gtol": 1e-7, "maxcor": 30}
+    for run_number in range(_RUNS):
+        options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "ftol": 0.0, "maxcor": 30}
+        options["gtol"] = 1e-4 * 0.1**run_number
         run = minimize(objective, x, jac=True, method="L-BFGS-B", options=options)
         assert objective.value is not None
         x, v = objective.x, objective.value
