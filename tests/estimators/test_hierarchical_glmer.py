@@ -31,7 +31,7 @@ def read(row):
     return X, column(frame, row.target), frame[row.task].to_numpy(), random or "all"
 
 
-@pytest.mark.parametrize("row", ORACLE.itertuples(index=False), ids=lambda row: f"{row.table}-{row.covariance}")
+@pytest.mark.parametrize("row", list(ORACLE.itertuples(index=False)), ids=lambda row: f"{row.table}-{row.covariance}")
 def test_the_laplace_likelihood_is_at_least_that_of_glmer(row):
     X, y, ids, random = read(row)
     model = HierarchicalMTLClassifier(row.covariance, slopes=random, ridge=0.0).fit(X, y, task_id=ids)

@@ -1,14 +1,16 @@
 """Marginal likelihood of hierarchical logistic models by Laplace's approximation, with its exact gradient.
 
-The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t ~ N(0, Theta) in the random columns. At the
-mode of u_t, with h = X'(y - p), W = p (1 - p), A = X'WX, S the root of Theta and C = S (I + S A S)^-1 S::
+The labels of task t are Bernoulli with log-odds eta_t = X_t (mu + u_t), u_t = S v_t, v_t ~ N(0, I), where S is the root
+of Theta and zero outside of the random columns. At the mode of v_t, with p the probabilities, W = p (1 - p), E = X S
+and M = I + E'WE::
 
-    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|I + S A S|] + ridge (|mu|^2 + tr Theta),   u_t = S v_t
-    s_i = x_i' C x_i,  W' = W (1 - 2p),  r = (I - A C) X'(W's),  B = A - A C A
+    D = sum_t [-2 log p(y_t | eta_t) + v_t'v_t + log|M|] + ridge (|mu|^2 + tr Theta)
+    h = X'(y - p),   P = W - W E M^-1 E'W,   B = X'PX,   s_i = e_i'M^-1 e_i
+    g = W (1 - 2p) s,   r = X'(g - W E M^-1 E'g)
     dD/dTheta = sum_t [B - h h' + (h r' + r h') / 2] + ridge I,   dD/dmu = sum_t [r - 2 h] + 2 ridge mu
 
 This is the criterion that glmer of lme4 minimises (with ridge 0). No inverse of Theta occurs, so that a variance may be
-zero. An evaluation costs N q^2 for each of a few Newton steps.
+zero. An evaluation costs N k^2, k the lesser of rows and columns, for each of a few Newton steps.
 """
 
 from __future__ import annotations
@@ -207,56 +209,65 @@ class _Part:
 
 
 def _evaluated(block: Rows, Z: Array, mu: Array, S: Array, v: Array, random: Array) -> _Part:
-    X, eye = block.X, np.eye(S.shape[0])
-    v, log_p, residual, W, A, M = _modes(block, Z, X @ mu, S, v)
-    D = float(-2 * log_p.sum() + np.square(v).sum() + np.linalg.slogdet(M)[1].sum())
-    C = S @ np.linalg.solve(M, np.broadcast_to(eye, M.shape)) @ S
-    spread = (np.matmul(Z, C) * Z).sum(axis=2)
-    p = expit(X @ mu + _times(Z, v @ S))
-    moved = _sums(X, W * (1 - 2 * p) * spread)
-    if len(random) == X.shape[2]:
-        AC, whole = A @ C, A
-    else:  # A has the random columns alone
-        whole = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
-        AC = whole[:, :, random] @ C
-    r = moved - (AC @ moved[:, random, None])[:, :, 0]
-    return _Part(v, D, _sums(X, residual), r, whole - AC @ whole[:, random])
+    X = block.X
+    E, basis = _loadings(Z, S)
+    a, eta, log_p, residual, W, M = _modes(block, E, X @ mu, v if basis is None else _sums(basis, v))
+    D = float(-2 * log_p.sum() + np.square(a).sum() + np.linalg.slogdet(M)[1].sum())
+    inverse = np.linalg.solve(M, np.broadcast_to(np.eye(M.shape[1]), M.shape))
+    EM = E @ inverse
+    moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
+    r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
+    XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
+    XWE = XWX[:, :, random] @ S if basis is None else X.transpose(0, 2, 1) @ (W[:, :, None] * E)
+    B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
+    return _Part(a if basis is None else _times(basis, a), D, _sums(X, residual), r, B)
 
 
-def _modes(block: Rows, Z: Array, base: Array, S: Array, v: Array) -> tuple[Array, ...]:
+def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
+    """Return E with Z S v = E a, (m, n, k), and the basis (m, q, k) with v = basis a.
+
+    Fewer rows than columns see only so many directions of v: a has their number, and the mode of v no others. In the
+    usual case there is no basis, v is a.
+    """
+    E = Z @ S
+    if E.shape[1] >= E.shape[2]:
+        return E, None
+    basis, R = np.linalg.qr(E.transpose(0, 2, 1))
+    return R.transpose(0, 2, 1), basis
+
+
+def _modes(block: Rows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
     """Return the modes by Newton steps for all tasks at once, halved where a task gets worse, and what belongs there.
 
-    That is the logarithms of the probabilities (m, n), their derivatives and the weights W in eta (m, n), A (m, q, q)
-    and I + S A S (m, q, q).
+    That is eta and the logarithms of the probabilities, their derivatives and the weights W in eta, all (m, n), and
+    I + E'WE (m, k, k).
     """
-    eye = np.eye(len(S))
-    eta = base + _times(Z, v @ S)
+    eye, turned = np.eye(E.shape[2]), E.transpose(0, 2, 1)
+    eta = base + _times(E, a)
     log_p = block.w * _log_probability(eta, block.y)
     for step_number in range(_STEPS + 1):
         p = expit(eta)
         residual, W = block.w * (block.y - p), block.w * p * (1 - p)
-        A = Z.transpose(0, 2, 1) @ (W[:, :, None] * Z)
-        M = eye + S @ A @ S
-        slope = _sums(Z, residual) @ S - v
+        M = eye + turned @ (W[:, :, None] * E)
+        slope = _sums(E, residual) - a
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
         if step_number == _STEPS or (step * slope).sum(axis=1).max(initial=0.0) < _MODE:
             break
-        new, eta, log_p, moved = _halved(block, Z, base, S, v, step, log_p)
+        a, eta, log_p, moved = _halved(block, E, base, a, step, log_p)
         if not moved:
             break
-        v = new
-    return v, log_p, residual, W, A, M
+    return a, eta, log_p, residual, W, M
 
 
 def _halved(
-    block: Rows, Z: Array, base: Array, S: Array, v: Array, step: Array, log_p: Array
+    block: Rows, E: Array, base: Array, a: Array, step: Array, log_p: Array
 ) -> tuple[Array, Array, Array, bool]:
-    """Return v after steps short enough for every task, eta and log p there, and whether any task moved."""
-    before = log_p.sum(axis=1) - 0.5 * np.square(v).sum(axis=1)
-    length = np.ones(len(v))
+    """Return a after steps short enough for every task, eta and log p there, and whether any task moved."""
+    before = log_p.sum(axis=1) - 0.5 * np.square(a).sum(axis=1)
+    length = np.ones(len(a))
     for _ in range(_HALVINGS):
-        new = v + length[:, None] * step
-        eta = base + _times(Z, new @ S)
+        new = a + length[:, None] * step
+        eta = base + _times(E, new)
         found = block.w * _log_probability(eta, block.y)
         worse = found.sum(axis=1) - 0.5 * np.square(new).sum(axis=1) < before - 1e-13 * (1 + np.abs(before))
         if not worse.any():
