@@ -73,7 +73,7 @@ VARIANTS = [
     ("HierarchicalMTL", {"covariance": "scalar", "integrate": False, "fit_intercept": False}),
     ("HierarchicalMTLClassifier", {"covariance": "scalar"}),
     ("HierarchicalMTLClassifier", {"covariance": "full", "ridge": 1.0}),
-    ("HierarchicalMTLClassifier", {"covariance": "intercept", "fit_intercept": True, "slopes": [0]}),
+    ("HierarchicalMTLClassifier", {"covariance": "diagonal", "fit_intercept": False}),
     ("MTFL", {"variant": "paper", "max_iter": 100}),
     ("MTRL", {"variant": "paper"}),
     ("MTRL", {"solver": "fista"}),

@@ -61,7 +61,13 @@ class LaplaceFit:
 
     @property
     def aic(self) -> float:
-        """D + 2 parameters of the covariance; parameters of directions count 3."""
+        """D + 2 parameters of the covariance; parameters of directions count 3.
+
+        A diagonal has as many as variances that are not zero: these are the degrees of freedom of numbers that may not
+        be negative.
+        """
+        if isinstance(self.structure, Tied):
+            return self.value.criterion + AIC * np.count_nonzero(self.x)
         extra = self.structure.parameters - self.structure.base.size if isinstance(self.structure, Factor) else 0
         return self.value.criterion + AIC * (self.structure.parameters - extra) + DIRECTION * extra
 
@@ -298,13 +304,18 @@ def _without_zeros(objective: _Objective, structure: Tied | Full | Factor) -> Ar
     x = objective.x
     if isinstance(structure, Full):
         return x
-    roots = x[-structure.size :] if isinstance(structure, Tied) else structure.parts(x)[1]
+    roots = _roots(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
     if small.any():
         new = np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)])
         z = np.linalg.lstsq(objective.unit, objective.value.mu - objective.center, rcond=None)[0]
         objective(np.append(z, new))
     return objective.x
+
+
+def _roots(structure: Tied | Factor, x: Array) -> Array:
+    """Return the roots of the variances of a diagonal, or of that beside directions."""
+    return x if isinstance(structure, Tied) else structure.parts(x)[1]
 
 
 def _freed(structure: Tied | Full | Factor, x: Array, value: Value) -> tuple[Array, float]:
@@ -315,7 +326,7 @@ def _freed(structure: Tied | Full | Factor, x: Array, value: Value) -> tuple[Arr
         size, gain = _along(float(values[0]), float(np.square(d) @ value.squares @ np.square(d)))
         return structure.of(value.Theta + min(size, 1.0) * np.outer(d, d)), gain
     base = structure if isinstance(structure, Tied) else structure.base
-    roots = x if isinstance(structure, Tied) else structure.parts(x)[1]
+    roots = _roots(structure, x)
     slopes = np.bincount(base.groups, np.diag(value.G), base.size)
     squares = np.diag(base.tie().T @ value.squares @ base.tie())
     wrong = (np.abs(roots) < _ZERO) & (slopes < 0)
