@@ -14,6 +14,7 @@ from mtlrun.estimators.clustered import Whom as Whom
 from mtlrun.estimators.graph import GraphMTL as GraphMTL
 from mtlrun.estimators.graph import GraphMTLClassifier as GraphMTLClassifier
 from mtlrun.estimators.hierarchical import HierarchicalMTL as HierarchicalMTL
+from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier as HierarchicalMTLClassifier
 from mtlrun.estimators.independent import IndependentLasso as IndependentLasso
 from mtlrun.estimators.independent import IndependentLogistic as IndependentLogistic
 from mtlrun.estimators.independent import IndependentRidge as IndependentRidge

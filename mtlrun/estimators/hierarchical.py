@@ -28,7 +28,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 BOOTSTRAP, DRAWS = 199, 999
 # A column varies within a task where more than this share of it is left without its mean.
 _WITHIN = 1e-9
-_COLUMNS = satisfies(
+#: A list of columns.
+COLUMNS = satisfies(
     "a list of columns (names or positions)",
     lambda value: (
         isinstance(value, list | tuple | np.ndarray) and all(isinstance(v, str | int | np.integer) for v in value)
@@ -81,7 +82,61 @@ class HeterogeneityTest:
     p_value: float
 
 
-class HierarchicalMTL(RegressorMTL, BaseMTL):
+class CommonMean:
+    """What hierarchical models share: columns whose coefficients may differ, and the mean as the model of new tasks."""
+
+    covariance: str
+    slopes: Any
+    fit_intercept: bool
+    n_features_in_: int
+    coef_: Array
+    intercept_: Array
+    mean_coef_: Array
+    mean_intercept_: float
+
+    def _random(self, p: int) -> Array:
+        """Return the columns, of those that are standardised, whose coefficients may differ."""
+        first = int(self.fit_intercept)
+        if not first and self.covariance == "intercept":
+            raise ValueError("covariance='intercept' needs fit_intercept=True: there are no intercepts to differ")
+        if isinstance(self.slopes, str):
+            return np.arange(p)
+        return np.array([0] * first + sorted({self._position(name) + first for name in self.slopes}), dtype=int)
+
+    def _position(self, column: Any) -> int:
+        """Return the position of a feature given by name or position.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature.
+        """
+        d = self.n_features_in_
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if isinstance(column, str) and column in names:
+            return names.index(column)
+        if not isinstance(column, str) and -d <= int(column) < d:
+            return int(column) % d
+        known = ", ".join(names[:10]) if names else f"positions 0 to {d - 1}"
+        raise ValueError(f"slopes: there is no column {column!r}; it has {known}")
+
+    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
+        """Return one score per row; a task without training rows has the mean of the coefficients."""
+        coef = np.vstack([self.coef_, self.mean_coef_])
+        intercept = np.append(self.intercept_, self.mean_intercept_)
+        scores = np.empty(X.shape[0])
+        for rows in _runs(codes):
+            scores[rows] = X[rows] @ coef[codes[rows[0]]] + intercept[codes[rows[0]]]
+        return scores
+
+    def _names(self, columns: Array) -> list[str]:
+        """Return the names of standardised columns, positions where features have no names."""
+        first = int(self.fit_intercept)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        return ["level" if j < first else str(names[j - first]) for j in columns]
+
+
+class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     """Hierarchical regression: mixed effects with partial pooling of intercepts and slopes, nothing to tune.
 
     The coefficients of a task, intercept included, are a draw around a mean mu that all tasks share. Minimizes over the
@@ -188,7 +243,7 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
 
     covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = "auto"
     prior: Literal["normal", "student", "clusters"] = "normal"
-    slopes: Annotated[Any, choice("all") | _COLUMNS] = "all"
+    slopes: Annotated[Any, choice("all") | COLUMNS] = "all"
     mean: Literal["auto", "flat", "ridge"] = "auto"
     method: Literal["reml", "ml"] = "reml"
     integrate: bool | Literal["auto"] = "auto"
@@ -262,32 +317,6 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         random, level = self._random(data.p), self.fit_intercept
         return Problem(data, random, level, self.method, shrink, self.tol, self.max_iter)
 
-    def _random(self, p: int) -> Array:
-        """Return the columns, of those that are standardised, whose coefficients may differ."""
-        first = int(self.fit_intercept)
-        if not first and self.covariance == "intercept":
-            raise ValueError("covariance='intercept' needs fit_intercept=True: there are no intercepts to differ")
-        if isinstance(self.slopes, str):
-            return np.arange(p)
-        return np.array([0] * first + sorted({self._position(name) + first for name in self.slopes}), dtype=int)
-
-    def _position(self, column: Any) -> int:
-        """Return the position of a feature given by name or position.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature.
-        """
-        d = self.n_features_in_
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        if isinstance(column, str) and column in names:
-            return names.index(column)
-        if not isinstance(column, str) and -d <= int(column) < d:
-            return int(column) % d
-        known = ", ".join(names[:10]) if names else f"positions 0 to {d - 1}"
-        raise ValueError(f"slopes: there is no column {column!r}; it has {known}")
-
     def _posterior_of(self, result: Result) -> Posterior:
         if self.prior != "normal" and len(result.m.random) and result.name != "none":
             found = mixtures.student(result) if self.prior == "student" else mixtures.clusters(result)
@@ -345,15 +374,6 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         return Estimates(names, alone * units + level, posterior.W * units + level, std, means, errors)
 
     # ---------------------------------------------------------------- prediction
-
-    def _scores_of_rows(self, X: Any, codes: Array) -> Array:
-        """Return one score per row; a task without training rows has the mean of the coefficients."""
-        coef = np.vstack([self.coef_, self.mean_coef_])
-        intercept = np.append(self.intercept_, self.mean_intercept_)
-        scores = np.empty(X.shape[0])
-        for rows in _runs(codes):
-            scores[rows] = X[rows] @ coef[codes[rows[0]]] + intercept[codes[rows[0]]]
-        return scores
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict targets, and on request how far new targets may lie from that.
@@ -461,12 +481,6 @@ class HierarchicalMTL(RegressorMTL, BaseMTL):
         names = self._names(columns)
         rows = zip(names, found, adjusted, strict=True)
         return [HeterogeneityTest(name, how, statistic, p) for name, (statistic, _), p in rows]
-
-    def _names(self, columns: Array) -> list[str]:
-        """Return the names of standardised columns, positions where features have no names."""
-        first = int(self.fit_intercept)
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        return ["level" if j < first else str(names[j - first]) for j in columns]
 
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:

@@ -79,7 +79,8 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     """
     scale = _scale(dataset, train)
     linear, trees = _linear(dataset, scale), _trees(dataset)
-    names = [*(["HierarchicalMTL"] if dataset.task_type == "regression" else [])]
+    hierarchical = dataset.task_type == "regression" or dataset.task_id is not None
+    names = [*(["HierarchicalMTL"] if hierarchical else [])]
     first = len(names) + 3
     names += ["GraphMTL", "JointFeatureMTL", "TraceNormMTL", "SparseLowRankMTL", "RobustMTL", "ConvexASO"]
     names += ["DirtyMTL", "ClusteredMTL", "RobustFeatureMTL", *(["MTRL"] if dataset.task_type == "regression" else [])]

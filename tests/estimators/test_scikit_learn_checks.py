@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.graph import GraphMTL
 from mtlrun.estimators.hierarchical import HierarchicalMTL
+from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.estimators.network import MTNetwork
 from mtlrun.estimators.penalized import SparseMTL, TraceNormMTLClassifier
@@ -33,6 +34,7 @@ SETTINGS = {
     "MTNetwork": SMALL_NETWORK,
     # Near the minimum a criterion changes less than the coefficients.
     "HierarchicalMTL": {"tol": 1e-15},
+    "HierarchicalMTLClassifier": {"tol": 1e-15},
 }
 REGISTERED = [name for name, info in METHODS.items() if info.extra != "nn" or TORCH]
 
@@ -52,6 +54,8 @@ VARIANTS = [
     HierarchicalMTL("full", mean="ridge"),
     HierarchicalMTL("diagonal", prior="student"),
     HierarchicalMTL(prior="clusters", method="ml"),
+    HierarchicalMTLClassifier("full", ridge=1.0, tol=1e-15),
+    HierarchicalMTLClassifier("scalar", fit_intercept=False, tol=1e-15),
     FETR(w_solver="cg"),
     MTFL(variant="paper"),
     MTRL(variant="paper"),
@@ -74,6 +78,7 @@ IN_FULL = (
     "MultiTaskKernelSVC",
     "FETR",
     "HierarchicalMTL",
+    "HierarchicalMTLClassifier",
     "MTFL",
     "MTNetwork",
     "GroupMKLClassifier",

@@ -381,6 +381,8 @@ def test_default_methods_hold_the_baselines_of_every_family():
         if shared:  # cheaper than boosted trees, and often better: a budget must not leave them out first
             assert [*families].index("MultiOutputRandomForest") < [*families].index("GradientBoosting+Task")
         assert (f"Pooled{linear}+Task" in families) != shared
+        hierarchical = "HierarchicalMTL" if linear == "Ridge" else "HierarchicalMTLClassifier"
+        assert next(label for label, family in families.items() if family == "multi-task") == hierarchical
         for candidate in found.values():  # what competes has an inner score
             competes = candidate.family in ("multi-task", "independent", "pooled")
             assert competes == bool(candidate.grid or candidate.method.get("scored")), candidate.label

@@ -8,7 +8,7 @@ Rows of zeros change nothing, so tasks of about the same k are padded to one arr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,12 @@ def _columns(data: TaskData, X: Array, weights: Array | None, intercept: bool) -
         w, center = w / w.sum(), center / float(weights.sum())
     mean = w @ X
     return Columns.of_moments(mean, w @ np.square(X - mean), center, intercept)
+
+
+def standardised(data: TaskData, intercept: bool) -> Columns:
+    """Return means and scales of columns over the rows of all tasks, targets left as they are (labels)."""
+    X = data.X.toarray() if data.sparse else data.X
+    return replace(_columns(data, X, data.effective_weights(), intercept), center=0.0)
 
 
 def _shared(A: Array, Y: Array) -> tuple[Array, Array, Array]:

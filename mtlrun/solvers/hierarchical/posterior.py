@@ -99,9 +99,13 @@ class Shares:
 
 def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
     """Return shares of the variance of the targets over all rows."""
-    moments, mu = posterior.data.moments(), posterior.mu
+    return shares(posterior.data.moments(), posterior.mu, posterior.Sigma, posterior.s2, intercept)
+
+
+def shares(moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool) -> Shares:
+    """Return shares of a variance for the mean of x x' over all rows, the mean and covariance of w_t, and the noise."""
     spread = moments - np.outer(moments[0], moments[0]) if intercept else moments
     fixed = float(mu @ spread @ mu)
-    columns = (posterior.Sigma * moments).sum(axis=1)
-    total = max(fixed + float(columns.sum()) + posterior.s2, np.finfo(float).tiny)
-    return Shares(fixed / total, float(columns.sum()) / total, posterior.s2 / total, columns / total)
+    columns = (Sigma * moments).sum(axis=1)
+    total = max(fixed + float(columns.sum()) + noise, np.finfo(float).tiny)
+    return Shares(fixed / total, float(columns.sum()) / total, noise / total, columns / total)

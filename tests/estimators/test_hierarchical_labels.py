@@ -1,0 +1,157 @@
+"""Hierarchical classification: what it publishes, tasks never seen, tasks of one class, all layouts."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from mtlrun.estimators import HierarchicalMTLClassifier, IndependentLogistic, PooledLogistic
+from mtlrun.metrics import auc_per_task
+
+
+def table(seed=0, T=30, n=20, spread=(1.0, 0.8, 0.0), mean=(0.5, 1.0, -1.0)):
+    """Labels of tasks with intercepts and slopes around a mean, and the coefficients."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(T), n)
+    X = rng.normal(size=(T * n, 2))
+    W = np.array(mean) + rng.normal(size=(T, 3)) * np.array(spread)
+    odds = W[ids, 0] + (X * W[ids, 1:]).sum(axis=1)
+    return X, np.where(rng.random(T * n) < expit(odds), "yes", "no"), ids, W
+
+
+def shared(seed=0, n=80, T=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) + 2
+    return X, np.where((X - 2) @ rng.normal(size=(3, T)) + 2 * rng.normal(size=(n, T)) > 0, 1.0, -1.0)
+
+
+def test_what_made_the_labels_is_found_in_the_units_of_the_data():
+    X, y, ids, W = table(T=300, n=40)
+    model = HierarchicalMTLClassifier("diagonal").fit(X * [1.0, 100.0] + [0.0, 5.0], y, task_id=ids)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert_allclose(model.mean_coef_, [1.0, -0.01], rtol=0.15)
+    assert_allclose(np.sqrt(np.diag(model.covariance_))[:2], [1.0, 0.8], rtol=0.15)
+    assert model.covariance_[2, 2] < 2e-6
+    assert model.mean_coef_std_[0] == pytest.approx(0.8 / np.sqrt(300), rel=0.3)
+    assert sum(model.variance_shares_.values()) == pytest.approx(1.0)
+    assert model.heterogeneity_.sum() == pytest.approx(model.variance_shares_["tasks"])
+    total = 2.0 + 1.64 + np.pi**2 / 3
+    assert_allclose(list(model.variance_shares_.values()), np.array([2.0, 1.64, np.pi**2 / 3]) / total, rtol=0.25)
+    assert 0 <= model.gap_ == model.stop_crit_ < 1e-6
+    inside = np.abs(W[:, 1] - model.coef_[:, 0]) < 1.96 * model.coef_std_[:, 0]
+    assert 0.9 < inside.mean() < 0.98
+    assert model.intercept_std_.shape == (300,)
+
+
+def test_the_objective_is_the_likelihood_and_the_price_of_squares():
+    X, y, ids, _ = table()
+    model = HierarchicalMTLClassifier("diagonal", ridge=2.0).fit(X, y, task_id=ids)
+    scale = X.std(axis=0)
+    level = model.mean_intercept_ + X.mean(axis=0) @ model.mean_coef_
+    squares = level**2 + np.square(model.mean_coef_ * scale).sum()
+    squares += (np.diag(model.covariance_) * np.append(1.0, scale**2)).sum()
+    assert model.objective_[-1] == pytest.approx(-2 * model.log_likelihood_ + 2.0 * squares, rel=1e-9)
+
+
+def test_a_single_task_is_logistic_regression():
+    X, Y = shared()
+    y = Y[:, 0]
+    plain = LogisticRegression(C=np.inf, tol=1e-10).fit(X, y)
+    model = HierarchicalMTLClassifier(ridge=0.0).fit(X, y)
+    assert model.structure_ == "none"
+    assert_allclose(np.append(model.intercept_, model.coef_), np.append(plain.intercept_, plain.coef_), rtol=1e-4)
+    A, p = np.column_stack([np.ones(80), X]), plain.predict_proba(X)[:, 1]
+    errors = np.sqrt(np.diag(np.linalg.inv((A.T * (p * (1 - p))) @ A)))
+    assert_allclose(np.append(model.intercept_std_, model.coef_std_), errors, rtol=1e-3)
+    assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)
+    found = model.estimates()
+    assert_allclose(found.alone, found.pooled, atol=2e-3)
+
+
+def test_partial_pooling_predicts_better_than_tasks_alone_or_as_one():
+    scores = []
+    for seed in range(4):
+        X, y, ids, W = table(seed, T=30, n=20)
+        new, labels, where, _ = table(seed + 100, T=30, n=200)
+        odds = W[where, 0] + (new * W[where, 1:]).sum(axis=1)
+        labels = np.where(np.random.default_rng(seed).random(len(odds)) < expit(odds), 1.0, -1.0)
+        models = HierarchicalMTLClassifier(), IndependentLogistic(), PooledLogistic()
+        fits = [model.fit(X, y, task_id=ids).decision_function(new, task_id=where) for model in models]
+        scores.append([np.nanmean(auc_per_task(labels, score, task_id=where)) for score in fits])
+    hierarchical, alone, pooled = np.mean(scores, axis=0)
+    assert hierarchical > max(alone, pooled)
+
+
+def test_a_task_never_seen_gets_the_mean():
+    X, y, ids, _ = table()
+    model = HierarchicalMTLClassifier("scalar", unseen="mean").fit(X, y, task_id=ids)
+    odds = X[:3] @ model.mean_coef_ + model.mean_intercept_
+    assert_allclose(model.decision_function(X[:3], task_id=[-1] * 3), odds)
+    assert_allclose(model.predict_proba(X[:3], task_id=[-1] * 3)[:, 1], expit(odds))
+    assert model.predict(X[:3], task_id=[-1] * 3).tolist() == np.where(odds > 0, "yes", "no").tolist()
+    with pytest.raises(ValueError, match="has not seen"):
+        HierarchicalMTLClassifier().fit(X, y, task_id=ids).predict(X[:1], task_id=[99])
+
+
+@pytest.mark.parametrize("covariance", ["auto", "intercept", "scalar", "diagonal"])
+def test_tasks_of_one_class_are_fitted_and_reported(covariance):
+    X, y, ids, _ = table()
+    y[ids == 3], y[ids == 7] = "yes", "no"
+    model = HierarchicalMTLClassifier(covariance).fit(X, y, task_id=ids)
+    assert np.flatnonzero(model.single_class_).tolist() == [3, 7]
+    assert model.intercept_[3] > model.mean_intercept_ > model.intercept_[7]
+    assert np.abs(model.coef_).max() < 10
+    assert np.isnan(model.estimates().alone[[3, 7]]).all()
+    only = HierarchicalMTLClassifier(covariance).fit(X, np.full(len(y), "yes"), task_id=ids)
+    assert only.single_class_.all()
+    assert set(only.predict(X, task_id=ids)) == {"yes"}
+
+
+def test_classes_that_a_column_separates_have_finite_coefficients():
+    X, _, ids, _ = table()
+    y = np.where(X[:, 0] > 0, 1, 0)
+    model = HierarchicalMTLClassifier().fit(X, y, task_id=ids)
+    assert model.converged_
+    assert model.score(X, y, task_id=ids) > 0.97
+    assert np.abs(model.coef_).max() < 100
+
+
+def test_columns_that_may_not_differ_have_one_coefficient():
+    X, y, ids, _ = table()
+    frame = pd.DataFrame(X, columns=["price", "promo"])
+    model = HierarchicalMTLClassifier("diagonal", slopes=["price"]).fit(frame, y, task_id=ids)
+    assert np.ptp(model.coef_[:, 1]) < 1e-12
+    assert np.ptp(model.coef_[:, 0]) > 0.3
+    assert model.estimates().names == ["level", "price", "promo"]
+    with pytest.raises(ValueError, match="no column"):
+        HierarchicalMTLClassifier(slopes=["prize"]).fit(frame, y, task_id=ids)
+    with pytest.raises(ValueError, match="fit_intercept=True"):
+        HierarchicalMTLClassifier("intercept", fit_intercept=False).fit(X, y, task_id=ids)
+
+
+@pytest.mark.parametrize("layout", ["shared", "masked", "ragged"])
+def test_every_layout_is_the_stacked_rows(layout):
+    X, Y = shared()
+    rows, tasks = np.nonzero(np.ones(Y.shape))
+    if layout == "masked":
+        Y = np.where(np.random.default_rng(1).random(Y.shape) < 0.2, np.nan, Y)
+        rows, tasks = np.nonzero(np.isfinite(Y))
+    stacked = HierarchicalMTLClassifier("scalar").fit(X[rows], Y[rows, tasks], task_id=tasks)
+    if layout == "ragged":
+        other = HierarchicalMTLClassifier("scalar").fit(sp.csr_array(X[rows]), Y[rows, tasks], task_id=tasks)
+    else:
+        other = HierarchicalMTLClassifier("scalar").fit(X, Y)
+    assert other.objective_[-1] == pytest.approx(stacked.objective_[-1], abs=0.2 if layout == "masked" else 1e-6)
+    atol = 0.1 if layout == "masked" else 1e-3  # columns are standardised over other rows
+    assert_allclose(other.coef_, stacked.coef_, atol=atol)
+
+
+def test_a_model_keeps_no_rows():
+    X, y, ids, _ = table(T=10, n=1000)
+    model = HierarchicalMTLClassifier("scalar").fit(X, y, task_id=ids)
+    assert len(pickle.dumps(model)) < 20_000
