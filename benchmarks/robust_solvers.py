@@ -33,8 +33,8 @@ from mtlrun.metrics import auc_per_task
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import SharedRotation, prepare
 from mtlrun.problem.result import SolverResult, Tracker
+from mtlrun.problem.rotation import SharedRotation, prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import ProximalRun, QuadraticLoss, solve_fista

@@ -25,6 +25,7 @@ from mtlrun import __version__
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators.registry import METHODS
 from mtlrun.fitted import Model
+from mtlrun.indices import check_indices
 from mtlrun.report.stored import read_raw
 from mtlrun.utils.io import jsonable, sealed, unsealed, write_atomic
 from mtlrun.utils.ownmodules import import_named
@@ -132,6 +133,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
             with contextlib.suppress(ImportError):  # told below
                 import_named(type_name.rpartition(".")[0])
         content = skops.io.loads(archive, trusted=sorted(TRUSTED | CONTAINERS | known))
+        check_indices(content, str(file), UNTRUSTED_REMEDY)
     except DataError:
         raise
     except UntrustedTypesFoundException:

@@ -31,6 +31,7 @@ from mtlrun.estimators.params import NONE, Declared, check_params, choice, insta
 from mtlrun.estimators.similarity import task_similarity
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
+from mtlrun.problem.confirm import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
@@ -232,10 +233,10 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         if self.stop_crit_ is not None:
             reached = f": stopping criterion {self.stop_crit_:.2g} against {knob}={getattr(self, knob):g}"
         why = f" ({result.message})" if result.message else ""
-        return (
-            f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. "
-            f"Increase max_iter, or accept a larger {knob}."
-        )
+        remedy = f"Increase max_iter, or accept a larger {knob}."
+        if result.info.get(BADLY_SCALED):
+            remedy = "Scale the columns of X, for instance with sklearn.preprocessing.StandardScaler."
+        return f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. {remedy}"
 
     def _scores(self, X: Any, task_id: Any) -> Array:
         """Return X w_t + b_t: (n, T) for a shared design without ids, (n,) otherwise."""

@@ -16,8 +16,8 @@ from mtlrun.penalties.clusters import ClusterNorm, FeatureClusters, GroupTrace
 from mtlrun.penalties.norms import SquaredFrobenius
 from mtlrun.problem.losses import LOSSES
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, preparation_bytes
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import Rotation, preparation_bytes
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.coclus import solve_coclus
 from mtlrun.solvers.clustered.metag import solve_metag

@@ -16,8 +16,8 @@ from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, prepare
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import Rotation, prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.auto import choose_solver, decomposed, solve_convex, solver_bytes
 

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
@@ -17,7 +18,9 @@ from mtlrun.estimators.facts import POWERS, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.arrays import stack_designs
+from mtlrun.problem.graded import is_graded
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredLoss
+from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
@@ -32,6 +35,8 @@ _MARGINS = (0.01, 0.1, 0.3, 1.0, 10.0)
 _SPARSE = (0.001, 0.005, 0.02, 0.1, 0.3)
 
 
+# Largest relative duality gap of a logistic regression that has converged, computed for mean squares beyond this.
+_NEAR, _HUGE = 1e-3, 1e8
 # Bytes of the objects that belong to the solution of one task.
 _PER_TASK = 1000
 
@@ -318,7 +323,18 @@ class _Logistic(ClassifierMTL):
         model = LogisticRegression(
             C=1 / self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter
         )
-        return fit_sklearn(model, X, y, weights)
+        found = fit_sklearn(model, X, y, weights)
+        return found._replace(converged=found.converged and self._confirmed(found, X, y, weights))
+
+    def _confirmed(self, found: Solo, X: Any, y: Array, weights: Array | None) -> bool:
+        """Return whether a solution is near the optimum; L-BFGS may stall at columns of huge or mixed scales."""
+        squares = np.asarray(X.multiply(X).sum(axis=0) if issparse(X) else np.einsum("ij,ij->j", X, X)).ravel()
+        if squares.max() <= _HUGE * len(y) and not is_graded(squares, squares):
+            return True
+        data = TaskData.from_matrix(X, y[:, np.newaxis], weights=weights)
+        intercept = np.array([found.intercept]) if self.fit_intercept else None
+        loss, penalty = self._terms()
+        return duality_gap(data, loss, [penalty], [found.coef[:, np.newaxis]], intercept).relative <= _NEAR
 
     def _is_logistic(self) -> bool:
         return True

@@ -14,8 +14,8 @@ from mtlrun.estimators.facts import POWERS, SPECTRAL_COST, STRENGTHS, Facts
 from mtlrun.estimators.params import Count, NonNegative, Positive
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import Rotation
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import check_box, covariance_root, fetr_bytes, solve_alternating, solve_fetr
 

@@ -27,8 +27,8 @@ from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, SharedRotation, find_basis
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import Rotation, SharedRotation, find_basis
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.robust.apg import solve_apg
 from mtlrun.solvers.robust.ladm import solve_ladm

@@ -184,7 +184,15 @@ class StringDesign:
         return StringDesign(self.dna[rows], self.scale[rows], self.level, self.start, self.buckets)
 
     def __matmul__(self, W: Array) -> Array:
-        """Return the products with a vector (d,) or a matrix (d, k)."""
+        """Return the products with a vector (d,) or a matrix (d, k).
+
+        Raises
+        ------
+        ValueError
+            If there are not as many coefficients as features.
+        """
+        if len(W) != self.shape[1]:
+            raise ValueError(f"{len(W)} coefficients for {self.shape[1]} features")
         rows = self.rows(0.0)
         out = np.empty((W.shape[1] if W.ndim == 2 else 1, len(self)))
         for column, w in zip(out, W.T if W.ndim == 2 else W[np.newaxis], strict=True):
@@ -335,21 +343,28 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return self._fit_letters(letters_of(X))
 
     def _fit_letters(self, letters: Array) -> Self:
+        start = self._starts(letters.shape[1])
+        self.length_ = letters.shape[1]
+        self.n_features_out_ = int(start[-1]) if self.hash_bits is None else 2**self.hash_bits
+        return self
+
+    def _starts(self, length: int) -> Array:
+        """Return the first feature of every position, and the number of features (zeros if hashed).
+
+        Compiled code uses them as indices: they are computed, never read from a file.
+        """
         _check_int("degree", self.degree, 1, MAX_DEGREE)
         if self.hash_bits is not None:
             _check_int("hash_bits", self.hash_bits, 1, 28)
-        self.length_ = letters.shape[1]
+            return np.zeros(length + 1, dtype=np.int64)
         # Python integers: 4^32 does not fit into 64 bits.
-        sizes = [(4 ** (min(self.degree, self.length_ - p) + 1) - 4) // 3 for p in range(self.length_)]
-        if self.hash_bits is None and sum(sizes) > _MAX_EXACT:
+        sizes = [(4 ** (min(self.degree, length - p) + 1) - 4) // 3 for p in range(length)]
+        if sum(sizes) > _MAX_EXACT:
             raise ValueError(
-                f"degree={self.degree} makes {sum(sizes)} features for strings of {self.length_} letters, more than "
+                f"degree={self.degree} makes {sum(sizes)} features for strings of {length} letters, more than "
                 f"{_MAX_EXACT}; hash them (hash_bits=22, say) or lower the degree"
             )
-        exact = np.concatenate([[0], np.cumsum(sizes)]) if self.hash_bits is None else np.zeros(self.length_ + 1)
-        self._start = exact.astype(np.int64)
-        self.n_features_out_ = int(self._start[-1]) if self.hash_bits is None else 2**self.hash_bits
-        return self
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def design(self, X: Any) -> StringDesign:
         """Return the features as a design that makes its rows on the fly.
@@ -375,7 +390,7 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         level = np.sqrt(np.append(0.0, 2 * (self.degree - k + 1) / (self.degree * (self.degree + 1))))
         buckets = 0 if self.hash_bits is None else 2**self.hash_bits
         scale = np.ones(len(letters))
-        design = StringDesign(dna, scale, level, self._start, buckets)
+        design = StringDesign(dna, scale, level, self._starts(self.length_), buckets)
         if self.normalize:
             kernel = dna.count_runs(self.degree) @ level[1:] ** 2
             design.scale = 1 / np.sqrt(np.where(kernel > 0, kernel, 1.0))

@@ -220,7 +220,10 @@ def _annihilate(
         old = np.zeros(data.n_features) if operator.shift is None else operator.shift
         operator = TaskOperator(data, shift=mean + (old[:, None] if old.ndim == 1 else old))
     grams = operator.gram(data.weights)
-    inverse = np.linalg.pinv(grams, hermitian=True)
+    sizes = np.sqrt(np.einsum("...ii->...i", grams))
+    sizes = np.where(sizes > 0, sizes, 1.0)  # columns of one size: none of them is lost next to a larger one
+    sizes = sizes[..., None, :] * sizes[..., :, None]
+    inverse = np.linalg.pinv(grams / sizes, hermitian=True) / sizes
     V = inverse @ Z if grams.ndim == 2 else np.einsum("tij,jt->it", inverse, Z)
     fit = operator.forward(V)
     return theta - (fit if w is None else w * fit)

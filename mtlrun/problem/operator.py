@@ -76,6 +76,21 @@ class TaskOperator:
         """Return diag(sqrt(weights)) X X' diag(sqrt(weights)), (n, n), of a design and weights that tasks share."""
         return _outer(self.data.X, weights, self.shift)
 
+    def squares(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return the diagonal of X' diag(weights) X, (d,), of a design, weights (n,) and a shift that tasks share.
+
+        Exact where the shift is the weighted mean, or none.
+        """
+        X = self.data.X
+        w = np.ones(X.shape[0]) if weights is None else weights
+        if self.data.sparse:
+            squares = np.asarray(X.multiply(X).T @ w)
+        else:
+            squares = np.einsum("ij,ij->j", X, X if weights is None else w[:, None] * X)
+        if self.shift is not None:
+            squares = squares - w.sum() * np.square(self.shift)
+        return np.maximum(squares, 0.0)
+
     def norm(self, weights: np.ndarray | None = None) -> float:
         """Return max over tasks of the largest singular value of diag(sqrt(weights)) X_t.
 

@@ -1,10 +1,7 @@
-"""The squared loss as a quadratic in the coefficients: through Gram matrices, or in eigenbases of the designs.
+"""The squared loss as a quadratic in the coefficients: through Gram matrices, or in eigenbases (`rotation`).
 
-`Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task. A `Rotation` keeps eigenbases, in which the
-Hessian is diagonal. With X = U S V' (one design for all tasks) every penalty that does not change under rotations of
-the features keeps its value in the coordinates Q = V'W, and iterates that start in the row space of X stay there; so a
-solver can work on matrices of min(n, d) rows with an elementwise data step. Tasks with designs of their own have one
-such basis each.
+`Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task. Both are condensed from the rows, and lose in
+rounding what is small next to the rest: `row_gap` certifies by the rows themselves.
 """
 
 from __future__ import annotations
@@ -15,29 +12,28 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from mtlrun.problem import memory
-from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import Centred, centre, feasible_scale
+from mtlrun.problem.graded import is_graded
+from mtlrun.problem.losses import SquaredLoss
+from mtlrun.problem.objective import Centred, Gap, centre, dual_value, feasible_scale, primal_value, relative_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
 
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size, are rounding.
-_ROUNDING = 4.0 * np.finfo(np.float64).eps
-# X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
-_ORTHONORMAL = 1e-8
-# Decomposing takes about so many times the memory of the bases, making and using Gram matrices so many times theirs.
-_COPIES, GRAM_COPIES = 4, 3
-_REMEDY = "Use solver='fista' (solve_fista), which needs none, or fewer features."
+ROUNDING = 4.0 * np.finfo(np.float64).eps
+# Making and using Gram matrices takes so many times their memory.
+GRAM_COPIES = 3
+# Values of the form are off by about so many eps of the energy.
+_CANCELLED = 1e3
+# Where the largest eigenvalue is that many times the least, it matters what is lost in its rounding.
+CONDITION = 1e10
 # A dense product runs about this many times as fast per multiplication as one with a sparse matrix.
 _DENSE_ADVANTAGE = 50
 # Up to this size the largest eigenvalue of a Gram matrix is computed exactly.
 EXACT_SIZE = 2000
-# The basis of the row space is used when it has at most this part of the features.
-_PAYS = 0.75
 
 
 class Quadratic(ABC):
@@ -139,9 +135,82 @@ class Quadratic(ABC):
         conjugates = sum(p.conjugate(Z * c) for p in penalties if not p.is_norm)
         return max(0.0, scale * self.dual_fit(Q, c, image) - conjugates)
 
+    @property
+    @abstractmethod
+    def doubtful(self) -> bool:
+        """Whether directions of X may be lost in the rounding of the form, with what they fit of the targets."""
+
+    @property
+    def graded(self) -> bool:
+        """Whether columns differ much in scale and the form knows of it: its dual values are those of the rows."""
+        return False
+
+    def is_sure(self, primal: float, tol: float, scale: float = 1.0) -> bool:
+        """Whether rounding moves a relative gap of `scale` times this loss + penalties by less than a part of `tol`."""
+        kept = keeps_digits(scale * float(self.energy.sum()), primal, tol)
+        return kept and not self.doubtful and not self.graded
+
+    def row_gap(
+        self,
+        parts: Sequence[np.ndarray] | np.ndarray,
+        penalties: Sequence[Penalty],
+        scale: float = 1.0,
+        *,
+        at: np.ndarray | None = None,
+        dual: float = -np.inf,
+    ) -> Gap:
+        """Certify coefficients by residuals of the rows, in which nothing is lost.
+
+        Parameters
+        ----------
+        parts : sequence of ndarray of shape (d, T)
+            One per penalty.
+        penalties : sequence of Penalty
+        scale : float, default 1.0
+            Factor of the loss.
+        at : ndarray of shape (d, T), optional
+            Coefficients whose residual makes the dual point; default the sum of the parts.
+        dual : float, optional
+            Value of the form, which counts where it is that of the rows.
+        """
+        data = self.data if self._centred is None else self._centred.data
+        loss, operator = SquaredLoss(scale), self.operator
+        primal = primal_value(data, loss, penalties, parts, operator=operator)
+        if self.doubtful or not self.graded:
+            scores = operator.forward(np.sum(parts, axis=0) if at is None else at)
+            theta = -loss.gradient(scores, data.targets, data.effective_weights())
+            found = dual_value(theta, data, loss, penalties, operator=operator)
+            if found < dual and not any(p.is_zero for p in penalties):
+                # Like the form, scale only what can be fitted.
+                rest = self._scaled_fit(theta, data, penalties)
+                found = max(found, dual_value(rest, data, loss, penalties, operator=operator))
+            dual = found
+        return Gap(primal, dual, relative_gap(primal, dual))
+
+    @abstractmethod
+    def solve(self, Z: np.ndarray) -> np.ndarray:
+        """Return V (d, T) with X'X v_t = z_t for Z (d, T) in the range of the adjoint, as accurate as the form is."""
+
+    def _scaled_fit(self, theta: np.ndarray, data: TaskData, penalties: Sequence[Penalty]) -> np.ndarray:
+        """Return theta with its part in the range of X, of every task, scaled until it is about feasible."""
+        Z, w = self.operator.adjoint(theta), data.effective_weights()
+        fit = self.operator.forward(self.solve(Z))
+        less = data.spread(1.0 - feasible_scale(Z, penalties))
+        return theta - less * (fit if w is None else w * fit)
+
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
         return np.zeros(self.data.n_tasks) if self._centred is None else self._centred.intercept(W)
+
+    def _are_graded(self, squares: np.ndarray) -> np.ndarray:
+        """Return whether a Gram matrix loses columns of these squared norms, (d,) or by task (T, d)."""
+        if self._centred is None or not is_graded(squares, squares).any():  # the usual case, at little cost
+            return is_graded(squares, squares)
+        w = self.data.effective_weights()
+        total = self.data.sum_by_task(np.ones_like(self.data.targets) if w is None else w)
+        total = total[0] if squares.ndim == 1 else total[:, None]
+        sums = self.operator.shift is not None
+        return is_graded(squares, squares + total * np.square(self._centred.x_mean.T), sums=sums)
 
     def _moments(self, Q: np.ndarray, image: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return y'Xw and ||Xw||^2 per task."""
@@ -156,6 +225,11 @@ class Quadratic(ABC):
     def _weighted_targets(self) -> np.ndarray:
         w = self.data.effective_weights()
         return self._targets if w is None else w * self._targets
+
+
+def keeps_digits(energy: float, primal: float, tol: float) -> bool:
+    """Return whether a relative gap of `tol` means something where values are differences of numbers of this size."""
+    return _CANCELLED * float(np.finfo(np.float64).eps) * energy <= tol * max(1.0, primal)
 
 
 class Gram(Quadratic):
@@ -201,14 +275,46 @@ class Gram(Quadratic):
         """All of the energy if not sharp."""
         if not self.sharp:
             return self.energy
-        values, vectors = self._eigen
-        limit = _ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
+        values, vectors, cross = *self._eigen, self.cross.T
+        if self._graded:  # the range of X does not change with the scale of its columns
+            values, vectors = np.linalg.eigh(self.gram * self._scales[..., None, :] * self._scales[..., None])
+            cross = cross * self._scales
+        limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
         inverse = np.where(values > limit, 1.0 / np.where(values > limit, values, 1.0), 0.0)
         if self.gram.ndim == 2:
-            part = inverse @ np.square(vectors.T @ self.cross)
+            part = inverse @ np.square(vectors.T @ cross.T)
         else:
-            part = np.sum(inverse * np.square(np.matmul(self.cross.T[:, None, :], vectors)[:, 0]), axis=1)
+            part = np.sum(inverse * np.square(np.matmul(cross[:, None, :], vectors)[:, 0]), axis=1)
         return np.minimum(part, self.energy)
+
+    def solve(self, Z: np.ndarray) -> np.ndarray:
+        if not self.sharp:  # nothing is known of the range of X
+            return np.zeros_like(Z)
+        values, vectors = self._eigen
+        limit = ROUNDING * values.shape[-1] * values.max(axis=-1, keepdims=True)
+        inverse = np.where(values > limit, 1.0 / np.where(values > limit, values, 1.0), 0.0)
+        if self.gram.ndim == 2:
+            return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ Z)))
+        q = np.matmul(Z.T[:, None, :], vectors)[:, 0] * inverse
+        return np.asarray(np.matmul(vectors, q[:, :, None])[:, :, 0].T)
+
+    @property
+    def doubtful(self) -> bool:
+        """Without the eigenvalues that `sharp` takes, whenever there may be such directions."""
+        if self._graded or not self.sharp:
+            return True
+        values = self._eigen[0]
+        return bool(np.any(values[..., :1] * CONDITION <= values[..., -1:]))
+
+    @cached_property
+    def _graded(self) -> bool:
+        return bool(np.any(self._are_graded(np.einsum("...ii->...i", self.gram))))
+
+    @property
+    def _scales(self) -> np.ndarray:
+        """Inverse norms of the columns, (d,) or (T, d)."""
+        squares = np.einsum("...ii->...i", self.gram)
+        return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
     def image(self, Q: np.ndarray) -> np.ndarray:
         return times_gram(self.gram, Q)
@@ -237,306 +343,3 @@ def gram_pays(data: TaskData) -> bool:
         direct = 2.0 * _DENSE_ADVANTAGE * data.X.nnz * (T if data.shared else 1)
         return d * d * T < direct and min(data.sizes.mean(), data.n_rows) >= d
     return d * d * T < 2.0 * d * (data.n_rows * T if data.shared else data.n_rows)
-
-
-class Rotation(Quadratic):
-    """Coordinates in which the loss is diagonal, for every task.
-
-    Built by `prepare`; may be used for any number of fits on the same data, whatever the penalties. r is the rank of a
-    shared design or the largest rank of a task.
-
-    Attributes
-    ----------
-    squares : ndarray of shape (r, 1) or (r, T)
-        Squared singular values of the (weighted) designs.
-    """
-
-    squares: np.ndarray
-
-    @property
-    def rank(self) -> int:
-        """Number of coordinates r."""
-        return self.squares.shape[0]
-
-    @property
-    def largest(self) -> float:
-        return float(self.squares.max())
-
-    @cached_property
-    def explained(self) -> np.ndarray:
-        positive = self.squares > 0
-        part = np.square(self.cross) / np.where(positive, self.squares, 1.0)
-        return np.minimum(np.where(positive, part, 0.0).sum(axis=0), self.energy)
-
-    def belongs_to(self, data: TaskData, fit_intercept: bool) -> bool:
-        """Whether `prepare` would make the same of these data."""
-        names = ("X", "targets", "offsets", "weights", "observed")
-        same = all(getattr(self.data, name) is getattr(data, name) for name in names)
-        return same and self.fit_intercept == fit_intercept
-
-    def image(self, Q: np.ndarray) -> np.ndarray:
-        return self.squares * Q
-
-    def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
-        return b if self._centred is None else b + self._centred.intercept(W) - self._centred.y_mean
-
-    @abstractmethod
-    def rotate(self, W: np.ndarray) -> np.ndarray:
-        """Return the coordinates (r, T) of W (d, T)."""
-
-    @abstractmethod
-    def lift(self, Q: np.ndarray) -> np.ndarray:
-        """Return the coefficients (d, T) of coordinates Q (r, T)."""
-
-    def scores(self, Q: np.ndarray) -> np.ndarray:
-        """Return the predictions, a field, that coordinates Q make with the (centred) designs of unweighted data."""
-        return self.operator.forward(self.lift(Q))
-
-    def pull(self, field: np.ndarray) -> np.ndarray:
-        """Return the adjoint of `scores`, (r, T)."""
-        return self.rotate(self.operator.adjoint(field))
-
-
-class SharedRotation(Rotation):
-    """One basis for all tasks: X (centred, rows times the root of their weights) = U diag(s) V'.
-
-    The eigenvectors come from the Gram matrix of the smaller side, so that a sparse X is never densified beyond
-    min(n, d) x d; with n < d only U is formed, and V when a caller needs it.
-    """
-
-    def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
-        super().__init__(data, fit_intercept)
-        self._wide = data.n_rows < data.n_features
-        self._root = None if data.weights is None else np.sqrt(data.weights)[:, None]
-        gram = self.operator.outer_gram(data.weights) if self._wide else self.operator.gram(data.weights)
-        values, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
-        values, vectors = _significant(values, vectors)
-        self.squares = values[:, None]
-        self._vectors = vectors
-        self._project()
-
-    def retarget(self, data: TaskData) -> SharedRotation:
-        """Return the rotation of data with the very same X and weights but other targets (a block of tasks, say)."""
-        other = object.__new__(SharedRotation)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("energy", "explained")})
-        other._use(data, None if self._centred is None else _recentre(self._centred, data))
-        other._project()
-        return other
-
-    def diagonal_data(self) -> TaskData:
-        """Return data with a diagonal design that have this least-squares problem, for unweighted rows.
-
-        One row per coordinate, diag(s) against U'y_t, and a row of zeros against the length of what no coefficients
-        can fit: for every task an orthogonal transformation of the rows of the (centred) design and targets.
-        """
-        s = np.sqrt(self.squares[:, 0])
-        targets = np.divide(self.cross, s[:, None], out=np.zeros_like(self.cross), where=s[:, None] > 0)
-        rest = np.sqrt(np.maximum(self.energy - self.explained, 0.0))
-        design = sp.csr_array(sp.vstack([sp.diags_array(s), sp.csr_array((1, len(s)))]))
-        return TaskData.from_matrix(design, np.vstack([targets, rest]), tasks=self.data.tasks)
-
-    def rotate(self, W: np.ndarray) -> np.ndarray:
-        return self.basis.T @ W
-
-    def lift(self, Q: np.ndarray) -> np.ndarray:
-        if not self._wide or self._skewed or "basis" in self.__dict__:
-            return self.basis @ Q
-        return self._from_rows(self._vectors @ (Q / self._roots))
-
-    def scores(self, Q: np.ndarray) -> np.ndarray:
-        return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
-
-    def pull(self, field: np.ndarray) -> np.ndarray:
-        return self._roots * (self._vectors.T @ field) if self._wide else super().pull(field)
-
-    @cached_property
-    def basis(self) -> np.ndarray:
-        """V, shape (d, r), with orthonormal columns (zero for a wide design of zeros)."""
-        if not self._wide:
-            return self._vectors
-        d = self.data.n_features
-        if not self.squares.any():
-            return np.zeros((d, self.rank))
-        memory.require(_COPIES * 8 * d * self.rank, f"a basis of rank {self.rank} for {d} features", _REMEDY)
-        V = self._from_rows(self._vectors / self._roots.T)
-        # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
-        factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
-        return scipy.linalg.solve_triangular(factor, V.T, trans="T", check_finite=False).T
-
-    @property
-    def _roots(self) -> np.ndarray:
-        return np.sqrt(np.maximum(self.squares, np.finfo(np.float64).tiny))
-
-    @property
-    def _skewed(self) -> bool:
-        return bool(self.squares[0, 0] * _ORTHONORMAL < np.finfo(np.float64).eps * self.squares[-1, 0])
-
-    def _project(self) -> None:
-        if not self._wide:
-            self.cross = self._vectors.T @ self.operator.adjoint(self._weighted_targets)
-            return
-        y = self._targets if self._root is None else self._root * self._targets
-        self.cross = self._roots * (self._vectors.T @ y)
-
-    def _from_rows(self, field: np.ndarray) -> np.ndarray:
-        return self.operator.adjoint(field if self._root is None else self._root * field)
-
-
-class TaskRotation(Rotation):
-    """One basis per task, padded to the same number of coordinates and stored together, (T, d, r)."""
-
-    def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
-        super().__init__(data, fit_intercept)
-        longest = data.n_rows if data.shared else int(data.sizes.max())
-        if longest < data.n_features:
-            squares, self.bases = self._short_tasks(longest)
-        else:
-            squares, self.bases = np.linalg.eigh(self.operator.gram(data.weights))
-        top = squares.max(axis=1, initial=0.0)[:, None]
-        significant = squares > _ROUNDING * squares.shape[1] * top
-        self.squares = np.where(significant, squares, 0.0).T
-        self.cross = self.rotate(self.operator.adjoint(self._weighted_targets)) * significant.T
-
-    def rotate(self, W: np.ndarray) -> np.ndarray:
-        return np.matmul(W.T[:, None, :], self.bases)[:, 0, :].T
-
-    def lift(self, Q: np.ndarray) -> np.ndarray:
-        return np.matmul(self.bases, Q.T[:, :, None])[:, :, 0].T
-
-    def _short_tasks(self, longest: int) -> tuple[np.ndarray, np.ndarray]:
-        """Decompose tasks with fewer rows than features, one by one (only here, at set-up)."""
-        T, d = self.data.n_tasks, self.data.n_features
-        squares, bases = np.zeros((T, longest)), np.zeros((T, d, longest))
-        means = np.zeros((d, T)) if self._centred is None else self._centred.x_mean.reshape(d, -1)
-        for t in range(T):
-            X, _, w = self.data.task(t)
-            X = (X.toarray() if self.data.sparse else X) - means[:, t % means.shape[1]]
-            _, s, Vt = np.linalg.svd(X if w is None else np.sqrt(w)[:, None] * X, full_matrices=False)
-            squares[t, : len(s)] = np.square(s)
-            bases[t, :, : len(s)] = Vt.T
-        return squares, bases
-
-
-def prepare(data: TaskData, fit_intercept: bool = False, given: Rotation | None = None) -> Rotation:
-    """Decompose the designs of all tasks, once for all fits on the same data.
-
-    Parameters
-    ----------
-    data : TaskData
-        A shared design with one weight per row gives a `SharedRotation`; ragged tasks, and shared ones with missing
-        targets or weights by task, a `TaskRotation`.
-    fit_intercept : bool, default False
-        Centre every task (with its weights), which removes an unpenalised intercept; a sparse X stays sparse.
-    given : Rotation, optional
-        Returned if it was made from these data.
-
-    Raises
-    ------
-    ValueError
-        If `given` belongs to other data or another `fit_intercept`.
-    MemoryLimitError
-        If the bases would not fit into memory.
-    """
-    if given is not None:
-        if not given.belongs_to(data, fit_intercept):
-            raise ValueError("the rotation was prepared from other data or weights, or with another fit_intercept")
-        return given
-    sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
-    memory.require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY)
-    return SharedRotation(data, fit_intercept) if data.uniform else TaskRotation(data, fit_intercept)
-
-
-def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
-    """Return the size of the bases that `prepare` would keep.
-
-    With ``invariant=False`` also that of the features' side of a wide design, which is made on demand: penalties that
-    change under rotations need it.
-    """
-    if data.uniform:
-        smaller = min(data.n_rows, data.n_features)
-        wide = not invariant and smaller < data.n_features
-        return 8 * smaller * (smaller + (data.n_features if wide else 0))
-    longest = data.n_rows if data.shared else int(data.sizes.max())
-    return 8 * data.n_tasks * data.n_features * min(longest, data.n_features)
-
-
-def preparation_bytes(data: TaskData, *, invariant: bool = True) -> int:
-    """Return what making these bases takes while it works."""
-    return _COPIES * rotation_bytes(data, invariant=invariant)
-
-
-def _recentre(centred: Centred, data: TaskData) -> Centred:
-    """Centre other targets of the same design and row weights."""
-    y_mean = np.average(data.targets, axis=0, weights=data.weights)
-    moved = data.with_design(centred.data.X).with_targets(data.targets - y_mean)
-    operator = TaskOperator(moved, shift=centred.operator.shift)
-    return Centred(moved, operator, centred.x_mean, y_mean)
-
-
-def _significant(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Drop what is rounding (ascending order is kept); at least one coordinate stays."""
-    first = int(np.searchsorted(values, _ROUNDING * len(values) * max(values[-1], 0.0), side="right"))
-    first = min(first, len(values) - 1)
-    return np.maximum(values[first:], 0.0), vectors[:, first:]
-
-
-def find_basis(
-    data: TaskData,
-    loss: Loss,
-    penalties: Sequence[Penalty],
-    fit_intercept: bool,
-    rotation: Rotation | None = None,
-    *,
-    weighted: bool = True,
-) -> SharedRotation | None:
-    """Return the eigenbasis in which a first-order method can run without changing its iterates, None without one.
-
-    Parameters
-    ----------
-    data, loss, penalties, fit_intercept
-        The problem.
-    rotation : Rotation, optional
-        From `prepare` with the same data and `fit_intercept`; made if not given.
-    weighted : bool, default True
-        Whether the method allows row weights.
-
-    Raises
-    ------
-    ValueError
-        If the rotation belongs to other data or another `fit_intercept`.
-    """
-    one_design = data.uniform and not data.masked and (data.weights is None or weighted)
-    invariant = isinstance(loss, SquaredLoss) and all(p.rotation_invariant for p in penalties)
-    if rotation is None and not (one_design and invariant and memory.fits(rotation_bytes(data))):
-        return None
-    basis = prepare(data, fit_intercept, rotation)
-    return basis if isinstance(basis, SharedRotation) and one_design and invariant else None
-
-
-def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
-    """Return ragged data in coordinates of the span of their rows, and the basis (d, r); else the data and None.
-
-    Tasks made one-vs-one share their examples: 45 tasks of 80 rows may have 400 distinct rows in 784 features. Where
-    penalties keep their value under rotations of the features, the solution lies in the span of the rows, and every
-    product is that many times cheaper in an orthonormal basis of it.
-
-    Parameters
-    ----------
-    data : TaskData
-        Shared and sparse designs are left as they are.
-    """
-    if data.shared or data.sparse:
-        return data, None
-    distinct = _distinct_rows(data.X)
-    if len(distinct) > _PAYS * data.n_features:
-        return data, None
-    basis = scipy.linalg.qr(distinct.T, mode="economic", check_finite=False)[0]
-    return data.with_design(np.ascontiguousarray(data.X @ basis)), basis
-
-
-def _distinct_rows(X: np.ndarray) -> np.ndarray:
-    """Return the rows of X without repetitions, or all of them if telling them apart by a projection fails."""
-    key = X @ np.random.default_rng(0).normal(size=X.shape[1])
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return X[first] if np.array_equal(X[first][group], X) else X

@@ -77,6 +77,8 @@ class Tracker:
     ----------
     best : object
         What `check` was given with the primal value that counts.
+    best_dual : object
+        The same of the dual value.
     exhausted : bool
         Set by a solver that cannot do better: the next check ends the run.
     seconds : list of float
@@ -91,6 +93,7 @@ class Tracker:
         self.tol = tol
         self.max_iter = max_iter
         self.best: Any = None
+        self.best_dual: Any = None
         self.gap = Gap(np.inf, -np.inf, np.inf)
         self.converged = False
         self.exhausted = False
@@ -126,6 +129,8 @@ class Tracker:
         least = self.gap.primal
         if primal < least:
             least, self.best = primal, point
+        if dual > self.gap.dual or self.best_dual is None:
+            self.best_dual = point
         dual = max(self.gap.dual, dual)
         self.gap = Gap(least, dual, relative_gap(least, dual))
         return self._note(iteration, finite=bool(np.isfinite(primal)))

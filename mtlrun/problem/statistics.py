@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import DataError
+from mtlrun.problem.graded import is_graded
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.utils.arrays import Archive
@@ -259,13 +260,19 @@ class TaskStatistics:
         G, d = s.x.shape
         xx = s.xx - s.x[:, :, None] * x_mean[:, None, :]
         xy = (s.xy - s.x.T * y_mean).T  # (T, d)
-        values, vectors = np.linalg.eigh(xx)
+        squares = np.einsum("gii->gi", xx)
+        graded = is_graded(squares, squares + self.weight[:, None] * np.square(x_mean), sums=True)
+        # Any root of X'X will do: where columns differ much in scale, that of the columns of one size.
+        sizes = np.where(graded[:, None] & (squares > 0), np.sqrt(np.maximum(squares, 0.0)), 1.0)
+        values, vectors = np.linalg.eigh(xx / (sizes[:, None, :] * sizes[:, :, None]))
+        xy = xy / sizes
         kept = values > _ROUNDING * d * np.maximum(values[:, -1:], 0.0)
         roots = np.sqrt(np.where(kept, values, 0.0))
         targets = (np.matmul(xy[:, None, :], vectors)[:, 0] if G > 1 else xy @ vectors[0]) * kept
         targets = np.divide(targets, roots, out=np.zeros_like(targets), where=kept | np.zeros_like(targets, dtype=bool))
         rest = np.sqrt(np.maximum(s.yy - s.y * y_mean - np.square(targets).sum(axis=1), 0.0))
-        X = np.concatenate([roots[:, :, None] * vectors.transpose(0, 2, 1), np.zeros((G, 1, d))], axis=1)
+        X = roots[:, :, None] * vectors.transpose(0, 2, 1) * sizes[:, None, :]
+        X = np.concatenate([X, np.zeros((G, 1, d))], axis=1)
         Y = np.column_stack([targets, rest])  # (T, d + 1)
         if G == 1:
             data = TaskData(X[0], np.ascontiguousarray(Y.T), self.tasks)

@@ -5,6 +5,7 @@ numba itself is imported then: models that need no compiled code do not wait for
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -43,13 +44,13 @@ class Compiled(Generic[P, R]):
 def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     from numba import njit
 
-    try:
-        return njit(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError as error:
-        # Neither NUMBA_CACHE_DIR, the folder of the module nor the user's cache folder can be written.
-        if "cache" not in str(error):
-            raise
-        return njit(error_model="numpy", **options)(function)
+    from mtlrun.utils.jitcache import SourceCache
+
+    made = njit(error_model="numpy", **options)(function)
+    # Otherwise neither NUMBA_CACHE_DIR, the folder of the module nor the user's cache folder can be written.
+    with contextlib.suppress(RuntimeError):
+        made._cache = SourceCache(function)
+    return made
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

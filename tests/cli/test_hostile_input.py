@@ -9,7 +9,10 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 
+from mtlrun.estimators.baselines import PerTask
+from mtlrun.models import Model, save_model
 from mtlrun.utils.io import sealed
 
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"
@@ -246,3 +249,16 @@ def test_a_results_folder_of_someone_else(mtlrun, write_experiment, tmp_path):
     _harmless(mtlrun("report", str(folder)), 0)
     _harmless(mtlrun("report", str(folder), "--format", "md"), 0)
     assert set(tmp_path.rglob("*")) == before
+
+
+def test_predict_refuses_a_model_whose_trees_go_in_a_circle(mtlrun, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = PerTask(HistGradientBoostingRegressor(max_iter=2)).fit(X, X)
+    model.estimators_[0]._predictors[0][0].nodes["left"][0] = 0
+    facts = {"name": "a", "task_type": "regression", "design": "shared", "tasks": ["a", "b"]}
+    facts |= {"input": {"n_features": 2, "names": ["v", "w"], "strings": False}, "estimator": {}, "dataset": {}}
+    save_model(tmp_path / "model", Model(model, None, facts))
+    (tmp_path / "rows.csv").write_text("v,w\n1,2\n")
+    text = _harmless(mtlrun("predict", "model", "rows.csv"))
+    assert "model.skops: a HistGradientBoostingRegressor in it is damaged or forged" in text
+    assert "get it from somebody you trust" in " ".join(text.split())

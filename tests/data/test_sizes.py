@@ -201,7 +201,14 @@ def test_our_own_archives_are_looked_at_first(tmp_path):
     bomb = zipped(**{f"{name}.npy": header((1 << 42,)) for name in ("coef", "tasks", "features", "about")})
     for name in ("coefficients.npz", "s.npz"):
         (tmp_path / name).write_bytes(bomb)
-    facts = {"schema": 2, "files": {}, "tasks": [], "input": {"n_features": 1}, "design": "shared", "task_type": "regression"}
+    facts = {
+        "schema": 2,
+        "files": {},
+        "tasks": [],
+        "input": {"n_features": 1},
+        "design": "shared",
+        "task_type": "regression",
+    }
     (tmp_path / "model.json").write_text(json.dumps({**facts, "estimator": {}, "dataset": {}}))
     with pytest.raises(UserError, match=r"header claims|model description"):
         plot_model(tmp_path, "coefficients", tmp_path / "x.svg")

@@ -9,7 +9,7 @@ from sklearn.linear_model import Lasso, MultiTaskLasso, Ridge
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import LogisticLoss, SquaredLoss
 from mtlrun.problem.objective import duality_gap, primal_value
-from mtlrun.problem.quadratic import prepare
+from mtlrun.problem.rotation import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm
 

@@ -8,7 +8,7 @@ import pytest
 
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
-from mtlrun.problem.quadratic import prepare
+from mtlrun.problem.rotation import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista

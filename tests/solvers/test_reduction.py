@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from mtlrun.penalties.norms import L1, L12, TraceNorm
 from mtlrun.problem.losses import SquaredHingeLoss, SquaredLoss
-from mtlrun.problem.quadratic import find_basis, prepare
+from mtlrun.problem.rotation import find_basis, prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.robust.apg import solve_apg
 from mtlrun.solvers.robust.ladm import solve_ladm

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
 from mtlrun.problem import memory
-from mtlrun.problem.quadratic import SharedRotation, TaskRotation, prepare
+from mtlrun.problem.rotation import SharedRotation, TaskRotation, prepare
 from mtlrun.problem.taskdata import TaskData
 
 SHARED = ["shared", "wide", "sparse", "weighted"]

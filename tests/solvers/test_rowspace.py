@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from mtlrun.problem.losses import SquaredLoss
-from mtlrun.problem.quadratic import in_row_space
+from mtlrun.problem.rotation import in_row_space
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered import coclus, metag
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mtlrun.penalties.norms import L1, L12, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import primal_value
-from mtlrun.problem.quadratic import prepare
+from mtlrun.problem.rotation import prepare
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista

@@ -1,5 +1,6 @@
 """Functions are compiled when they are called first, once, and kept on disk where that is possible."""
 
+import os
 import subprocess
 import sys
 
@@ -56,3 +57,91 @@ def test_a_place_that_cannot_be_written_only_costs_the_cache(monkeypatch):
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
     assert quadruple(2.5) == 10.0
     assert double(1.0) == 2.0
+
+
+INSIDE = """
+from mtlrun.utils.jit import inner
+from constants import FACTOR
+@inner
+def times(x):
+    return {more} + x * FACTOR
+"""
+OUTSIDE = """
+from mtlrun.utils.jit import compiled
+from inside import times
+@compiled
+def twice(x):
+    return 2.0 * times(x)
+print(twice(1.0), sum(twice.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def modules(tmp_path):
+    """Three modules, one of them compiled and run by `call`, which returns its number and how much came from disk."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+
+    def write(factor=3.0, more=0.0, above=""):
+        (tmp_path / "constants.py").write_text(f"FACTOR = {factor}")
+        (tmp_path / "inside.py").write_text(above + INSIDE.format(more=more))
+        (tmp_path / "outside.py").write_text(OUTSIDE)
+
+    def call():
+        changed = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "outside.py"]
+        run = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | changed, capture_output=True, text=True, check=True
+        )
+        number, hits = run.stdout.split()
+        return float(number), int(hits)
+
+    write()
+    return write, call, cache
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_machine_code_is_of_the_sources_of_all_that_it_contains(modules):
+    write, call, _ = modules
+    assert call() == (6.0, 0)
+    assert call() == (6.0, 1)
+    write(more=1.0)
+    assert call() == (8.0, 0)
+    write(more=1.0, factor=4.0)
+    assert call() == (10.0, 0)
+    assert call() == (10.0, 1)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_machine_code_of_functions_that_have_moved_is_removed(modules):
+    write, call, cache = modules
+    call()
+    files = {file.name for file in cache.rglob("*.nb?")}
+    write(above="\n\n")
+    assert call() == (6.0, 0)
+    moved = {file.name for file in cache.rglob("*.nb?")}
+    assert len(moved) == len(files)
+    assert {name for name in moved if name.startswith("inside")}.isdisjoint(files)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", [lambda old: b"", lambda old: b"garbage", lambda old: old[: len(old) // 2]])
+def test_damaged_machine_code_is_compiled_again(modules, suffix, damage):
+    _, call, cache = modules
+    call()
+    for file in cache.rglob(f"*{suffix}"):
+        file.write_bytes(damage(file.read_bytes()))
+    assert call() == (6.0, 0)
+    assert call() == (6.0, 1)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_flipped_bit_in_machine_code_is_noticed(modules):
+    _, call, cache = modules
+    call()
+    for file in cache.rglob("*.nbc"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    assert call() == (6.0, 0)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from mtlrun.problem.confirm import BADLY_SCALED
 from mtlrun.problem.losses import Loss
-from mtlrun.problem.quadratic import Rotation
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import Rotation
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.clustered.rowspace import RowSpace
 
@@ -17,6 +18,8 @@ from mtlrun.solvers.clustered.rowspace import RowSpace
 _INNER, _INNER_STEPS = 1e-1, 50
 # How often parts and subspace are matched to one W.
 _MATCHES = 5
+# On columns of mixed scales: a step that still gains this part of the objective was not made, for rounding.
+_STALLED = 1e-3
 # Eigenvalues of a (T, T) matrix below this, relative to the largest, are zero.
 _ROUNDING = 1e-12
 
@@ -80,9 +83,12 @@ def solve_coclus(
     W, b = np.zeros((data.n_features, data.n_tasks)), np.zeros(data.n_tasks)
     subspace = np.zeros((data.n_tasks, data.n_tasks))
     objective = [equations.value(W, b)]
-    crit = np.inf
+    crit, share = np.inf, np.zeros_like(subspace)
     for _ in range(max_iter):
-        W, b = equations.solve(W, b, tasks.coupling(subspace))
+        new, new_b = equations.solve(W, b, tasks.coupling(subspace))
+        if not np.isfinite(new).all():
+            break
+        W, b = new, new_b
         subspace, share = tasks.match(W, subspace)
         objective.append(equations.value(W, b) + tasks.value(W, share))
         crit = (objective[-2] - objective[-1]) / (objective[0] or 1.0)
@@ -90,14 +96,17 @@ def solve_coclus(
             break
     Q = W @ share
     parts = np.stack([W - Q, Q])
+    stalls = space.rotation.graded and equations.gain(W, b, tasks.coupling(subspace)) > _STALLED * objective[-1]
+    message = f"relative decrease {crit:.2e} against tol {tol:g}"
     return SolverResult(
         parts=space.lift(parts),
         intercept=equations.intercept(W, b),
-        converged=bool(crit <= tol),
-        n_iter=len(objective) - 1,
+        converged=bool(crit <= tol) and not stalls,
+        n_iter=max(1, len(objective) - 1),
         objective=objective,
         stop_crit=float(crit),
-        message=f"relative decrease {crit:.2e} against tol {tol:g}",
+        message=f"{message}, but steps stall: X is too badly scaled" if stalls else message,
+        info={BADLY_SCALED: stalls},
     )
 
 
@@ -156,26 +165,39 @@ class _Equations:
     def solve(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return W and b after the conjugate gradients have lowered the quadratic from there."""
         c, rotation = float(self.loss.curvature), self.rotation
-        slope = self.loss.gradient(self._scores(W, b), self.data.targets, self.weights)
-        residual = -rotation.operator.adjoint(slope) - 2.0 * (W @ A)
+        slope, residual = self._slopes(W, b, A)
         if rotation.fit_intercept:
             b = b - self.data.sum_by_task(slope) / (c * self.total)
-        own = 2.0 * np.diag(A)
-        with np.errstate(divide="ignore"):
-            inverse = np.where(c * rotation.squares + own > 0, 1.0 / (c * rotation.squares + own), 0.0)
-            outside = np.where(own > 0, 1.0 / own, 0.0)
 
         def apply(v: np.ndarray) -> np.ndarray:
             V = v.reshape(W.shape)
             return np.ravel(c * rotation.lift(rotation.squares * rotation.rotate(V)) + 2.0 * (V @ A))
 
         def precondition(v: np.ndarray) -> np.ndarray:
-            V = v.reshape(W.shape)
-            return np.ravel(outside * V + rotation.lift((inverse - outside) * rotation.rotate(V)))
+            return np.ravel(self._alone(v.reshape(W.shape), A))
 
         hessian, about = (LinearOperator((W.size, W.size), f, dtype=np.float64) for f in (apply, precondition))
         move, _ = cg(hessian, residual.ravel(), rtol=_INNER, maxiter=_INNER_STEPS, M=about)
         return W + move.reshape(W.shape), b
+
+    def gain(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> float:
+        """Return about how much a step for every task alone would lower the quadratic, by residuals of the rows."""
+        residual = self._slopes(W, b, A)[1]
+        return 0.5 * float(np.vdot(residual, self._alone(residual, A)))
+
+    def _slopes(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gradient in the predictions, and minus the gradient in W."""
+        slope = self.loss.gradient(self._scores(W, b), self.data.targets, self.weights)
+        return slope, -self.rotation.operator.adjoint(slope) - 2.0 * (W @ A)
+
+    def _alone(self, V: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """Return the solution for the right-hand side V if the tasks were not coupled."""
+        below, own = float(self.loss.curvature) * self.rotation.squares, 2.0 * np.diag(A)
+        with np.errstate(divide="ignore"):
+            inverse = np.where(below + own > 0, 1.0 / (below + own), 0.0)
+            outside = np.where(own > 0, 1.0 / own, 0.0)
+        seen = self.rotation.rotate(V)
+        return np.asarray(self.rotation.lift(inverse * seen) + outside * (V - self.rotation.lift(seen)))
 
     def intercept(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the intercepts for the designs as given."""

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mtlrun.problem.quadratic import Rotation, SharedRotation, TaskRotation, in_row_space, prepare
+from mtlrun.problem.graded import right_singular
+from mtlrun.problem.rotation import Rotation, SharedRotation, TaskRotation, in_row_space, prepare
 from mtlrun.problem.taskdata import TaskData
 
 # Eigenvalues below this, relative to the largest and times their number, are rounding.
@@ -50,6 +51,8 @@ class RowSpace:
             assert isinstance(rotation, TaskRotation)
             roots = rotation.bases * np.sqrt(rotation.squares).T[:, None, :]
             root = roots.transpose(1, 0, 2).reshape(d, -1)  # its product with its transpose is the sum
+            if rotation.graded:
+                return right_singular(root.T, np.linalg.norm(root, axis=1))
             if d <= root.shape[1]:
                 values, vectors = np.linalg.eigh(root @ root.T)
             else:

@@ -13,12 +13,13 @@ from functools import reduce
 import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
+from mtlrun.problem.confirm import confirm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, SharedRotation, prepare
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
 from mtlrun.problem.taskdata import TaskData
 
 # Over-relaxation, schedule and limits were found by trial on school, enron and simulated data, from 0.01 to 100 times
@@ -183,10 +184,13 @@ def solve_admm(
     Z, U, rho = _first_iterate(space, loss.scale, needed, len(penalties), start)
     tracker = Tracker(tol, max_iter, callback)
     Z, U, rho = _iterate(space, loss.scale, Z, U, rho, tracker)
-    parts = space.all_parts(needed, tracker.best, len(penalties))
+    parts = space.all_parts(needed, tracker.best[0], len(penalties))
     kept_Z, kept_U = dict(zip(needed, Z, strict=True)), dict(zip(needed, U, strict=True))
     state = AdmmState(rotation, space.rotated, kept_Z, kept_U, rho)
-    return tracker.result(parts, rotation.intercept(parts.sum(axis=0)), rho=rho, state=state, needed=needed)
+    result = tracker.result(parts, rotation.intercept(parts.sum(axis=0)), rho=rho, state=state, needed=needed)
+    at = rotation.lift(tracker.best_dual[1])
+    confirm(result, rotation, space.penalties, parts[needed], scale=loss.scale, tol=tol, at=at)
+    return result
 
 
 class _Space:
@@ -260,7 +264,7 @@ def _iterate(
         if tracker.due(it):
             primal = scale * rotation.value(space.coordinates(total(Z))) + sum(values)
             dual = rotation.dual(q, space.penalties, scale, lifted=not space.rotated)
-            if tracker.check(it, primal, dual, Z):
+            if tracker.check(it, primal, dual, (Z, q)):
                 break
         if it == balance_at:
             factor = balance(W, before, Z, U)

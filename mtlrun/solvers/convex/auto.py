@@ -31,8 +31,9 @@ from typing import Any
 from mtlrun.problem import memory
 from mtlrun.problem.losses import Loss
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import GRAM_COPIES, Rotation, gram_bytes, gram_pays, preparation_bytes, rotation_bytes
+from mtlrun.problem.quadratic import GRAM_COPIES, gram_bytes, gram_pays
 from mtlrun.problem.result import SolverResult
+from mtlrun.problem.rotation import Rotation, preparation_bytes, rotation_bytes
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
 from mtlrun.solvers.convex.fista import solve_fista

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtlrun.penalties.norms import kept_parts, needed_parts
+from mtlrun.problem.confirm import confirm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import centre, dual_value, optimal_intercept
 from mtlrun.problem.operator import TaskOperator
@@ -249,7 +250,11 @@ def solve_fista(
     best_parts, at = tracker.best
     full = np.zeros((len(penalties), *shape))
     full[needed] = best_parts
-    return tracker.result(full, smooth.intercept(at), needed=needed)
+    result = tracker.result(full, smooth.intercept(at), needed=needed)
+    if isinstance(smooth, QuadraticLoss):
+        dual_at = tracker.best_dual[1].W
+        confirm(result, smooth.form, run.penalties, best_parts, scale=smooth.scale, tol=tol, at=dual_at)
+    return result
 
 
 class ProximalRun:

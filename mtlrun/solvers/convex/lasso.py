@@ -17,11 +17,13 @@ import scipy.sparse as sp
 
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem import memory
+from mtlrun.problem.confirm import take_back
 from mtlrun.problem.losses import Loss, SquaredLoss
-from mtlrun.problem.objective import centre
+from mtlrun.problem.objective import centre, duality_gap
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, rotation_bytes
+from mtlrun.problem.quadratic import keeps_digits
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.rotation import Rotation, rotation_bytes
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import Columns, descend, descend_all, descend_residual
@@ -107,7 +109,10 @@ def solve_block_cd(
     W = np.zeros((data.n_features, data.n_tasks)) if parts is None else parts[0].copy()
     tracker = Tracker(tol, max_iter, callback)
     _Run(design, W, penalties[0].alpha / loss.scale, loss.scale, rows, max_work).until(tracker)
-    return tracker.result(tracker.best[np.newaxis], design.intercept(tracker.best), design=design)
+    result = tracker.result(tracker.best[np.newaxis], design.intercept(tracker.best), design=design)
+    if result.converged and not keeps_digits(loss.scale * float(design.energy.sum()), tracker.gap.primal, tol):
+        take_back(result, design.row_gap(loss, penalties, tracker.best), tol)
+    return result
 
 
 class Design:
@@ -119,6 +124,8 @@ class Design:
     fit_intercept : bool
     norms : ndarray of shape (d,)
         Of the columns of A.
+    energy : ndarray of shape (T,)
+        Squared norms of the columns of B.
     """
 
     def __init__(self, data: TaskData, fit_intercept: bool, n_groups: int) -> None:
@@ -132,7 +139,7 @@ class Design:
         self._means = None if self._centred is None or self._centred.operator.shift is None else self._centred.x_mean
         self._ones = np.ones(data.n_rows) if root is None else root
         self._X = _scaled(moved.X, root)
-        self._energy = np.einsum("ij,ij->j", self._B, self._B)
+        self.energy = np.einsum("ij,ij->j", self._B, self._B)
         self._cross = self._adjoint(self._B)
         self._full: np.ndarray | None = None
         self._work = 0.0
@@ -195,7 +202,7 @@ class Design:
     ) -> tuple[int, float, float]:
         """Solve the problem of all features and tasks (see `descend_all`); W changes in place."""
         assert self._full is not None
-        return descend_all(self._full, W, self._cross, self._energy, alpha, targets, max_epochs, by_entry=by_entry)
+        return descend_all(self._full, W, self._cross, self.energy, alpha, targets, max_epochs, by_entry=by_entry)
 
     @property
     def complete(self) -> bool:
@@ -207,11 +214,17 @@ class Design:
         if self._full is not None:
             used = np.flatnonzero(W.any(axis=1))
             Z = self._cross - self._full[:, used] @ W[used]
-            along = self._energy - np.einsum("ij,ij->j", W[used], self._cross[used])
+            along = self.energy - np.einsum("ij,ij->j", W[used], self._cross[used])
             return Z, np.maximum(along - np.einsum("ij,ij->j", W[used], Z[used]), 0.0), along
         R = self._residual(W, slice(None))
         self._spend(self.data.n_features * W.shape[1])
         return self._adjoint(R), np.einsum("ij,ij->j", R, R), np.einsum("ij,ij->j", self._B, R)
+
+    def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: np.ndarray) -> float:
+        """Return the relative duality gap, computed from the rows."""
+        if self._centred is None:
+            return duality_gap(self.data, loss, penalties, [W]).relative
+        return duality_gap(self._centred.data, loss, penalties, [W], operator=self._centred.operator).relative
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,), zeros without."""

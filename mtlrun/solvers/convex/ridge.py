@@ -12,8 +12,10 @@ import scipy.linalg
 
 from mtlrun.problem import memory
 from mtlrun.problem.conjugate import conjugate_gradients
+from mtlrun.problem.graded import is_graded
 from mtlrun.problem.objective import centre
 from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.rotation import Rotation, prepare
 from mtlrun.problem.taskdata import TaskData
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -21,6 +23,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: The direct solution takes about so many times the memory of the Gram matrix.
 _GRAMS = 4
 _TOL, _MAX_ITER = 1e-12, 5000
+# Corrections in an accurate eigenbasis, and changes of the predictions that are none, relative to the targets.
+_REFINEMENTS, _STILL = 10, 1e-7
 
 
 class Ridge(NamedTuple):
@@ -57,6 +61,8 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     n_iter, converged = 1, True
     if not _direct(data.n_rows, data.n_features, data.sparse):
         W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
+    elif (alpha == 0 or data.n_features > data.n_rows) and (accurate := _accurate(data, operator, w, fit_intercept)):
+        W, n_iter, converged = _refine(accurate, w[:, np.newaxis], alpha, targets)
     elif data.n_features <= data.n_rows:
         W = _solve_positive(operator.gram(data.weights), alpha, operator.adjoint(w[:, np.newaxis] * targets))
     else:
@@ -64,6 +70,29 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
         W = operator.adjoint(root * _solve_positive(operator.outer_gram(data.weights), alpha, root * targets))
     b = np.zeros(data.n_tasks) if centred is None else centred.intercept(W)
     return Ridge(W, b, n_iter, converged)
+
+
+def _accurate(data: TaskData, operator: TaskOperator, w: Array, fit_intercept: bool) -> Rotation | None:
+    """Return an eigenbasis where columns differ so much in scale that inner products of rows lose the small ones."""
+    squares = operator.squares(w)
+    if not is_graded(squares, squares):
+        return None
+    rotation = prepare(data, fit_intercept)
+    return rotation if rotation.graded else None
+
+
+def _refine(rotation: Rotation, weights: Array, alpha: float, targets: Array) -> tuple[Array, int, bool]:
+    """Solve in an eigenbasis and correct by the residuals of the rows, until the predictions stay as they are."""
+    below, operator = rotation.squares + alpha, rotation.operator
+    W, size = np.zeros((rotation.data.n_features, rotation.data.n_tasks)), float(np.linalg.norm(targets))
+    for n_iter in range(1, _REFINEMENTS + 1):
+        slope = rotation.rotate(operator.adjoint(weights * (targets - operator.forward(W))) - alpha * W)
+        positive = np.broadcast_to(below > 0, slope.shape)
+        move = rotation.lift(np.divide(slope, below, out=np.zeros_like(slope), where=positive))
+        W = W + move
+        if np.linalg.norm(operator.forward(move)) <= _STILL * size:
+            return W, n_iter, True
+    return W, n_iter, False
 
 
 def ridge_bytes(n_rows: int, n_features: int, sparse: bool) -> int:
@@ -79,7 +108,7 @@ def _direct(n_rows: int, n_features: int, sparse: bool) -> bool:
 def _iterate(data: TaskData, operator: TaskOperator, w: Array, alpha: float, targets: Array) -> tuple[Array, int, bool]:
     """Solve (X'X + alpha I) W = X'y by products with X; with alpha = 0 the solution of least norm."""
     weights = w[:, np.newaxis]
-    diagonal = None if alpha == 0 else _squares(data, operator, w) + alpha
+    diagonal = None if alpha == 0 else operator.squares(w) + alpha
     solved = conjugate_gradients(
         lambda V: operator.adjoint(weights * operator.forward(V)) + alpha * V,
         operator.adjoint(weights * targets),
@@ -88,15 +117,6 @@ def _iterate(data: TaskData, operator: TaskOperator, w: Array, alpha: float, tar
         max_iter=_MAX_ITER,
     )
     return solved.X, max(1, solved.n_iter), solved.converged
-
-
-def _squares(data: TaskData, operator: TaskOperator, w: Array) -> Array:
-    """Return the weighted sums of squares of the (centred) features, shape (d,)."""
-    X = data.X if operator.shift is not None else operator.data.X
-    squares = np.asarray((X.multiply(X).T @ w) if data.sparse else np.einsum("i,ij,ij->j", w, X, X))
-    if operator.shift is not None:  # the shift is the weighted mean
-        squares = squares - w.sum() * np.square(operator.shift)
-    return np.maximum(squares, 0.0)
 
 
 def _solve_positive(gram: Array, alpha: float, right: Array) -> Array:

@@ -9,11 +9,13 @@ import numpy as np
 
 from mtlrun.penalties.norms import TraceNorm
 from mtlrun.penalties.spectral import svt_full
+from mtlrun.problem.confirm import confirm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import EXACT_SIZE, Rotation, find_basis
+from mtlrun.problem.quadratic import EXACT_SIZE
 from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
+from mtlrun.problem.rotation import Rotation, find_basis
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.fista import FieldLoss, ProximalRun, QuadraticLoss, SmoothLoss, smooth_loss
 
@@ -132,6 +134,7 @@ def solve_apg(
     parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     run = ProximalRun(smooth, penalties, parts, b, adaptive=False, restart=variant == "fast")
+    dual_at = None
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
     else:
@@ -139,8 +142,12 @@ def solve_apg(
         run.until(tracker)
         parts, at = tracker.best
         result = tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
+        dual_at = tracker.best_dual[1].W if basis is None else basis.lift(tracker.best_dual[1].W)
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
+    if isinstance(smooth, QuadraticLoss) and result.gap is not None:
+        allowed = tol if stop == "gap" else max(2.0 * result.gap, tol)
+        confirm(result, smooth.form, penalties, result.parts, scale=smooth.scale, tol=allowed, at=dual_at)
     return result
 
 

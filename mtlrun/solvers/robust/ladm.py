@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mtlrun.problem.confirm import BADLY_SCALED, confirm
 from mtlrun.problem.losses import Loss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.objective import centre, dual_value, relative_gap
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.quadratic import Rotation, find_basis
 from mtlrun.problem.result import Callback, SolverResult, Tracker, relative_changes, start_parts
+from mtlrun.problem.rotation import Rotation, find_basis
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import RELAXATION
 from mtlrun.solvers.robust.apg import check_choice, with_full_svd
@@ -24,6 +25,9 @@ _STEP_MARGIN = 1.02
 _FEASIBILITY = 1e-5
 # Iterates move slowly when mu * sqrt(eta) * ||change||_F / ||Y||_F is below this times eps (LADMAP, eq. 24).
 _SLOW = 0.1
+# Corrected: rule (25) at such a relative duality gap is no end, but the shortness of steps.
+_FAR = 0.5
+_GROSS = 0.1
 # What this and mu are multiplied by when iterates hardly move and the gap is still too large.
 _FINER = 0.1
 
@@ -129,6 +133,9 @@ def solve_ladm(
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
         result.intercept = basis.intercept(result.W)
+        if result.gap is not None:
+            # The dual point here is not that of the multiplier: only gross errors are told from it.
+            confirm(result, basis, penalties, result.parts, scale=loss.scale, tol=max(_GROSS, tol))
     return result
 
 
@@ -306,16 +313,21 @@ def _until_rule(run: _Run, eps: float, max_iter: int, callback: Callback | None)
             message = "stopped by the callback"
             break
         _grow_mu(run, before, slow)
+    gap = None if run.constrained else relative_gap(objective[-1], run.dual())
+    info = run.facts()
+    if converged and not run.printed and gap is not None and gap > _FAR:
+        converged, info[BADLY_SCALED] = False, True
+        message = f"rule (25) holds where the relative duality gap is {gap:.1e}: steps are short, X is badly scaled"
     return SolverResult(
         parts=run.parts,
         intercept=run.intercept(run.parts.sum(axis=0), run.b),
         converged=converged,
         n_iter=it,
         objective=objective,
-        gap=None if run.constrained else relative_gap(objective[-1], run.dual()),
+        gap=gap,
         stop_crit=crit,
         message=message,
-        info=run.facts(),
+        info=info,
     )
 
 

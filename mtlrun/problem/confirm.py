@@ -1,0 +1,63 @@
+"""Runs on a condensed form of the squared loss: is what they say of their end true of the rows?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import Quadratic
+from mtlrun.problem.result import SolverResult
+
+#: A key of `SolverResult.info`: what helps is another scale of the columns, not more iterations.
+BADLY_SCALED = "badly_scaled"
+# A gap from the rows has rounding of its own: relative to the tolerance, and absolute.
+_SLACK, _FLOATS = 1e-2, 1e-13
+
+
+def confirm(
+    result: SolverResult,
+    form: Quadratic,
+    penalties: Sequence[Penalty],
+    parts: Sequence[np.ndarray] | np.ndarray,
+    *,
+    scale: float,
+    tol: float,
+    at: np.ndarray | None = None,
+) -> None:
+    """Take back that a run has converged where the gap computed from the rows is larger than `tol`.
+
+    Nothing is computed where rounding cannot have mattered.
+
+    Parameters
+    ----------
+    result : SolverResult
+        Changed: `converged`, `gap`, `stop_crit`, `message` and `info`.
+    form : Quadratic
+        What the run used in place of the rows.
+    penalties : sequence of Penalty
+    parts : sequence of ndarray of shape (d, T)
+        One per penalty.
+    scale : float
+        Of the loss.
+    tol : float
+    at : ndarray of shape (d, T), optional
+        Coefficients whose residual makes the dual point.
+    """
+    primal = result.objective[-1] if result.objective else np.inf
+    if not result.converged or form.is_sure(primal, tol, scale):
+        return
+    dual = result.gaps[-1][2] if result.gaps else -np.inf
+    take_back(result, form.row_gap(parts, penalties, scale, at=at, dual=dual).relative, tol)
+
+
+def take_back(result: SolverResult, gap: float, tol: float) -> None:
+    """Note that a run has not converged if the gap computed from the rows says so."""
+    if gap <= (1.0 + _SLACK) * tol + _FLOATS:
+        return
+    result.converged, result.gap, result.stop_crit = False, gap, gap
+    result.message = (
+        f"the relative duality gap computed from the rows is {gap:.1e}: columns of X differ too much in scale"
+    )
+    result.info[BADLY_SCALED] = True

@@ -1,0 +1,390 @@
+"""Eigenbases of the designs, in which the squared loss is diagonal.
+
+With X = U S V' (one design for all tasks) every penalty that does not change under rotations of the features keeps its
+value in the coordinates Q = V'W, and iterates that start in the row space of X stay there; so a solver can work on
+matrices of min(n, d) rows with an elementwise data step. Tasks with designs of their own have one such basis each.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from mtlrun.problem import memory
+from mtlrun.problem.graded import is_graded, right_singular
+from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.objective import Centred
+from mtlrun.problem.operator import TaskOperator
+from mtlrun.problem.penalty import Penalty
+from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
+from mtlrun.problem.taskdata import TaskData
+
+# X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good enough to lift a solution.
+_ORTHONORMAL = 1e-8
+# Decomposing takes about so many times the memory of the bases.
+_COPIES = 4
+# An accurate decomposition of graded columns takes so many copies of the rows.
+_DENSE_COPIES = 4
+_REMEDY = "Use solver='fista' (solve_fista), which needs none, or fewer features."
+# The basis of the row space is used when it has at most this part of the features.
+_PAYS = 0.75
+# Coordinates in that basis below this, relative to the length of the row, are rounding.
+_ZERO = 1e-13
+
+
+class Rotation(Quadratic):
+    """Coordinates in which the loss is diagonal, for every task.
+
+    Built by `prepare`; may be used for any number of fits on the same data, whatever the penalties. r is the rank of a
+    shared design or the largest rank of a task.
+
+    Attributes
+    ----------
+    squares : ndarray of shape (r, 1) or (r, T)
+        Squared singular values of the (weighted) designs.
+    """
+
+    squares: np.ndarray
+    _graded: np.ndarray  # whether columns differ much in scale, of the design or by task
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates r."""
+        return self.squares.shape[0]
+
+    @property
+    def largest(self) -> float:
+        return float(self.squares.max())
+
+    @cached_property
+    def doubtful(self) -> bool:
+        least, rows = self.squares.min(axis=0), self.data.sizes if self.squares.shape[1] > 1 else self.data.n_rows
+        lost = self.rank < np.minimum(rows - self.fit_intercept, self.data.n_features)
+        return bool(np.any((lost | (least * CONDITION <= self.squares.max(axis=0))) & ~self._graded))
+
+    @property
+    def graded(self) -> bool:
+        return bool(self._graded.any())
+
+    @cached_property
+    def explained(self) -> np.ndarray:
+        positive = self.squares > 0
+        part = np.square(self.cross) / np.where(positive, self.squares, 1.0)
+        return np.minimum(np.where(positive, part, 0.0).sum(axis=0), self.energy)
+
+    def belongs_to(self, data: TaskData, fit_intercept: bool) -> bool:
+        """Whether `prepare` would make the same of these data."""
+        names = ("X", "targets", "offsets", "weights", "observed")
+        same = all(getattr(self.data, name) is getattr(data, name) for name in names)
+        return same and self.fit_intercept == fit_intercept
+
+    def image(self, Q: np.ndarray) -> np.ndarray:
+        return self.squares * Q
+
+    def solve(self, Z: np.ndarray) -> np.ndarray:
+        positive = self.squares > 0
+        return self.lift(np.where(positive, self.rotate(Z) / np.where(positive, self.squares, 1.0), 0.0))
+
+    def uncentred(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the intercepts for the designs as given that equal intercepts b for the centred ones."""
+        return b if self._centred is None else b + self._centred.intercept(W) - self._centred.y_mean
+
+    @abstractmethod
+    def rotate(self, W: np.ndarray) -> np.ndarray:
+        """Return the coordinates (r, T) of W (d, T)."""
+
+    @abstractmethod
+    def lift(self, Q: np.ndarray) -> np.ndarray:
+        """Return the coefficients (d, T) of coordinates Q (r, T)."""
+
+    def _rows(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of a task, dense, centred and weighted, and the norms of the columns before centring."""
+        X, _, w = self.data.task(t)
+        X = X.toarray() if self.data.sparse else X
+        root = 1.0 if w is None else np.sqrt(w)[:, None]
+        sizes = np.linalg.norm(root * X, axis=0)
+        if self._centred is not None:
+            X = X - (self._centred.x_mean if self._centred.x_mean.ndim == 1 else self._centred.x_mean[:, t])
+        return root * X, sizes
+
+    def _dense_fits(self) -> bool:
+        """Whether the rows may be made dense for an accurate decomposition."""
+        return memory.fits(_DENSE_COPIES * 8 * self.data.n_rows * self.data.n_features)
+
+    def scores(self, Q: np.ndarray) -> np.ndarray:
+        """Return the predictions, a field, that coordinates Q make with the (centred) designs of unweighted data."""
+        return self.operator.forward(self.lift(Q))
+
+    def pull(self, field: np.ndarray) -> np.ndarray:
+        """Return the adjoint of `scores`, (r, T)."""
+        return self.rotate(self.operator.adjoint(field))
+
+
+class SharedRotation(Rotation):
+    """One basis for all tasks: X (centred, rows times the root of their weights) = U diag(s) V'.
+
+    The eigenvectors come from the Gram matrix of the smaller side, so that a sparse X is never densified beyond
+    min(n, d) x d; with n < d only U is formed, and V when a caller needs it.
+    """
+
+    def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
+        super().__init__(data, fit_intercept)
+        self._wide = data.n_rows < data.n_features
+        self._root = None if data.weights is None else np.sqrt(data.weights)[:, None]
+        gram = self.operator.outer_gram(data.weights) if self._wide else self.operator.gram(data.weights)
+        squares = self.operator.squares(data.weights) if self._wide else np.diag(gram)
+        self._graded = self._are_graded(squares) & self._dense_fits()
+        if self._graded:
+            self._wide = False  # the basis is that of the features from now on
+            values, self._vectors = right_singular(*self._rows(0))
+        else:
+            values, vectors = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+            values, self._vectors = _significant(values, vectors)
+        self.squares = values[:, None]
+        self._project()
+
+    def retarget(self, data: TaskData) -> SharedRotation:
+        """Return the rotation of data with the very same X and weights but other targets (a block of tasks, say)."""
+        other = object.__new__(SharedRotation)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("energy", "explained")})
+        other._use(data, None if self._centred is None else _recentre(self._centred, data))
+        other._project()
+        return other
+
+    def diagonal_data(self) -> TaskData:
+        """Return data with a diagonal design that have this least-squares problem, for unweighted rows.
+
+        One row per coordinate, diag(s) against U'y_t, and a row of zeros against the length of what no coefficients
+        can fit: for every task an orthogonal transformation of the rows of the (centred) design and targets.
+        """
+        s = np.sqrt(self.squares[:, 0])
+        targets = np.divide(self.cross, s[:, None], out=np.zeros_like(self.cross), where=s[:, None] > 0)
+        rest = np.sqrt(np.maximum(self.energy - self.explained, 0.0))
+        design = sp.csr_array(sp.vstack([sp.diags_array(s), sp.csr_array((1, len(s)))]))
+        return TaskData.from_matrix(design, np.vstack([targets, rest]), tasks=self.data.tasks)
+
+    def rotate(self, W: np.ndarray) -> np.ndarray:
+        return self.basis.T @ W
+
+    def lift(self, Q: np.ndarray) -> np.ndarray:
+        if not self._wide or self._skewed or "basis" in self.__dict__:
+            return self.basis @ Q
+        return self._from_rows(self._vectors @ (Q / self._roots))
+
+    def scores(self, Q: np.ndarray) -> np.ndarray:
+        return self._vectors @ (self._roots * Q) if self._wide else super().scores(Q)
+
+    def pull(self, field: np.ndarray) -> np.ndarray:
+        return self._roots * (self._vectors.T @ field) if self._wide else super().pull(field)
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """V, shape (d, r), with orthonormal columns (zero for a wide design of zeros)."""
+        if not self._wide:
+            return self._vectors
+        d = self.data.n_features
+        if not self.squares.any():
+            return np.zeros((d, self.rank))
+        memory.require(_COPIES * 8 * d * self.rank, f"a basis of rank {self.rank} for {d} features", _REMEDY)
+        V = self._from_rows(self._vectors / self._roots.T)
+        # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R (V / R)', diag(s) R ~ diag(s).
+        factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
+        return scipy.linalg.solve_triangular(factor, V.T, trans="T", check_finite=False).T
+
+    @property
+    def _roots(self) -> np.ndarray:
+        return np.sqrt(np.maximum(self.squares, np.finfo(np.float64).tiny))
+
+    @property
+    def _skewed(self) -> bool:
+        return bool(self.squares[0, 0] * _ORTHONORMAL < np.finfo(np.float64).eps * self.squares[-1, 0])
+
+    def _project(self) -> None:
+        if not self._wide:
+            self.cross = self._vectors.T @ self.operator.adjoint(self._weighted_targets)
+            return
+        y = self._targets if self._root is None else self._root * self._targets
+        self.cross = self._roots * (self._vectors.T @ y)
+
+    def _from_rows(self, field: np.ndarray) -> np.ndarray:
+        return self.operator.adjoint(field if self._root is None else self._root * field)
+
+
+class TaskRotation(Rotation):
+    """One basis per task, padded to the same number of coordinates and stored together, (T, d, r)."""
+
+    def __init__(self, data: TaskData, fit_intercept: bool = False) -> None:
+        super().__init__(data, fit_intercept)
+        longest = data.n_rows if data.shared else int(data.sizes.max())
+        if longest < data.n_features:
+            squares, self.bases, self._graded = self._short_tasks(longest)
+        else:
+            gram = self.operator.gram(data.weights)
+            squares, self.bases = np.linalg.eigh(gram)
+            self._graded = self._are_graded(np.einsum("tii->ti", gram)) & self._dense_fits()
+            for t in np.flatnonzero(self._graded):
+                squares[t], self.bases[t] = _padded(*right_singular(*self._rows(int(t))), size=data.n_features)
+        top = squares.max(axis=1, initial=0.0)[:, None]
+        significant = squares > np.where(self._graded[:, None], 0.0, ROUNDING * squares.shape[1] * top)
+        self.squares = np.where(significant, squares, 0.0).T
+        self.cross = self.rotate(self.operator.adjoint(self._weighted_targets)) * significant.T
+
+    def rotate(self, W: np.ndarray) -> np.ndarray:
+        return np.matmul(W.T[:, None, :], self.bases)[:, 0, :].T
+
+    def lift(self, Q: np.ndarray) -> np.ndarray:
+        return np.matmul(self.bases, Q.T[:, :, None])[:, :, 0].T
+
+    def _short_tasks(self, longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Decompose tasks with fewer rows than features, one by one (only here, at set-up); say which are graded."""
+        T, d = self.data.n_tasks, self.data.n_features
+        squares, bases = np.zeros((T, longest)), np.zeros((T, d, longest))
+        graded = np.zeros(T, dtype=bool)
+        for t in range(T):
+            A, sizes = self._rows(t)
+            graded[t] = is_graded(np.einsum("ij,ij->j", A, A), np.square(sizes))
+            if graded[t]:
+                values, V = right_singular(A, sizes)
+            else:
+                _, s, Vt = np.linalg.svd(A, full_matrices=False)
+                values, V = np.square(s), Vt.T
+            squares[t], bases[t] = _padded(values, V, longest)
+        return squares, bases, graded
+
+
+def _padded(values: np.ndarray, V: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return squares and bases with zeros up to a number of coordinates."""
+    more = size - len(values)
+    return np.pad(values, (0, more)), np.pad(V, ((0, 0), (0, more)))
+
+
+def prepare(data: TaskData, fit_intercept: bool = False, given: Rotation | None = None) -> Rotation:
+    """Decompose the designs of all tasks, once for all fits on the same data.
+
+    Parameters
+    ----------
+    data : TaskData
+        A shared design with one weight per row gives a `SharedRotation`; ragged tasks, and shared ones with missing
+        targets or weights by task, a `TaskRotation`.
+    fit_intercept : bool, default False
+        Centre every task (with its weights), which removes an unpenalised intercept; a sparse X stays sparse.
+    given : Rotation, optional
+        Returned if it was made from these data.
+
+    Raises
+    ------
+    ValueError
+        If `given` belongs to other data or another `fit_intercept`.
+    MemoryLimitError
+        If the bases would not fit into memory.
+    """
+    if given is not None:
+        if not given.belongs_to(data, fit_intercept):
+            raise ValueError("the rotation was prepared from other data or weights, or with another fit_intercept")
+        return given
+    sizes = f"{data.n_rows} rows, {data.n_features} features and {data.n_tasks} tasks"
+    memory.require(preparation_bytes(data), f"an eigenbasis of the designs ({sizes})", _REMEDY)
+    return SharedRotation(data, fit_intercept) if data.uniform else TaskRotation(data, fit_intercept)
+
+
+def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:
+    """Return the size of the bases that `prepare` would keep.
+
+    With ``invariant=False`` also that of the features' side of a wide design, which is made on demand: penalties that
+    change under rotations need it.
+    """
+    if data.uniform:
+        smaller = min(data.n_rows, data.n_features)
+        wide = not invariant and smaller < data.n_features
+        return 8 * smaller * (smaller + (data.n_features if wide else 0))
+    longest = data.n_rows if data.shared else int(data.sizes.max())
+    return 8 * data.n_tasks * data.n_features * min(longest, data.n_features)
+
+
+def preparation_bytes(data: TaskData, *, invariant: bool = True) -> int:
+    """Return what making these bases takes while it works."""
+    return _COPIES * rotation_bytes(data, invariant=invariant)
+
+
+def _recentre(centred: Centred, data: TaskData) -> Centred:
+    """Centre other targets of the same design and row weights."""
+    y_mean = np.average(data.targets, axis=0, weights=data.weights)
+    moved = data.with_design(centred.data.X).with_targets(data.targets - y_mean)
+    operator = TaskOperator(moved, shift=centred.operator.shift)
+    return Centred(moved, operator, centred.x_mean, y_mean)
+
+
+def _significant(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Drop what is rounding (ascending order is kept); at least one coordinate stays."""
+    first = int(np.searchsorted(values, ROUNDING * len(values) * max(values[-1], 0.0), side="right"))
+    first = min(first, len(values) - 1)
+    return np.maximum(values[first:], 0.0), vectors[:, first:]
+
+
+def find_basis(
+    data: TaskData,
+    loss: Loss,
+    penalties: Sequence[Penalty],
+    fit_intercept: bool,
+    rotation: Rotation | None = None,
+    *,
+    weighted: bool = True,
+) -> SharedRotation | None:
+    """Return the eigenbasis in which a first-order method can run without changing its iterates, None without one.
+
+    Parameters
+    ----------
+    data, loss, penalties, fit_intercept
+        The problem.
+    rotation : Rotation, optional
+        From `prepare` with the same data and `fit_intercept`; made if not given.
+    weighted : bool, default True
+        Whether the method allows row weights.
+
+    Raises
+    ------
+    ValueError
+        If the rotation belongs to other data or another `fit_intercept`.
+    """
+    one_design = data.uniform and not data.masked and (data.weights is None or weighted)
+    invariant = isinstance(loss, SquaredLoss) and all(p.rotation_invariant for p in penalties)
+    if rotation is None and not (one_design and invariant and memory.fits(rotation_bytes(data))):
+        return None
+    basis = prepare(data, fit_intercept, rotation)
+    return basis if isinstance(basis, SharedRotation) and one_design and invariant else None
+
+
+def in_row_space(data: TaskData) -> tuple[TaskData, np.ndarray | None]:
+    """Return ragged data in coordinates of the span of their rows, and the basis (d, r); else the data and None.
+
+    Tasks made one-vs-one share their examples: 45 tasks of 80 rows may have 400 distinct rows in 784 features. Where
+    penalties keep their value under rotations of the features, the solution lies in the span of the rows, and every
+    product is that many times cheaper in an orthonormal basis of it.
+
+    Parameters
+    ----------
+    data : TaskData
+        Shared and sparse designs are left as they are.
+    """
+    if data.shared or data.sparse:
+        return data, None
+    distinct = _distinct_rows(data.X)
+    squares = np.einsum("ij,ij->j", distinct, distinct)
+    if len(distinct) > _PAYS * data.n_features or is_graded(squares, squares):  # rounding would mix the columns
+        return data, None
+    basis = scipy.linalg.qr(distinct.T, mode="economic", check_finite=False)[0]
+    rows = np.ascontiguousarray(data.X @ basis)
+    rows[np.abs(rows) <= _ZERO * np.linalg.norm(rows, axis=1, keepdims=True)] = 0.0  # of directions of other rows
+    return data.with_design(rows), basis
+
+
+def _distinct_rows(X: np.ndarray) -> np.ndarray:
+    """Return the rows of X without repetitions, or all of them if telling them apart by a projection fails."""
+    key = X @ np.random.default_rng(0).normal(size=X.shape[1])
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    return X[first] if np.array_equal(X[first][group], X) else X
