@@ -3,6 +3,9 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
@@ -123,3 +126,20 @@ def test_a_signal_that_is_ignored_stays_ignored(start, until, tmp_path):
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_program_is_imported_ends_it_without_a_word(number):
+    script = f"""
+        import os, sys
+        class Sender:
+            def find_spec(self, name, *_):
+                if name == "typer":
+                    os.kill(os.getpid(), {int(number)})
+        sys.meta_path.insert(0, Sender())
+        from mtlrun.__main__ import main
+        main()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
