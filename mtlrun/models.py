@@ -46,7 +46,7 @@ TRUSTED = frozenset(
     | {"mtlrun.estimators.baselines.CalibratedTasks"}
     | {f"mtlrun.estimators.tuned.{name}" for name in ("TunedRidge", "TunedLogistic")}
     | {f"mtlrun.solvers.hierarchical.compress.{name}" for name in ("Block", "Columns", "Compressed")}
-    | {"mtlrun.solvers.hierarchical.posterior.Posterior"}
+    | {"mtlrun.solvers.hierarchical.posterior.Posterior", "mtlrun.estimators.hierarchical.Estimates"}
 )
 
 #: Plain containers of numbers in numpy and scikit-learn that skops does not count among the safe ones.

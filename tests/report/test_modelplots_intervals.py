@@ -112,3 +112,17 @@ def test_the_figures_show_the_numbers_of_the_model(folder):
     shrunk = modelplots._shrinkage(folder[1], model)[1]
     alone, kept = np.array(shrunk.curves[0].x), np.array(shrunk.curves[0].y)
     assert np.ptp(alone) > np.ptp(kept)
+
+
+@pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
+def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-kernel-groups\n"
+        "method: {estimator: HierarchicalMTLClassifier}\nsplit: {kind: random, train: 0.5}\nmetrics: [auc]\n"
+    )
+    result = CliRunner().invoke(app, ["train", str(tmp_path / "mine.yaml"), "-o", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    file = tmp_path / "figure.svg"
+    result = CliRunner().invoke(app, ["plot", str(tmp_path / "my" / "model"), "--kind", kind, "-o", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "95% intervals" in file.read_text()
