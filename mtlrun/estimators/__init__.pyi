@@ -77,4 +77,5 @@ from mtlrun.estimators.temporal import TemporalGroupLasso as TemporalGroupLasso
 from mtlrun.estimators.temporal import TemporalGroupLassoClassifier as TemporalGroupLassoClassifier
 from mtlrun.estimators.tuned import TunedLogistic as TunedLogistic
 from mtlrun.estimators.tuned import TunedRidge as TunedRidge
+
 HOMES: dict[str, str]

@@ -100,7 +100,7 @@ def stub_text(classes: list[type]) -> str:
     found = sorted((cls.__module__, cls.__name__) for cls in [*classes, DegenerateModelWarning])
     lines = [f"from {module} import {name} as {name}" for module, name in found]
     return "\n".join(
-        ["# Written by `python -m mtlrun.estimators`.", "# ruff: noqa: I001", *lines, "HOMES: dict[str, str]", ""]
+        ["# Written by `python -m mtlrun.estimators`.", "# ruff: noqa: I001", *lines, "", "HOMES: dict[str, str]", ""]
     )
 
 
