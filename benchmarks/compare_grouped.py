@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -17,9 +18,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from compare_tables import cells, cpu_seconds
 
 import mtlrun
+
+sys.path.append(str(Path(__file__).parent))
+from compare_tables import cells, cpu_seconds
 
 #: Table -> target, task, columns that are dropped beside the row number.
 GROUPED: dict[str, tuple[str, str, list[str]]] = {

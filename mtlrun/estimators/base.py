@@ -418,6 +418,18 @@ class RegressorMTL(RegressorMixin, TaskLayout, Declared):
         return self._score(r2_per_task, X, y, sample_weight, task_id)
 
 
+class _TaskLabels(np.ndarray):
+    """The labels of every task, (n_tasks, 2); indexed by positions (n, n_tasks) in them, the labels at these places.
+
+    scikit-learn indexes `classes_` in both ways, for classifiers of several targets.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        plain = self.view(np.ndarray)
+        shape = np.shape(index) if isinstance(index, np.ndarray) and index.dtype.kind in "iu" else ()
+        return plain[np.arange(len(plain)), index] if shape[1:] == (len(plain),) else plain[index]
+
+
 class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
     """Prediction and score of classifiers of two classes, the same two for all tasks.
 
@@ -430,12 +442,17 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
 
     def _read_y(self, y: Any, n_rows: int) -> Array:
         labels, signed = encode_labels(check_targets(y, n_rows, labels=True))
-        self.classes_ = labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
+        self._classes = labels if signed.ndim == 1 else np.tile(labels, (signed.shape[1], 1))
         return signed
+
+    @property
+    def classes_(self) -> Array:
+        """The two labels, of a 2-D `y` for every column."""
+        return self._classes if self._classes.ndim == 1 else self._classes.view(_TaskLabels)
 
     def _labels(self) -> Array:
         """Return the two labels of all tasks."""
-        return np.asarray(self.classes_[0] if self.classes_.ndim == 2 else self.classes_)
+        return np.asarray(self._classes[0] if self._classes.ndim == 2 else self._classes)
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return the scores X w_t + b_t; positive ones mean the second label. Arguments and shape as of `predict`."""

@@ -231,7 +231,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     >>> model = HierarchicalMTL(unseen="mean").fit(X, y, task_id=task)
     >>> model.structure_, round(model.variance_shares_["tasks"], 1)
     ('intercept', 0.4)
-    >>> mean, std = model.predict([[0.0, 0.0]], task_id=["new"], return_std=True)
+    >>> mean, std = model.predict([[0.0, 0.0]], task_id=[99], return_std=True)
     """
 
     facts: ClassVar = Facts(

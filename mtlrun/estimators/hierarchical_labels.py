@@ -108,7 +108,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     >>> model = HierarchicalMTLClassifier(unseen="mean").fit(X, y, task_id=task)
     >>> model.structure_, round(model.variance_shares_["tasks"], 1)
     ('intercept', 0.4)
-    >>> model.predict([[3.0, 0.0]], task_id=["new"]).tolist()
+    >>> model.predict([[3.0, 0.0]], task_id=[99]).tolist()
     ['yes']
     """
 

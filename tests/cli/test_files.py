@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
+import yaml
 
 #: Name -> (lines that replace those of the good file, what stderr has: places, excerpts and remedies).
 BROKEN = {
@@ -97,7 +96,7 @@ def test_shipped_experiments_are_valid(mtlrun):
     assert "configs/dcrmtl/table2.yaml: ok" in result.stdout.splitlines()
 
 
-def test_show_says_where_values_come_from(mtlrun, write_experiment, tmp_path):
+def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
     claim = "claims:\n  - {id: made-1, text: it is so, not_testable: no figures}\n"
     number = "reference:\n  - {dataset: simulated-rmtl, method: Ridge, quantity: mse, value: 0.25, std: 0.5}\n"
     write_experiment(extra=claim + number)
@@ -110,11 +109,8 @@ def test_show_says_where_values_come_from(mtlrun, write_experiment, tmp_path):
         "profile: full (others: demo)",
         "run folder: results/runs/made/table1/full",
     ]
-    origins = {m[1].strip(): m[2] for line in lines if (m := re.fullmatch(r"(.*?) +# (.+)", line))}
-    assert origins["trials: 9"] == "--set"
-    assert origins["seed: 3"] == "--seed"
-    assert origins["train: 0.5"] == "line 6"
-    assert origins["average: task"] == "default"
+    settings = yaml.safe_load("\n".join(lines[5 : lines.index("Claims") - 1]))
+    assert (settings["split"]["trials"], settings["seed"], settings["average"]) == (9, 3, "task")
     assert "  made-1: it is so [no figures]" in lines
     assert "  simulated-rmtl / Ridge: mse 0.25 ± 0.5" in lines
     assert not (tmp_path / "results").exists()

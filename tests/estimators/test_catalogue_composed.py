@@ -179,7 +179,7 @@ def test_classifiers_predict_classes_and_probabilities():
     X, Y = problem(labels=True)
     for model in CLASSIFIERS:
         fitted = clone(model).fit(X, np.where(Y > 0, "yes", "no"))
-        assert fitted.classes_.tolist() == ["no", "yes"]
+        assert fitted.classes_.tolist() == [["no", "yes"]] * Y.shape[1]
         assert fitted.score(X, np.where(Y > 0, "yes", "no")) > 0.75
         assert hasattr(fitted, "predict_proba") == (model.loss == "logistic")
 

@@ -62,13 +62,6 @@ def test_profiles_of_both_files_are_laid_over(child):
     assert child(more, profile="own").profiles == ("quick", "smoke", "own", "full")
 
 
-def test_origins_name_the_file(child):
-    made = child("metrics: [accuracy]\n", profile="quick")
-    assert made.origin(("split", "train")) == "base.yaml, line 6"
-    assert made.origin(("split", "trials")).startswith("base.yaml, profile quick, line ")
-    assert made.origin(("metrics",)) == "line 6"
-
-
 def test_problems_name_the_file_they_are_in(lab, child):
     (lab.root / "base.yaml").write_text(lab.tiny.replace("[auc]", "[acu]"))
     with pytest.raises(ConfigError, match=r"base.yaml:7:11: unknown metric 'acu'"):
