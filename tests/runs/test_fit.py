@@ -40,7 +40,7 @@ class Spy(BaseEstimator):
     def fit(self, X, y):
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         self.coef_ = np.linalg.solve(X.T @ X + self.alpha * np.eye(X.shape[1]), X.T @ y).T
-        Spy.threads = {pool["num_threads"] for pool in threadpool_info()}
+        Spy.threads = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
         self.collecting_ = gc.isenabled()
         for name, value in (self.facts or {}).items():
             setattr(self, name, value)
