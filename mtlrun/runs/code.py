@@ -13,7 +13,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -30,6 +30,8 @@ OWN = "mtlrun"
 #: Ends of the names of files of the user's own.
 OWN_CODE = (".py", ".pyc", ".so", ".pyd")
 _INSTALLED = {"site-packages", "dist-packages"}
+#: Packages -> the distributions that they belong to; looked up once.
+_distributions = functools.lru_cache(maxsize=1)(importlib.metadata.packages_distributions)
 
 
 def versions_of(paths: Iterable[str], source: str = "") -> Versions:
@@ -54,8 +56,7 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
         If there is no such module, class or function, or a file of the user's own is not Python.
     """
     found: Versions = {"protocol": 1 + len(PROTOCOL_CHANGES)}
-    if source:
-        found[source] = 1 + len(SOURCE_CHANGES.get(source, ()))
+    found |= {source: 1 + len(SOURCE_CHANGES.get(source, ()))} if source else {}
     for path in paths:
         module = path.partition(":")[0]
         top = module.partition(".")[0]
@@ -97,21 +98,17 @@ def own_files(module: str) -> dict[str, str]:
         seen.add(name)
         if file is not None:
             tree = _parsed(file)
-            is_package = file.name == "__init__.py"
-            text = ast.unparse(tree) if isinstance(tree, ast.AST) else tree
-            base = name if is_package else package
-            label = "/".join([*filter(None, base.split(".")), file.name])
-            found[label] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-            waiting += _imports(tree, base) if isinstance(tree, ast.AST) else ()
+            base = name if file.name == "__init__.py" else package
+            content = file.read_bytes() if tree is None else ast.unparse(tree).encode("utf-8", "surrogatepass")
+            found["/".join([*filter(None, base.split(".")), file.name])] = hashlib.sha256(content).hexdigest()[:16]
+            waiting += () if tree is None else _imports(tree, base)
     return found
 
 
-def _parsed(file: Path) -> ast.AST | str:
-    """Return the syntax tree of a file; of compiled code the bytes, as text."""
-    if file.suffix != ".py":
-        return file.read_bytes().hex()
+def _parsed(file: Path) -> ast.AST | None:
+    """Return the syntax tree of a file, None for compiled code."""
     try:
-        return ast.parse(file.read_bytes())
+        return ast.parse(file.read_bytes()) if file.suffix == ".py" else None
     except SyntaxError as error:
         raise ConfigError(f"{file.name}:{error.lineno}:{error.offset}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deeply
@@ -130,9 +127,8 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
 def _own_file(name: str) -> Path | None:
     """Return the file of a module of the user's own, None for any other one and for what is no module."""
     top = name.partition(".")[0]
-    if top in ("", OWN) or _package(top) is not None:  # looked up first: to find a submodule imports what it is in
-        return None
-    spec = _spec(name)
+    # Looked up first: to find a submodule imports what it is in.
+    spec = None if top in ("", OWN) or _package(top) is not None else _spec(name)
     return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
@@ -154,18 +150,10 @@ def _package(top: str) -> str | None:
     names = _distributions().get(top, [])
     if parts.isdisjoint(_INSTALLED) and not any(_lists(name, top) for name in names):
         return None
-    try:
-        return importlib.metadata.version(names[0] if names else top)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    return importlib.metadata.version(names[0]) if names else "unknown"
 
 
 def _lists(distribution: str, top: str) -> bool:
     """Whether a distribution holds the files of a package, as after ``pip install --target``; no editable one does."""
     record = importlib.metadata.distribution(distribution).read_text("RECORD") or ""
     return any(line.startswith((f"{top}/", f"{top}.py,")) for line in record.split("\n"))
-
-
-@functools.lru_cache(maxsize=1)
-def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()
