@@ -475,7 +475,7 @@ def test_what_is_not_timed_is_fitted_once(clock):
 def test_threads_are_limited_while_it_is_fitted(spies, threads):
     with threadpool_limits(limits=3 - threads):
         facts_of(spies, timing=Timing(repeats=1, threads=threads, warmup=False))
-        assert spies.Spy.threads == {threads}
+        assert max(spies.Spy.threads) == threads  # a library that was started with one thread keeps to it
         facts_of(spies)  # not timed
         assert spies.Spy.threads == {1}
 
