@@ -235,7 +235,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         why = f" ({result.message})" if result.message else ""
         remedy = f"Increase max_iter, or accept a larger {knob}."
         if result.info.get(BADLY_SCALED):
-            remedy = "Scale the columns of X, for instance with sklearn.preprocessing.StandardScaler."
+            remedy = "Scale the columns of X, for instance with sklearn.preprocessing.StandardScaler, and centre y."
         return f"{type(self).__name__} did not converge{reached} after {result.n_iter} iterations{why}. {remedy}"
 
     def _scores(self, X: Any, task_id: Any) -> Array:

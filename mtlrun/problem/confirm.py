@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import Quadratic
 from mtlrun.problem.result import SolverResult
 
-#: A key of `SolverResult.info`: what helps is another scale of the columns, not more iterations.
+#: A key of `SolverResult.info`: what helps is another scale of the data, not more iterations.
 BADLY_SCALED = "badly_scaled"
 # A gap from the rows has rounding of its own: relative to the tolerance, and absolute.
 _SLACK, _FLOATS = 1e-2, 1e-13
@@ -45,11 +46,22 @@ def confirm(
     at : ndarray of shape (d, T), optional
         Coefficients whose residual makes the dual point.
     """
-    primal = result.objective[-1] if result.objective else np.inf
-    if not result.converged or form.is_sure(primal, tol, scale):
+    if not result.converged:
         return
-    dual = result.gaps[-1][2] if result.gaps else -np.inf
-    take_back(result, form.row_gap(parts, penalties, scale, at=at, dual=dual).relative, tol)
+    _, primal, dual = result.gaps[-1] if result.gaps else (0, result.objective[-1], -np.inf)
+    digits = form.keeps_digits(primal, tol, scale)
+    if digits and not form.doubtful and not form.graded:
+        return
+    W = np.sum(parts, axis=0) if at is None else at
+    if digits and not form.graded and form.agrees(W, tol):
+        return
+    if form.graded or not digits:
+        primal = form.row_primal(parts, penalties, scale)
+    if form.doubtful or not form.graded:
+        dual = form.row_dual(W, penalties, scale)
+        if relative_gap(primal, dual) > tol and not any(p.is_zero for p in penalties):
+            dual = max(dual, form.row_dual(W, penalties, scale, sharp=True))
+    take_back(result, relative_gap(primal, dual), tol)
 
 
 def take_back(result: SolverResult, gap: float, tol: float) -> None:
@@ -57,7 +69,5 @@ def take_back(result: SolverResult, gap: float, tol: float) -> None:
     if gap <= (1.0 + _SLACK) * tol + _FLOATS:
         return
     result.converged, result.gap, result.stop_crit = False, gap, gap
-    result.message = (
-        f"the relative duality gap computed from the rows is {gap:.1e}: columns of X differ too much in scale"
-    )
+    result.message = f"computed from the rows, the relative duality gap is {gap:.1e}: the data are too badly scaled"
     result.info[BADLY_SCALED] = True

@@ -1,7 +1,7 @@
 """The squared loss as a quadratic in the coefficients: through Gram matrices, or in eigenbases (`rotation`).
 
 `Gram` keeps X'X and X'y, whose products cost d^2 instead of n d per task. Both are condensed from the rows, and lose in
-rounding what is small next to the rest: `row_gap` certifies by the rows themselves.
+rounding what is small next to the rest: `row_primal` and `row_dual` certify by the rows themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.sparse.linalg import eigsh
 from mtlrun.problem import memory
 from mtlrun.problem.graded import is_graded
 from mtlrun.problem.losses import SquaredLoss
-from mtlrun.problem.objective import Centred, Gap, centre, dual_value, feasible_scale, primal_value, relative_gap
+from mtlrun.problem.objective import Centred, centre, dual_value, feasible_scale, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
@@ -26,6 +26,8 @@ from mtlrun.problem.taskdata import TaskData
 ROUNDING = 4.0 * np.finfo(np.float64).eps
 # Making and using Gram matrices takes so many times their memory.
 GRAM_COPIES = 3
+# Gradients of the form and of the rows that differ by this part of a tolerance, relative to their size, are equal.
+_AGREEMENT = 1e-2
 # Values of the form are off by about so many eps of the energy.
 _CANCELLED = 1e3
 # Where the largest eigenvalue is that many times the least, it matters what is lost in its rounding.
@@ -145,58 +147,47 @@ class Quadratic(ABC):
         """Whether columns differ much in scale and the form knows of it: its dual values are those of the rows."""
         return False
 
-    def is_sure(self, primal: float, tol: float, scale: float = 1.0) -> bool:
-        """Whether rounding moves a relative gap of `scale` times this loss + penalties by less than a part of `tol`."""
-        kept = keeps_digits(scale * float(self.energy.sum()), primal, tol)
-        return kept and not self.doubtful and not self.graded
+    def keeps_digits(self, primal: float, tol: float, scale: float = 1.0) -> bool:
+        """Whether rounding moves values of `scale` times this loss + penalties by less than a part of `tol`."""
+        return keeps_digits(scale * float(self.energy.sum()), primal, tol)
 
-    def row_gap(
-        self,
-        parts: Sequence[np.ndarray] | np.ndarray,
-        penalties: Sequence[Penalty],
-        scale: float = 1.0,
-        *,
-        at: np.ndarray | None = None,
-        dual: float = -np.inf,
-    ) -> Gap:
-        """Certify coefficients by residuals of the rows, in which nothing is lost.
-
-        Parameters
-        ----------
-        parts : sequence of ndarray of shape (d, T)
-            One per penalty.
-        penalties : sequence of Penalty
-        scale : float, default 1.0
-            Factor of the loss.
-        at : ndarray of shape (d, T), optional
-            Coefficients whose residual makes the dual point; default the sum of the parts.
-        dual : float, optional
-            Value of the form, which counts where it is that of the rows.
-        """
+    def agrees(self, W: np.ndarray, tol: float) -> bool:
+        """Whether the gradient at W (d, T) is that of the rows, as accurately as a relative gap of `tol` needs it."""
         data = self.data if self._centred is None else self._centred.data
-        loss, operator = SquaredLoss(scale), self.operator
-        primal = primal_value(data, loss, penalties, parts, operator=operator)
-        if self.doubtful or not self.graded:
-            scores = operator.forward(np.sum(parts, axis=0) if at is None else at)
-            theta = -loss.gradient(scores, data.targets, data.effective_weights())
-            found = dual_value(theta, data, loss, penalties, operator=operator)
-            if found < dual and not any(p.is_zero for p in penalties):
-                # Like the form, scale only what can be fitted.
-                rest = self._scaled_fit(theta, data, penalties)
-                found = max(found, dual_value(rest, data, loss, penalties, operator=operator))
-            dual = found
-        return Gap(primal, dual, relative_gap(primal, dual))
+        residual, w = data.targets - self.operator.forward(W), data.effective_weights()
+        slope = self.slope(W)
+        distance = np.linalg.norm(self.operator.adjoint(residual if w is None else w * residual) - slope)
+        return bool(distance <= _AGREEMENT * tol * np.linalg.norm(slope))
+
+    @abstractmethod
+    def slope(self, W: np.ndarray) -> np.ndarray:
+        """Return minus the gradient of the form at W (d, T)."""
+
+    def row_primal(
+        self, parts: Sequence[np.ndarray] | np.ndarray, penalties: Sequence[Penalty], scale: float = 1.0
+    ) -> float:
+        """Return `scale` times this loss + penalties at parts (d, T), from the rows."""
+        data = self.data if self._centred is None else self._centred.data
+        return primal_value(data, SquaredLoss(scale), penalties, parts, operator=self.operator)
+
+    def row_dual(self, W: np.ndarray, penalties: Sequence[Penalty], scale: float, *, sharp: bool = False) -> float:
+        """Return the dual value at the feasible point made from the residual of W (d, T), from the rows.
+
+        It is valid however inaccurate the form is. With `sharp` only what can be fitted is scaled, as the form does it,
+        which takes two products more.
+        """
+        data, operator = self.data if self._centred is None else self._centred.data, self.operator
+        loss, w = SquaredLoss(scale), data.effective_weights()
+        theta = -loss.gradient(operator.forward(W), data.targets, w)
+        if sharp:
+            Z = operator.adjoint(theta)
+            fit = operator.forward(self.solve(Z))
+            theta = theta - data.spread(1.0 - feasible_scale(Z, penalties)) * (fit if w is None else w * fit)
+        return dual_value(theta, data, loss, penalties, operator=operator)
 
     @abstractmethod
     def solve(self, Z: np.ndarray) -> np.ndarray:
         """Return V (d, T) with X'X v_t = z_t for Z (d, T) in the range of the adjoint, as accurate as the form is."""
-
-    def _scaled_fit(self, theta: np.ndarray, data: TaskData, penalties: Sequence[Penalty]) -> np.ndarray:
-        """Return theta with its part in the range of X, of every task, scaled until it is about feasible."""
-        Z, w = self.operator.adjoint(theta), data.effective_weights()
-        fit = self.operator.forward(self.solve(Z))
-        less = data.spread(1.0 - feasible_scale(Z, penalties))
-        return theta - less * (fit if w is None else w * fit)
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """Return the optimal intercepts (T,) of W (d, T) under the squared loss; zeros without intercept."""
@@ -286,6 +277,9 @@ class Gram(Quadratic):
         else:
             part = np.sum(inverse * np.square(np.matmul(cross[:, None, :], vectors)[:, 0]), axis=1)
         return np.minimum(part, self.energy)
+
+    def slope(self, W: np.ndarray) -> np.ndarray:
+        return self.cross - self.image(W)
 
     def solve(self, Z: np.ndarray) -> np.ndarray:
         if not self.sharp:  # nothing is known of the range of X

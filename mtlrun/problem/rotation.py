@@ -86,6 +86,9 @@ class Rotation(Quadratic):
     def image(self, Q: np.ndarray) -> np.ndarray:
         return self.squares * Q
 
+    def slope(self, W: np.ndarray) -> np.ndarray:
+        return self.lift(self.cross - self.squares * self.rotate(W))
+
     def solve(self, Z: np.ndarray) -> np.ndarray:
         positive = self.squares > 0
         return self.lift(np.where(positive, self.rotate(Z) / np.where(positive, self.squares, 1.0), 0.0))
