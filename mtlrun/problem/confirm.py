@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def confirm(
     *,
     scale: float,
     tol: float,
-    at: np.ndarray | None = None,
+    at: Callable[[], np.ndarray] | None = None,
 ) -> None:
     """Take back that a run has converged where the gap computed from the rows is larger than `tol`.
 
@@ -43,8 +43,8 @@ def confirm(
     scale : float
         Of the loss.
     tol : float
-    at : ndarray of shape (d, T), optional
-        Coefficients whose residual makes the dual point.
+    at : callable, optional
+        Returns the coefficients (d, T) whose residual makes the dual point; default the sum of the parts.
     """
     if not result.converged:
         return
@@ -52,7 +52,7 @@ def confirm(
     digits = form.keeps_digits(primal, tol, scale)
     if digits and not form.doubtful and not form.graded:
         return
-    W = np.sum(parts, axis=0) if at is None else at
+    W = np.sum(parts, axis=0) if at is None else at()
     if digits and not form.graded and form.agrees(W, tol):
         return
     if form.graded or not digits:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -188,7 +188,7 @@ def solve_admm(
     kept_Z, kept_U = dict(zip(needed, Z, strict=True)), dict(zip(needed, U, strict=True))
     state = AdmmState(rotation, space.rotated, kept_Z, kept_U, rho)
     result = tracker.result(parts, rotation.intercept(parts.sum(axis=0)), rho=rho, state=state, needed=needed)
-    at = rotation.lift(tracker.best_dual[1])
+    at = partial(rotation.lift, tracker.best_dual[1])
     confirm(result, rotation, space.penalties, parts[needed], scale=loss.scale, tol=tol, at=at)
     return result
 

@@ -253,7 +253,7 @@ def solve_fista(
     result = tracker.result(full, smooth.intercept(at), needed=needed)
     if isinstance(smooth, QuadraticLoss):
         dual_at = tracker.best_dual[1].W
-        confirm(result, smooth.form, run.penalties, best_parts, scale=smooth.scale, tol=tol, at=dual_at)
+        confirm(result, smooth.form, run.penalties, best_parts, scale=smooth.scale, tol=tol, at=lambda: dual_at)
     return result
 
 

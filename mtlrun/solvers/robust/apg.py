@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -134,7 +135,7 @@ def solve_apg(
     parts = np.zeros((len(penalties), rows, data.n_tasks)) if parts is None else parts
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     run = ProximalRun(smooth, penalties, parts, b, adaptive=False, restart=variant == "fast")
-    dual_at = None
+    dual_at: Callable[[], np.ndarray] | None = None
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
     else:
@@ -142,7 +143,8 @@ def solve_apg(
         run.until(tracker)
         parts, at = tracker.best
         result = tracker.result(parts, smooth.intercept(at), rule="gap" if tracker.converged else None)
-        dual_at = tracker.best_dual[1].W if basis is None else basis.lift(tracker.best_dual[1].W)
+        if isinstance(smooth, QuadraticLoss):
+            dual_at = partial(smooth.form.lift, tracker.best_dual[1].W)
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
     if isinstance(smooth, QuadraticLoss) and result.gap is not None:
