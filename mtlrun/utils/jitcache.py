@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +99,7 @@ class SourceCache(FunctionCache):
 
 
 class _SealedFile(IndexDataCacheFile):
-    """Index and data files; data begin with a digest of themselves and of the sources.
+    """Index and data files; data end with a digest of themselves and of the sources, behind what numba reads.
 
     The index alone would not do: processes of two versions of the sources may write at the same time.
     """
@@ -108,14 +107,13 @@ class _SealedFile(IndexDataCacheFile):
     def _save_data(self, name: str, data: Any) -> None:
         content = self._dump(data)
         with self._open_for_write(self._data_path(name)) as file:
-            file.write(self._seal(content) + content)
+            file.write(content + self._seal(content))
 
     def _load_data(self, name: str) -> Any:
         whole = Path(self._data_path(name)).read_bytes()
-        content = whole[_DIGEST:]
-        if whole[:_DIGEST] != self._seal(content):
+        if whole[-_DIGEST:] != self._seal(whole[:-_DIGEST]):
             raise ValueError(f"{name} is damaged, or of other sources")
-        return pickle.loads(content)
+        return super()._load_data(name)
 
     def _seal(self, content: bytes) -> bytes:
         return hashlib.sha256(self._source_stamp + content).digest()
