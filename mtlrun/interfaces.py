@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
-from mtlrun.estimators.registry import METHODS
 from mtlrun.utils.ownmodules import import_named
 
 STORED = Path(__file__).with_suffix(".json")
@@ -80,6 +79,8 @@ def interface(path: str) -> Interface:
     ConfigError
         If there is no such module, class or function, or the module cannot be imported.
     """
+    from mtlrun.estimators.registry import METHODS  # reports, which ask for metrics only, need no estimators
+
     name = path.partition(":")[2]
     if name in METHODS and METHODS[name].class_path == path and not METHODS[name].foreign:
         parameters = METHODS[name].parameters

@@ -25,6 +25,8 @@ def show(
     debug: options.Debug = False,
 ) -> None:
     """Show an experiment in full: every setting, the paper's numbers and claims."""
+    import json
+
     import yaml
 
     from mtlrun.runs.load import load_experiment
@@ -38,7 +40,8 @@ def show(
         say(line)
     say(f"run folder: {experiment.folder(output_dir)}")
     say("")
-    text = yaml.safe_dump(experiment.config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
+    config = json.loads(json.dumps(experiment.config))  # a list that two methods share is written twice
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None)
     typer.echo(text, nl=False)
     for title, lines in (
         ("Claims", _claims(experiment.config)),

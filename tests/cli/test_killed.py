@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from mtlrun.data.table import read_table
 from mtlrun.runs.compare import compare
 from mtlrun.runs.comparison import Comparison
 from mtlrun.runs.load import load_training
@@ -79,8 +80,8 @@ def test_a_comparison_killed_while_it_writes_leaves_one_result(mtlrun, grades, t
         chosen = yaml.safe_load((folder / "chosen.yaml").read_text())["method"]["estimator"]
         assert chosen == result.config["method"]["estimator"]
         assert (folder / "coefficients.csv").exists() == (result.coefficients is not None), n
-        rows = pd.read_csv(next((folder / "data").glob("own-*/rows.csv")))
-        np.testing.assert_allclose(rows["grade"], result.source.table.frame["grade"])
+        rows = read_table(next((folder / "data").glob("own-*/rows.npz")))
+        np.testing.assert_allclose(rows.frame["grade"], result.source.table.frame["grade"])
         assert (folder / "notes.txt").read_text() == "mine"
         if not dead:
             break
