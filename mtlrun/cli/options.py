@@ -57,6 +57,15 @@ Target = Annotated[
         autocompletion=complete.targets,
     ),
 ]
+#: Of commands that read finished runs.
+Runs = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET|FOLDER",
+        help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
+        autocompletion=complete.targets_and_all,
+    ),
+]
 Profile = Annotated[
     str | None,
     option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import open_page, output, say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UnknownNameError, UserError
@@ -30,14 +30,7 @@ MAX_CONFLICTS = 10
 
 
 def report(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET|FOLDER",
-            help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
-            autocompletion=complete.targets_and_all,
-        ),
-    ],
+    target: options.Runs,
     profile: options.Profile = None,
     output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
     form: options.Format = None,

@@ -58,7 +58,7 @@ def status(
     _table(made, states)
     for line in rerun_reasons(made, states):
         say(line)
-    for line in [*filter(None, [other_versions(made, states)]), *_made(made), *_own_code(made)]:
+    for line in [*filter(None, [other_versions(made, states)]), *_made(made, states), *_own_code(made)]:
         say(line)
     unused = unused_cells(made.output)
     if unused:
@@ -66,7 +66,7 @@ def status(
     say(totals(made, states))
 
 
-def _made(plan: Plan) -> list[str]:
+def _made(plan: Plan, states: Sequence[State]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
     from mtlrun.provenance import commits_since
     from mtlrun.report.sections import made_and_verified
@@ -76,9 +76,8 @@ def _made(plan: Plan) -> list[str]:
         number = commits_since(commit)
         return "" if number is None else f", {counted(number, 'commit')} ago" if number else ", the present commit"
 
-    store = plan.store()
-    records = [record for row in plan.wanted if (record := store.load(row.cell.key)) is not None]
-    return made_and_verified(records, read_sound(plan.folder / VERIFIED), age)
+    commits = [state.commit for row, state in zip(plan.rows, states, strict=True) if row.wanted]
+    return made_and_verified(commits, read_sound(plan.folder / VERIFIED), age)
 
 
 def _own_code(plan: Plan) -> list[str]:

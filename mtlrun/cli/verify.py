@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlrun.cli import complete, options
+from mtlrun.cli import options
 from mtlrun.cli.console import say, writing
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import UserError, counted
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET|FOLDER",
-            help="Experiment, folder of a run, or folder of many runs (`all`: DIR of --output).",
-            autocompletion=complete.targets_and_all,
-        ),
-    ],
+    target: options.Runs,
     profile: options.Profile = None,
     sample: Annotated[
         int | None, options.option(options.HOW, "N", "Compute N cells of every run again. Default: 20.", min=1)

@@ -274,7 +274,9 @@ def _accuracy_line(run: Run) -> str:
 
 def environment_section(run: Run) -> Section:
     """Return versions and machines, one line per invocation that computed something."""
-    section = Section("Environment", made_and_verified(run.cells.values(), run.verified))
+    section = Section(
+        "Environment", made_and_verified((record.made_by.get("commit") for record in run.cells.values()), run.verified)
+    )
     columns = ["mtlrun", "commit", "python", "blas", "os", "cpu", "cores", "ram_gb", "jobs", "n_computed", "started"]
     grid = Grid.of(*columns)
     for entry in run.provenance:
@@ -290,13 +292,13 @@ def environment_section(run: Run) -> Section:
 
 
 def made_and_verified(
-    records: Iterable[Record], verified: Mapping[str, Any], age: Callable[[str], str] = lambda commit: ""
+    commits: Iterable[str | None], verified: Mapping[str, Any], age: Callable[[str], str] = lambda commit: ""
 ) -> list[str]:
-    """Return a sentence on the commits that made the records, and one on whether the code still gives the same.
+    """Return a sentence on the commits that made some records, and one on whether the code still gives the same.
 
     `age` says of a commit how old it is; a report that is the same everywhere and always cannot.
     """
-    made = Counter(str(commit) for r in records if (commit := r.made_by.get("commit")))
+    made = Counter(str(commit) for commit in commits if commit)
     listed = [
         f"{name[:8]}{age(name)}" + (f" ({counted(count, 'cell')})" if len(made) > 1 else "")
         for name, count in made.most_common()

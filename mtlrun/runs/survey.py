@@ -41,11 +41,14 @@ class State:
         Why it is outdated, failed or damaged.
     versions : dict of str to str
         Numerical packages whose version was another one when the cell was computed.
+    commit : str or None
+        That made the record of the cell, as far as it is known.
     """
 
     name: StateName
     reason: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    commit: str | None = None
 
 
 def survey(plan: Plan, store: Store | None = None) -> list[State]:
@@ -64,7 +67,8 @@ def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str])
         good = settled(record, limit)
         packages = record.environment.get("packages") or {}
         other = {name: str(packages[name]) for name in here if packages.get(name) not in (None, here[name])}
-        return State("done" if good else "failed", "" if good else f"{record.status}: {record.error}", other)
+        reason, commit = "" if good else f"{record.status}: {record.error}", record.made_by.get("commit")
+        return State("done" if good else "failed", reason, other, commit)
     before = store.load(row.was) if row.was else None
     if before is None:
         return State("missing")
