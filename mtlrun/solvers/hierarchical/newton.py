@@ -182,4 +182,5 @@ def _model_step(H: Array, g: Array, u: Array) -> tuple[Array, float]:
     y, _ = nnls(root, target, maxiter=100 * len(u))
     d = y - u / s
     b = root @ d
-    return d * s, float(-(g * s) @ d - 0.5 * b @ b)
+    step = np.where(y > 0, d * s, -u)  # d * s may miss -u by rounding, and a zero has to be exact
+    return step, float(-(g * s) @ d - 0.5 * b @ b)
