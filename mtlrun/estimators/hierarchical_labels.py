@@ -118,6 +118,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         grid={"covariance": ("auto", "intercept", "scalar", "diagonal")},
         search=lambda scale: {},
         losses=("logistic",),
+        changes=("A variance of zero up to rounding is no parameter when structures are compared.",),
     )
 
     covariance: Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"] = "auto"

@@ -42,7 +42,7 @@ class LaplaceFit:
     x : ndarray
         Parameters of the structure: roots of variances, factors.
     path : list of float
-        D of the iterates; it never rises.
+        D of the iterates; it never rises but by rounding.
     gain : float
         By how much a further step would lower D, as the expected information says.
     converged : bool
@@ -231,6 +231,7 @@ class _Objective:
         self.m, self.structure, self.value, self.path = m, structure, start, [start.criterion]
         self.v = start.v
         self.x = self.slope = np.zeros(0)
+        self.rounding = 0.0
 
     def units(self) -> None:
         """Measure mu from where it is, in units of its information there."""
@@ -242,10 +243,17 @@ class _Objective:
         p = self.m.p
         value = self.m(self.center + self.unit @ zx[:p], self.structure.theta(zx[p:]), self.v)
         slope = np.concatenate([self.unit.T @ value.g_mu, self.structure.chain(zx[p:], self._inner(value.G))])
-        if value.criterion <= self.value.criterion or not len(self.x):
+        if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
             self.value, self.x, self.slope, self.v = value, zx[p:].copy(), slope, value.v
             self.path.append(value.criterion)
         return value.criterion, slope
+
+    def moved(self, x: Array) -> None:
+        """Try other parameters of the structure, which may raise D by what is rounding."""
+        z = np.linalg.lstsq(self.unit, self.value.mu - self.center, rcond=None)[0]
+        self.rounding = 1e-12 * (1 + abs(self.value.criterion))
+        self(np.append(z, x))
+        self.rounding = 0.0
 
     def _inner(self, G: Array) -> Array:
         return np.diag(G) if isinstance(self.structure, Tied) else G
@@ -300,16 +308,14 @@ def _minimised(
 
 
 def _without_zeros(objective: _Objective, structure: Tied | Full | Factor) -> Array:
-    """Return x with small roots of variances at zero where that does not raise D."""
+    """Return x with small roots of variances at zero where that does not raise D but by rounding."""
     x = objective.x
     if isinstance(structure, Full):
         return x
     roots = _roots(structure, x)
     small = (np.abs(roots) < _ZERO) & (roots != 0)
     if small.any():
-        new = np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)])
-        z = np.linalg.lstsq(objective.unit, objective.value.mu - objective.center, rcond=None)[0]
-        objective(np.append(z, new))
+        objective.moved(np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)]))
     return objective.x
 
 
