@@ -114,7 +114,7 @@ class Record:
 
     def line(self) -> str:
         """Return the record as one line with the digest of its content; NaN becomes null."""
-        content = jsonable(dataclasses.asdict(self))
+        content = jsonable({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
         return f"{_HEAD}{hashlib.sha256(text.encode()).hexdigest()}{_MIDDLE}{text}}}\n"
 
