@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.errors import DataError
-from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
+from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Place, Record, Records
 from mtlrun.report.checks import MEDIAN_QUANTITIES, PARALLEL, as_list
 from mtlrun.report.stored import (
     AGAIN,
@@ -22,7 +22,6 @@ from mtlrun.report.stored import (
     RUN_FILE,
     VERIFIED,
     Plan,
-    PlannedCell,
     read_json,
     read_raw,
     read_sound,
@@ -66,7 +65,7 @@ class Run:
     folder : Path
     info : dict
         Content of run.json.
-    planned : list of PlannedCell
+    planned : list of Place
     cells : dict of str to Record
         Readable records by key, finished or failed.
     selections : dict of str to Record
@@ -87,7 +86,7 @@ class Run:
 
     folder: Path
     info: dict[str, Any]
-    planned: list[PlannedCell]
+    planned: list[Place]
     cells: dict[str, Record] = field(default_factory=dict)
     selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
@@ -159,11 +158,11 @@ class Run:
         return list(dict.fromkeys([*as_list(self.info.get("methods")), *(c.method for c in self.planned)]))
 
     @property
-    def all_planned(self) -> list[PlannedCell]:
+    def all_planned(self) -> list[Place]:
         """The plan under all readings."""
         return [*self.planned, *(cell for other in self.others for cell in other.planned)]
 
-    def own(self, other: Run) -> list[PlannedCell]:
+    def own(self, other: Run) -> list[Place]:
         """Return the planned cells of another reading that this one does not share."""
         shared = {cell.key for cell in self.planned}
         return [cell for cell in other.planned if cell.key not in shared]
@@ -173,7 +172,7 @@ class Run:
         own = self.own(other)
         return any(cell.key in self.cells for cell in own or other.planned)
 
-    def fate(self, cell: PlannedCell) -> str:
+    def fate(self, cell: Place) -> str:
         """Return what became of a cell: done, missing, failed, or stopped: a measurement at its limit of seconds."""
         record = self.cells.get(cell.key)
         if record is None:
@@ -183,12 +182,12 @@ class Run:
         return STOPPED if (record.family, record.status) == (MEASURE, TIMEOUT) else FAILED
 
     @property
-    def missing(self) -> list[PlannedCell]:
+    def missing(self) -> list[Place]:
         """Planned cells without a readable record."""
         return [cell for cell in self.planned if self.fate(cell) == MISSING]
 
     @property
-    def failed(self) -> list[PlannedCell]:
+    def failed(self) -> list[Place]:
         """Planned cells whose record tells of a failure."""
         return [cell for cell in self.planned if self.fate(cell) == FAILED]
 
@@ -207,13 +206,13 @@ class Run:
         """Curves of the paper: ``dataset, method, name, x, y, source``."""
         return as_list((self.info.get("published") or {}).get("curves"))
 
-    def cells_of(self, dataset: str, method: str) -> list[PlannedCell]:
+    def cells_of(self, dataset: str, method: str) -> list[Place]:
         """Return the planned cells of a method on a data set, in the order of the trials."""
         return self._by_row.get((dataset, method), [])
 
     @cached_property
-    def _by_row(self) -> dict[tuple[str, str], list[PlannedCell]]:
-        found: dict[tuple[str, str], list[PlannedCell]] = {}
+    def _by_row(self) -> dict[tuple[str, str], list[Place]]:
+        found: dict[tuple[str, str], list[Place]] = {}
         for cell in self.planned:
             found.setdefault((cell.dataset, cell.method), []).append(cell)
         return found
@@ -330,7 +329,7 @@ def build_rows(run: Run) -> list[Row]:
     return rows
 
 
-def _row(run: Run, dataset: str, method: str, planned: list[PlannedCell]) -> Row:
+def _row(run: Run, dataset: str, method: str, planned: list[Place]) -> Row:
     records = {c.trial: run.cells.get(c.key) for c in planned}
     statuses = [MISSING if r is None else r.status for r in records.values()]
     worst = next((s for s in WORST_FIRST if s in statuses), FAILED)
@@ -411,7 +410,7 @@ def read_run(folder: Path) -> Run:
         )
     info = cleaned(raw)
     plan = Plan.model_validate(info)
-    run = Run(folder, info, [cell for cell in plan.cells if cell.reading is None])
+    run = Run(folder, info, [cell for cell in plan.cells if not cell.reading])
     run.altered = sealed({k: v for k, v in raw.items() if k != DIGEST}) != raw
     run.reading = str(info.get("reading") or "")
     computed = [name for name, about in (plan.readings or {}).items() if about.config is not None]

@@ -344,8 +344,7 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
         for cell in one.failed:
             record = one.cells[cell.key]
             error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
-            name = _mark(one, run) + cell.name
-            section.grids[0].rows.append([name, record.status, error, f"{CELLS}/{cell.key}.json"])
+            section.grids[0].rows.append([cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
     return section
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mtlrun.errors import DataError
+from mtlrun.record import Place
 from mtlrun.utils.sizes import allow_json
 from mtlrun.utils.text import cleaned
 
@@ -42,33 +43,6 @@ class Stored(BaseModel):
     """A part of a file; keys that nobody reads may be anything."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class PlannedCell(BaseModel, frozen=True, strict=True):
-    """One number of the plan, computed or not; several of them may share a cell.
-
-    Attributes
-    ----------
-    key : str
-        Of the cell; never the name of a file elsewhere.
-    dataset, method : str
-        Labels.
-    trial : int
-        Number of the split, from 0.
-    reading : str or None
-        Name of the reading, None for the main one.
-    """
-
-    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$", max_length=200)]
-    dataset: str
-    method: str
-    trial: int = 0
-    reading: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name for people: ``enron / APG-RMTL / trial 0``."""
-        return f"{self.dataset} / {self.method} / trial {self.trial}"
 
 
 class _Axis(Stored):
@@ -223,7 +197,7 @@ class _QuantityFacts(Stored):
 class Plan(Stored):
     """``run.json``, and what it says of each reading."""
 
-    cells: list[PlannedCell] = []
+    cells: list[Annotated[Place, BeforeValidator(Place.read)]] = []
     methods: list[str] | None = None
     datasets: dict[str, _Data | None] | None = None
     config: _Config | None = None

@@ -12,14 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlrun.errors import counted
-from mtlrun.record import OK
+from mtlrun.record import OK, Place
 from mtlrun.report.build import Report
 from mtlrun.report.checks import STYLES, Verdict
 from mtlrun.report.grid import Grid, Styled, duration, show
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.sections import edge_hits
-from mtlrun.report.stored import PlannedCell
 from mtlrun.report.summary import LEGEND, Overview, RunReport, claim_marks
 
 MAX_FAILURES = 10
@@ -107,7 +106,7 @@ def _fits(console: Console, table: Table) -> bool:
 
 def print_failures(console: Console, report: Report) -> None:
     """Print the first line of every failure, splits with the same one together, and the file that has the rest."""
-    groups: dict[tuple[str, str, str, str], list[PlannedCell]] = {}
+    groups: dict[tuple[str, str, str, str], list[Place]] = {}
     for cell in (cell for run in report.runs for cell in run.failed):
         record = report.run.cells[cell.key]
         error = (record.error or "no message").strip().splitlines()[0]

@@ -148,8 +148,8 @@ def test_stale_files_are_ignored_and_damaged_ones_noted(maker):
     victim = maker.file("alpha", "APG-RMTL", 1)
     victim.write_text(victim.read_text()[:50])
     run = read_run(folder)
-    assert run.unreadable == ["alpha / APG-RMTL / trial 1"]
-    assert [c.name for c in run.missing] == ["alpha / APG-RMTL / trial 1"]
+    assert run.unreadable == ["alpha/APG-RMTL/trial 1"]
+    assert [c.name for c in run.missing] == ["alpha/APG-RMTL/trial 1"]
 
 
 def test_not_a_run_folder(tmp_path):
