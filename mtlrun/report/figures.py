@@ -24,8 +24,6 @@ LONGEST_NAME = 200
 LOG_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup", "n_iter", "gap")
 #: Spans from which on an axis is logarithmic: of what measures return, of the values of a parameter.
 LOG_SPAN, LOG_SPAN_PARAMETER = 100, 50
-#: Span from which on a logarithmic axis is offered beside a linear one.
-RESCALED_SPAN = 5
 #: Name of the figure of printed numbers against ours, and the points that it needs.
 PRINTED, FEWEST_POINTS = "printed-against-ours", 3
 #: A mark of the axis of a sweep that depends on the data.
@@ -52,8 +50,6 @@ class Curve:
         Read from the paper and not computed here: drawn thin, pale and dashed.
     points : {"", "filled", "hollow"}
         Draw points of this kind without a line.
-    names : list of str
-        Of the points, where they have any.
     """
 
     label: str
@@ -65,7 +61,6 @@ class Curve:
     place: int | None = None
     published: bool = False
     points: Literal["", "filled", "hollow"] = ""
-    names: list[str] = field(default_factory=list)
 
     def drawable(self, x_log: bool, y_log: bool) -> Curve:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
@@ -75,7 +70,7 @@ class Curve:
             return value is not None and (not number or (value == value and (not log or value > 0)))
 
         keep = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if shown(x, x_log) and shown(y, y_log)]
-        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high", "names")}
+        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")}
         kept: dict[str, Any] = {name: [values[i] for i in keep] for name, values in lists.items() if values}
         return replace(self, **kept)
 
@@ -111,13 +106,6 @@ class Panel:
     marks: dict[str, float] = field(default_factory=dict)
     title: str = ""
     diagonal: bool = False
-
-    def rescaled(self) -> Panel | None:
-        """Return the panel with its axis linear instead of logarithmic or the reverse; None where it cannot be."""
-        values = [v for c in self.curves for v in (*c.y, *(c.x if self.diagonal else ())) if v is not None]
-        if not values or (not self.log and (min(values) <= 0 or max(values) < RESCALED_SPAN * min(values))):
-            return None
-        return replace(self, log=not self.log, x_log=not self.log if self.diagonal else self.x_log)
 
 
 @dataclass
@@ -285,7 +273,6 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
             found = [r for r in references if (r.method, r.verdict) == (method, verdict)]
             curve = Curve(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
             curve.spread = [r.std or 0.0 for r in found]
-            curve.names = [r.dataset for r in found]
             curves.append(curve)
     values = [value for curve in curves for value in (*curve.x, *curve.y)]
     log = min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)

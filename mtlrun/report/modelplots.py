@@ -104,10 +104,10 @@ def _has_intervals(folder: Path) -> bool:
     return "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
 
 
-def _estimates(model: Model) -> tuple[Any, list[str], list[int]]:
-    """Return coefficients in the units of the targets, tasks, and the columns in which tasks differ most."""
+def _estimates(model: Model) -> tuple[Any, list[int]]:
+    """Return coefficients in the units of the targets, and the columns in which tasks differ most."""
     estimator = innermost(model.estimator)
-    found, facts = estimator.estimates(), model.facts or {}
+    found = estimator.estimates()
     outer = model.estimator if hasattr(model.estimator, "scale_") else None
     if outer is not None:
         scale, center = (np.broadcast_to(a, len(found.pooled))[:, None] for a in (outer.scale_, outer.center_))
@@ -126,12 +126,12 @@ def _estimates(model: Model) -> tuple[Any, list[str], list[int]]:
     if names and first >= 0:
         found = replace(found, names=[*found.names[:first], *names])
     order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[:MOST_COLUMNS]
-    return found, facts["tasks"], [int(j) for j in order]
+    return found, [int(j) for j in order]
 
 
 def _intervals(model: Model) -> list[Panel]:
     """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
-    found, tasks, columns = _estimates(model)
+    found, columns = _estimates(model)
     panels = []
     for j in columns:
         order = np.argsort(found.pooled[:, j], kind="stable")
@@ -142,7 +142,6 @@ def _intervals(model: Model) -> list[Panel]:
             found.pooled[order, j].tolist(),
             (HALF * found.std[order, j]).tolist(),
             points="filled",
-            names=[tasks[t] for t in order],
         )
         mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
         ends = [places[0], places[-1]]
@@ -155,7 +154,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
     """Return a panel per column: what every task says alone, and what is left of it."""
     if not hasattr(innermost(model.estimator), "estimates"):
         raise UserError(f"{folder}: this model does not shrink towards a mean", "HierarchicalMTL does.")
-    found, tasks, columns = _estimates(model)
+    found, columns = _estimates(model)
     panels = []
     for j in columns:
         known = np.flatnonzero(np.isfinite(found.alone[:, j]))
@@ -167,7 +166,6 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             found.pooled[known, j].tolist(),
             (HALF * found.std[known, j]).tolist(),
             points="filled",
-            names=[tasks[t] for t in known],
         )
         axis = f"{found.names[j]}: every task alone"
         panels.append(Panel("pooled", False, [points], axis=axis, marks={"mean": float(found.mean[j])}, diagonal=True))

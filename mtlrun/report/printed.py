@@ -72,8 +72,6 @@ class PrintedTable:
     columns : list of str
     rows : list of (str, list of PrintedCell or None)
     notes : list of str
-    across : str
-        What the heads of the columns are.
     """
 
     title: str
@@ -81,7 +79,6 @@ class PrintedTable:
     columns: list[str]
     rows: list[tuple[str, list[PrintedCell | None]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    across: str = ""
 
     def grid(self, *, exact: bool = False) -> Grid:
         """Return the table as text; where there are printed numbers, a row of them under each row of ours.
@@ -203,7 +200,6 @@ class _Layout:
         kept = [j for j in range(len(columns)) if any(row[j] for row in matrix)]
         names = [self._name(self.columns, columns[j]) for j in kept]
         table = PrintedTable(self._title(block), self._axis_name(self.rows), names)
-        table.across = self._axis_name(self.columns)
         first = block.get("quantity") in (None, *self.values["quantity"][:1])
         for head, row in zip(heads, matrix, strict=True):
             if any(cell and (first or cell.printed or cell.value is not None) for cell in row):
