@@ -32,7 +32,7 @@ from mtlrun.utils.processes import tidy_folders
 SCHEMA = 1
 #: The page of a run.
 PAGE = "report.html"
-#: What a document needs around report.tex.
+#: What a document needs around the tables, once they are saved as report.tex.
 TEX_HEAD = """\
 % Tables of a run of mtlrun, to be set in a document such as
 %   \\documentclass{article}
@@ -64,11 +64,6 @@ def markdown(report: Report) -> str:
     return harmless("\n\n".join(filter(None, blocks)) + "\n")
 
 
-def markdown_table(report: Report) -> str:
-    """Return table.md."""
-    return harmless(_tables(report)) + "\n"
-
-
 def _tables(report: Report) -> str:
     """Return the tables as the paper prints them, each with its title."""
     blocks = []
@@ -84,7 +79,7 @@ def csv_table(report: Report) -> str:
 
 
 def json_report(report: Report) -> str:
-    """Return report.json."""
+    """Return the report as JSON."""
     info = report.run.info
     header: dict[str, Any] = {
         k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info
@@ -109,7 +104,7 @@ def json_report(report: Report) -> str:
 
 
 def latex(report: Report) -> str:
-    """Return report.tex: the table and the reference numbers as booktabs tables, to be input in a document."""
+    """Return a file for LaTeX: the table and the reference numbers as booktabs tables, to be input in a document."""
     name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
     blocks = [TEX_HEAD]
     for section in report.results:
@@ -138,13 +133,8 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "tex": latex,
     "html": html,
 }
-FILES: dict[str, Callable[[Report], str]] = {
-    "table.csv": csv_table,
-    "table.md": markdown_table,
-    "report.md": markdown,
-    "report.json": json_report,
-    "report.tex": latex,
-}
+#: What is written beside the page and the figures; the other formats are made on demand.
+FILES: dict[str, Callable[[Report], str]] = {"report.md": markdown, "table.csv": csv_table}
 
 
 def render(report: Report, form: str) -> str:
