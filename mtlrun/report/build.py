@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
+from mtlrun.report.cells import MethodResult, tidy_frame
 from mtlrun.report.checks import CLAIM_SOURCES, HOLDING, NUMBERS, VERDICTS, Verdict, as_list
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
@@ -24,7 +25,7 @@ from mtlrun.report.printed import (
     table_sections,
 )
 from mtlrun.report.references import Judged, ReferenceVerdict, judged
-from mtlrun.report.run import DONE, Row, Run, read_run
+from mtlrun.report.run import DONE, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, group_section
 
@@ -74,7 +75,7 @@ class Report:
         return self.main.run
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MethodResult]:
         """Its table."""
         return self.main.rows
 
@@ -91,9 +92,7 @@ class Report:
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell, see `mtlrun.load_results`."""
-        from mtlrun.report.frames import frame_of_run
-
-        return frame_of_run(self.run)
+        return tidy_frame(self.run)
 
     @property
     def results(self) -> list[Section]:

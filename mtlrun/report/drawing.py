@@ -15,6 +15,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
+from mtlrun.report.cells import MethodResult, method_results
 from mtlrun.report.figures import (
     Curve,
     Figure,
@@ -30,7 +31,7 @@ from mtlrun.report.figures import (
     trace_figures,
 )
 from mtlrun.report.grid import number, show
-from mtlrun.report.run import Row, Run, build_rows, read_run
+from mtlrun.report.run import Run, read_run
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.outputs import write_output
@@ -72,7 +73,7 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
-KINDS: dict[str, tuple[str, Callable[[Run, list[Row]], Sequence[Figure | RankDiagram]]]] = {
+KINDS: dict[str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure | RankDiagram]]]] = {
     "trace": ("curves of measurements (kind: trace)", lambda run, rows: trace_figures(run)),
     "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
     "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
@@ -265,7 +266,7 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     """
     check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
-    rows = build_rows(run)
+    rows = method_results(run)
     figures = KINDS[kind][1](run, rows)
     if not figures:
         fitting = [name for name, (_, make) in KINDS.items() if make(run, rows)]

@@ -9,11 +9,12 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
+from mtlrun.report.cells import MethodResult
 from mtlrun.report.checks import Verdict, as_list
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import Row, Run, std
+from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
 
 #: Where figures lie in the folder of a run.
@@ -282,7 +283,7 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
 # ---------------------------------------------------------------- sweeps
 
 
-def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
+def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
     """Return one figure per data set of a sweep that has a number; none for other experiments."""
     figures = []
     for dataset, settings in sweep_settings(run).items():
@@ -295,7 +296,7 @@ def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
     return figures
 
 
-def _sweep_panel(run: Run, rows: Sequence[Row], dataset: str, quantity: str) -> Panel:
+def _sweep_panel(run: Run, rows: Sequence[MethodResult], dataset: str, quantity: str) -> Panel:
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
     for place, method in enumerate(run.methods):
@@ -493,7 +494,7 @@ def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -
     return path_panel(f"{metric} (validation)", name, curves)
 
 
-def rank_diagrams(run: Run, rows: list[Row]) -> list[RankDiagram]:
+def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:
     """Return the average ranks of every group of data sets, or of the comparison of an experiment without groups."""
     rankings = [group for group in rank_groups(run, rows) if len(group.methods) > 2]
     alone = None if rankings else rank_methods(run, rows)

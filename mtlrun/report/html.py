@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
+from mtlrun.report.cells import PARTIAL
 from mtlrun.report.checks import Verdict
 from mtlrun.report.figures import (
     Figure,
@@ -27,7 +28,6 @@ from mtlrun.report.figures import (
 from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import reference_section
-from mtlrun.report.run import PARTIAL
 from mtlrun.report.sections import row_cells
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -13,9 +13,9 @@ import numpy as np
 from mtlrun.errors import DataError, UserError
 from mtlrun.evaluation import innermost
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts, transformed_names
+from mtlrun.report.cells import TRAINED
 from mtlrun.report.drawing import check_drawing, write_drawing
 from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
-from mtlrun.report.frames import TRAINED
 from mtlrun.report.stored import read_json
 from mtlrun.utils.arrays import Archive
 from mtlrun.utils.outputs import write_output

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from mtlrun.record import NOT_CONVERGED
+from mtlrun.record import NOT_CONVERGED, TIMEOUT
+from mtlrun.report.cells import PARTIAL, MethodResult
 from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, as_list
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.references import Judged, ReferenceVerdict
-from mtlrun.report.run import MISSING, PARTIAL, Row, Run
+from mtlrun.report.run import MISSING, Run
 from mtlrun.report.statistics import direction
 
 #: Counted cell by cell: tasks whose training part has one class only.
@@ -35,7 +36,7 @@ class PrintedCell:
 
     Attributes
     ----------
-    row : Row
+    row : MethodResult
         Where it comes from.
     quantity : str
     text : str
@@ -50,7 +51,7 @@ class PrintedCell:
         Whether no method is better, in the digits shown.
     """
 
-    row: Row
+    row: MethodResult
     quantity: str
     text: str
     value: float | None
@@ -105,7 +106,7 @@ def printed_tables(judged: Judged) -> list[PrintedTable]:
     return [] if layout is None else [table for block in layout.blocks() if (table := layout.table(block)).rows]
 
 
-def table_sections(run: Run, rows: Sequence[Row], tables: Sequence[PrintedTable]) -> list[Section]:
+def table_sections(run: Run, rows: Sequence[MethodResult], tables: Sequence[PrintedTable]) -> list[Section]:
     """Return the tables of a run, a titled section each; measurements without one as a list of the rows."""
     if not tables:
         return [Section("", grids=[measured_grid(run, list(rows))])]
@@ -225,14 +226,14 @@ class _Layout:
             cell.verdict = printed.verdict
         return cell
 
-    def _row(self, at: Mapping[str, Any]) -> Row | None:
+    def _row(self, at: Mapping[str, Any]) -> MethodResult | None:
         run, name = self.judged.run, at["dataset"]
         settings = self.settings.get(name, ())
         label = next((label for label, value in settings if value == at["value"]), None) if run.sweep else name
         row = self.judged.table.get((label, at["method"])) if label is not None else None
         return row.of_task(at["task"]) if row is not None and at["task"] is not None else row
 
-    def _text(self, row: Row, quantity: str) -> str:
+    def _text(self, row: MethodResult, quantity: str) -> str:
         """Write mean and deviation; a row without a number says why, and one with too few splits how many."""
         run, value, spread = self.judged.run, row.value(quantity), row.std(quantity)
         late = limit_text(run, row)
@@ -317,7 +318,7 @@ def table_notes(tables: Sequence[PrintedTable]) -> list[str]:
 # ---------------------------------------------------------------- results
 
 
-def result_grid(run: Run, rows: list[Row]) -> Grid:
+def result_grid(run: Run, rows: list[MethodResult]) -> Grid:
     """Return the machine-readable table: the documented columns first, further facts after `status`."""
     kind = "number" if run.measures else "score"
     columns: Columns = [(Column("dataset"), [row.dataset for row in rows])]
@@ -333,19 +334,19 @@ def result_grid(run: Run, rows: list[Row]) -> Grid:
     columns.append((Column("planned", "count"), [row.planned for row in rows]))
     if not run.measures:
         for name in (ONE_CLASS, *(f"undefined_{m}" for m in run.metrics)):
-            columns.append((Column(name), [range_text(row.counts.get(name)) for row in rows]))
+            columns.append((Column(name), [range_text(row.counts(name)) for row in rows]))
         parallel = [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]
         columns += [(Column("seconds_parallel_median", "seconds"), parallel)] * _any(parallel)
     return _joined(columns)
 
 
-def measured_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Grid:
+def measured_grid(run: Run, rows: list[MethodResult], *, with_dataset: bool = True) -> Grid:
     """Return measurements that make no matrix, for people: a column per quantity.
 
     Parameters
     ----------
     run : Run
-    rows : list of Row
+    rows : list of MethodResult
     with_dataset : bool
         Whether the name of the data set is a column.
     """
@@ -366,7 +367,7 @@ def _any(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values)
 
 
-def number_text(row: Row, quantity: str) -> str | None:
+def number_text(row: MethodResult, quantity: str) -> str | None:
     """Write what a measure returned: four digits or an integer, with the standard deviation over several repeats."""
     value, spread = row.value(quantity), row.std(quantity)
     if value is None:
@@ -374,15 +375,15 @@ def number_text(row: Row, quantity: str) -> str | None:
     return f"{show(value, 'number')} ± {number(spread, 2)}" if spread else show(value, "number")
 
 
-def limit_text(run: Run, row: Row) -> str | None:
+def limit_text(run: Run, row: MethodResult) -> str | None:
     """Write ``> 120 s`` for a row with cells that ran into the limit, None for others."""
     seconds = (run.config.get("limits") or {}).get("seconds")
-    if not row.timeouts:
+    if not row.statuses[TIMEOUT]:
         return None
     return f"> {number(float(seconds))} s" if seconds else "timeout"
 
 
-def mean_std(row: Row, quantity: str) -> str:
+def mean_std(row: MethodResult, quantity: str) -> str:
     """Write ``mean ± std``, only the mean with one split, a dash without any."""
     value, spread = row.value(quantity), row.std(quantity)
     text = show(value, "score")
@@ -392,7 +393,7 @@ def mean_std(row: Row, quantity: str) -> str:
     return f"{text} ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}"
 
 
-def result_notes(run: Run, rows: list[Row]) -> list[str]:
+def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
     """Say what `task_note` says, once for all data sets of which it says the same."""
     where: dict[str, list[str]] = {}
     for dataset in run.datasets:
@@ -402,21 +403,18 @@ def result_notes(run: Run, rows: list[Row]) -> list[str]:
     return [f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}." for note, names in where.items()]
 
 
-def task_note(run: Run, rows: list[Row]) -> str | None:
+def task_note(run: Run, rows: list[MethodResult]) -> str | None:
     """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
 
     None when there was no such task.
     """
-    counts: dict[str, list[int]] = {}
-    for row in rows:
-        for name, values in row.counts.items():
-            counts.setdefault(name, []).extend(values)
     names = {ONE_CLASS: "with only one class in the training part"}
     names.update({f"undefined_{m}": f"without a defined {m}" for m in run.metrics})
-    parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts.get(name, ()))]
+    counts = {name: [count for row in rows for count in row.counts(name)] for name in (*names, "n_tasks")}
+    parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts[name])]
     if not parts:
         return None
-    return f"of {range_text(counts.get('n_tasks'))} tasks in each split, {' and '.join(parts)}"
+    return f"of {range_text(counts['n_tasks'])} tasks in each split, {' and '.join(parts)}"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:

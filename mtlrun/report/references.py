@@ -10,10 +10,11 @@ from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
+from mtlrun.report.cells import MethodResult, method_results
 from mtlrun.report.checks import REFERENCE_SOURCES, Verdict, as_list
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Grid, Section
-from mtlrun.report.run import Row, Run, build_rows
+from mtlrun.report.run import Run
 from mtlrun.report.statistics import rank_groups
 
 TOLERANCE_RULE = (
@@ -82,7 +83,7 @@ def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
 
 
 def _compare(
-    entry: Mapping[str, Any], row: Row | None, without: str, tolerances: Sequence[Mapping[str, Any]]
+    entry: Mapping[str, Any], row: MethodResult | None, without: str, tolerances: Sequence[Mapping[str, Any]]
 ) -> ReferenceVerdict:
     quantity, value = str(entry["quantity"]), float(entry["value"])
     source = entry.get("source") or REFERENCE_SOURCES[0]
@@ -219,7 +220,7 @@ class Judged(Evidence):
 
 def judged(run: Run) -> Judged:
     """Judge a run under its reading."""
-    rows = build_rows(run)
+    rows = method_results(run)
     evidence = Evidence(run, rows, rank_groups(run, rows))
     claims = [judge(claim, evidence) for claim in as_list(run.config.get("claims"))]
     return Judged(run, rows, evidence.groups, claims, compare_references(evidence))

@@ -1,9 +1,8 @@
-"""A run as the report sees it: its plan, the records of its cells, and one row per data set and method."""
+"""A run as the report sees it: its plan, and the records of its cells."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.errors import DataError
-from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Place, Record, Records
-from mtlrun.report.checks import MEDIAN_QUANTITIES, PARALLEL, as_list
+from mtlrun.record import FAILED, MEASURE, PACKED, TIMEOUT, Place, Record, Records
+from mtlrun.report.checks import as_list
 from mtlrun.report.stored import (
     AGAIN,
     PROVENANCE,
@@ -32,13 +31,10 @@ from mtlrun.utils.text import cleaned
 
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
-#: Statuses of rows whose cells are not all computed.
+#: Status of a cell that is not computed.
 MISSING = "missing"
-PARTIAL = "partial"
 #: What became of other cells than missing and failed ones.
 DONE, STOPPED = "done", "stopped"
-#: A row takes the worst status of its cells.
-WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
 
 
 class _Search(BaseModel, strict=True):
@@ -227,162 +223,10 @@ def mark_simulated(name: str, facts: dict[str, Any]) -> str:
     return f"{name} (simulated)" if facts.get("simulated") and "simulated" not in name.lower() else name
 
 
-# ---------------------------------------------------------------- rows
-
-
-@dataclass
-class Row:
-    """One method on one data set.
-
-    Attributes
-    ----------
-    dataset, method : str
-    status : str
-        Worst status of the planned cells; ``partial`` when some and ``missing`` when all still have to be computed.
-    n, planned : int
-        Cells that gave a number, cells of the plan.
-    affected : int
-        Cells that have the status.
-    samples : dict of str to dict of int to float
-        Quantity -> trial -> value, defined values only.
-    tasks : dict of str to dict of int to list
-        Metric -> trial -> values per task (None where undefined).
-    counts : dict of str to list of int
-        Name -> one count per finished cell.
-    speedup : float or None
-        Against the baseline, on the splits that both finished.
-    timeouts : int
-        Cells that ran into the limit of seconds.
-    task_names : list of str
-        Of the tasks in `tasks`, empty when unknown.
-    medians : tuple of str
-        Quantities whose number is the median and not the mean.
-    """
-
-    dataset: str
-    method: str
-    status: str
-    n: int
-    planned: int
-    affected: int
-    samples: dict[str, dict[int, float]] = field(default_factory=dict)
-    tasks: dict[str, dict[int, list[float | None]]] = field(default_factory=dict)
-    counts: dict[str, list[int]] = field(default_factory=dict)
-    speedup: float | None = None
-    timeouts: int = 0
-    task_names: list[str] = field(default_factory=list)
-    medians: tuple[str, ...] = MEDIAN_QUANTITIES
-
-    def value(self, quantity: str) -> float | None:
-        """Return the number of the table: median for `medians`, mean for all else, None when unknown."""
-        if quantity == "speedup":
-            return self.speedup
-        values = list(self.by_trial(quantity).values())
-        if not values:
-            return None
-        return statistics.median(values) if quantity in self.medians else statistics.fmean(values)
-
-    def std(self, quantity: str) -> float | None:
-        """Return the standard deviation over the splits (n - 1), None below two splits."""
-        return std(self.by_trial(quantity).values())
-
-    def by_trial(self, quantity: str) -> dict[int, float]:
-        """Return the values of the splits; with a worker per block a method without blocks takes its seconds."""
-        found = self.samples.get(quantity, {})
-        return self.samples.get("seconds", {}) if quantity == PARALLEL and not found else found
-
-    def of_task(self, task: str) -> Row | None:
-        """Return the row of a single task: its values in place of the means over the tasks; None if it is not known."""
-        if task not in self.task_names:
-            return None
-        at = self.task_names.index(task)
-        samples = {
-            name: {t: v for t, values in trials.items() if at < len(values) and (v := values[at]) is not None}
-            for name, trials in self.tasks.items()
-        }
-        name = f"{self.dataset}, {task}"
-        return dataclasses.replace(self, dataset=name, samples=samples, tasks={}, speedup=None)
-
-    @property
-    def status_text(self) -> str:
-        """Status with the share of the cells that it concerns: ``failed 1/5``."""
-        if self.status == OK or self.affected == self.planned:
-            return self.status
-        return f"{self.status} {self.affected}/{self.planned}"
-
-
 def std(values: Iterable[float]) -> float | None:
     """Return the sample standard deviation, None below two values."""
     values = list(values)
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def build_rows(run: Run) -> list[Row]:
-    """Return the rows in the order of the experiment, failed and missing ones included."""
-    rows = []
-    for dataset in run.datasets:
-        group = [_row(run, dataset, m, cells) for m in run.methods if (cells := run.cells_of(dataset, m))]
-        base = next((row for row in group if row.method == run.baseline), None)
-        for row in group:
-            row.speedup = _speedup(base, row)
-        rows += group
-    return rows
-
-
-def _row(run: Run, dataset: str, method: str, planned: list[Place]) -> Row:
-    records = {c.trial: run.cells.get(c.key) for c in planned}
-    statuses = [MISSING if r is None else r.status for r in records.values()]
-    worst = next((s for s in WORST_FIRST if s in statuses), FAILED)
-    affected = statuses.count(worst)
-    if worst == MISSING and affected < len(statuses):
-        worst = PARTIAL
-    done = {trial: r for trial, r in records.items() if r is not None and r.done}
-    row = Row(dataset, method, worst, len(done), len(planned), affected, timeouts=statuses.count(TIMEOUT))
-    row.medians = () if run.measures else MEDIAN_QUANTITIES
-    row.task_names = [str(name) for name in run.datasets[dataset].get("tasks") or ()]
-    for trial, record in done.items():
-        _collect(row, trial, record)
-    return row
-
-
-def _collect(row: Row, trial: int, record: Record) -> None:
-    """Add the numbers of one finished cell to its row."""
-    facts = {
-        "seconds": record.seconds.get("fit"),
-        PARALLEL: _parallel_seconds(record.seconds),
-        "seconds_predict": record.seconds.get("predict"),
-        **{name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")},
-    }
-    # A measure may have a quantity of one of these names: it is what the table is about.
-    numbers: dict[str, Any] = {**record.metrics, **{k: v for k, v in facts.items() if k not in record.metrics}}
-    row.task_names = [str(name) for name in record.result.get("tasks") or row.task_names]
-    for name, value in numbers.items():
-        if isinstance(value, int | float) and math.isfinite(value):
-            row.samples.setdefault(name, {})[trial] = float(value)
-    for name, per_task in record.per_task.items():
-        row.tasks.setdefault(name, {})[trial] = list(per_task)
-    for name, count in record.counts.items():
-        row.counts.setdefault(name, []).append(count)
-
-
-def _speedup(base: Row | None, row: Row) -> float | None:
-    ours, theirs = row.samples.get("seconds", {}), base.samples.get("seconds", {}) if base else {}
-    common = [trial for trial in ours if trial in theirs]
-    if not common:
-        return None
-    own = statistics.median(ours[t] for t in common)
-    return statistics.median(theirs[t] for t in common) / own if own > 0 else None
-
-
-def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
-    """Return the seconds with one worker per block: what is not done in blocks, and the slowest block.
-
-    None for methods without blocks.
-    """
-    total, blocks, slowest = (seconds.get(name) for name in ("fit", "blocks_sum", "blocks_max"))
-    if total is None or blocks is None or slowest is None:
-        return None
-    return float(slowest + max(0.0, total - blocks))
 
 
 # ---------------------------------------------------------------- reading
