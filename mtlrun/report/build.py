@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
 from mtlrun.report.cells import MethodResult, tidy_frame
-from mtlrun.report.checks import CLAIM_SOURCES, HOLDING, NUMBERS, VERDICTS, Verdict, as_list
+from mtlrun.report.checks import CLAIM_SOURCES, HOLDING, NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
 from mtlrun.report.grid import Column, Grid, Section, html_block
@@ -24,10 +24,11 @@ from mtlrun.report.printed import (
     table_notes,
     table_sections,
 )
-from mtlrun.report.references import Judged, ReferenceVerdict, judged
+from mtlrun.report.references import JudgedRun, ReferenceVerdict, judged
 from mtlrun.report.run import DONE, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, group_section
+from mtlrun.utils.io import as_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +43,7 @@ class Report:
 
     Attributes
     ----------
-    main : Judged
+    main : JudgedRun
         The run under its main reading.
     claims : list of ClaimVerdict
         With their verdicts under all readings.
@@ -52,7 +53,7 @@ class Report:
         Drawn by `mtlrun.report.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
-    readings : list of Judged
+    readings : list of JudgedRun
         The run under the readings other than the main one, as far as they were begun.
     tables : list of PrintedTable
         As the paper prints them.
@@ -60,12 +61,12 @@ class Report:
         Those of the readings that have cells of their own, else of the quantities that the main one does not show.
     """
 
-    main: Judged
+    main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
     figures: list[Figure] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
-    readings: list[Judged] = field(default_factory=list)
+    readings: list[JudgedRun] = field(default_factory=list)
     tables: list[PrintedTable] = field(default_factory=list)
     other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
 
@@ -119,8 +120,8 @@ class Report:
     @property
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
-        fates = Counter(run.fate(cell) for run in self.runs for cell in run.planned)
-        return {"planned": fates.total(), **{fate: fates[fate] for fate in (DONE, *TROUBLE)}}
+        outcomes = Counter(run.outcome(cell) for run in self.runs for cell in run.planned)
+        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (DONE, *TROUBLE)}}
 
     @property
     def judged(self) -> list[ClaimVerdict]:
@@ -150,7 +151,7 @@ class Report:
         if self.partial and self.run.info.get("command"):
             lines.append(f"To finish it: {self.run.info['command']}")
         if self.run.altered:
-            lines.append("run.json is not as it was written: do not trust this report before the run is made again.")
+            lines.append("run.json was modified after it was written; rerun before trusting this report.")
         if self.run.unreadable:
             lines.append(f"{counted(len(self.run.unreadable), 'record')} altered or damaged, and left out.")
         if self.run.unsound:
@@ -202,9 +203,9 @@ def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers
     return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in lists.items() if verdicts]
 
 
-def _alone(run: Run, others: Sequence[Judged]) -> list[Run]:
+def _alone(run: Run, others: Sequence[JudgedRun]) -> list[Run]:
     """Return the run under other readings, each with the cells that the main one does not share."""
-    return [replace(one.run, planned=run.own(one.run)) for one in others]
+    return [replace(one.run, planned=run.unshared_cells(one.run)) for one in others]
 
 
 def build_report(folder: Path) -> Report:
@@ -222,7 +223,7 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     main = judged(run)
-    others = [judged(other) for other in run.others if run.begun(other)]
+    others = [judged(other) for other in run.others if run.has_results(other)]
     claims = over_readings(main, others)
     tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
@@ -250,12 +251,14 @@ def build_report(folder: Path) -> Report:
     )
 
 
-def _other_tables(run: Run, others: Sequence[Judged], shown: Sequence[PrintedTable]) -> dict[str, list[PrintedTable]]:
+def _other_tables(
+    run: Run, others: Sequence[JudgedRun], shown: Sequence[PrintedTable]
+) -> dict[str, list[PrintedTable]]:
     """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
     titles = {table.title for table in shown}
     found = {}
     for one in others:
-        own = bool(run.own(one.run))
+        own = bool(run.unshared_cells(one.run))
         tables = [table for table in printed_tables(one) if own or table.title not in titles]
         if own or tables:
             found[one.name] = tables
@@ -265,7 +268,7 @@ def _other_tables(run: Run, others: Sequence[Judged], shown: Sequence[PrintedTab
 # ---------------------------------------------------------------- readings
 
 
-def over_readings(main: Judged, others: Sequence[Judged]) -> list[ClaimVerdict]:
+def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:
     """Return the claims of the main reading with their verdicts under all readings.
 
     A claim that holds under one of the plausible readings and is not confirmed under another depends on the reading.
@@ -286,13 +289,13 @@ def over_readings(main: Judged, others: Sequence[Judged]) -> list[ClaimVerdict]:
     return claims
 
 
-def readings_section(main: Judged, others: Sequence[Judged], claims: Sequence[ClaimVerdict]) -> Section:
+def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Sequence[ClaimVerdict]) -> Section:
     """Return the readings with their reasons and the level of the methods that choose the main one, and the claims.
 
     Parameters
     ----------
-    main : Judged
-    others : sequence of Judged
+    main : JudgedRun
+    others : sequence of JudgedRun
         Those with at least one finished cell.
     claims : sequence of ClaimVerdict
         With their verdicts under all readings.

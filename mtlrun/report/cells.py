@@ -134,8 +134,8 @@ def cells_frame(run: Run, *, readings: bool = False) -> pd.DataFrame:
     """
     rows = list(_places(run, run.planned))
     for other in run.others if readings else ():
-        if run.begun(other):
-            rows += _places(other, run.own(other))
+        if run.has_results(other):
+            rows += _places(other, run.unshared_cells(other))
     return _frame(rows, OBJECTS)
 
 

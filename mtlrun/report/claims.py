@@ -12,10 +12,11 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, as_list
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
+from mtlrun.utils.io import as_list
 
 #: Share of the comparisons from which on a claim holds mostly.
 MOSTLY = 0.8

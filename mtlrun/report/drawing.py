@@ -17,10 +17,10 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.report.cells import MethodResult, method_results
 from mtlrun.report.figures import (
-    Curve,
     Figure,
     Forest,
     HeatMap,
+    Line,
     Panel,
     RankDiagram,
     are_numbers,
@@ -320,7 +320,7 @@ def _set_log(axes: Axes, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> None:
+def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any]) -> None:
     """Draw one method, with the colour of its place; one without a number here keeps its place in the legend."""
     colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
     marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import Verdict, as_list
+from mtlrun.report.checks import Verdict
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
+from mtlrun.utils.io import as_list
 
 #: Where figures lie in the folder of a run.
 FIGURES = "figures"
@@ -32,7 +33,7 @@ ROOT = "1/sqrt(tasks)"
 
 
 @dataclass
-class Curve:
+class Line:
     """One method in a panel.
 
     Attributes
@@ -63,7 +64,7 @@ class Curve:
     published: bool = False
     points: Literal["", "filled", "hollow"] = ""
 
-    def drawable(self, x_log: bool, y_log: bool) -> Curve:
+    def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
 
         def shown(value: Any, log: bool) -> bool:
@@ -86,7 +87,7 @@ class Panel:
         Label of the vertical axis.
     log : bool
         Whether that axis is logarithmic.
-    curves : list of Curve
+    curves : list of Line
         In the order of the methods, empty ones included, so that a method has one colour in all panels.
     axis : str or None
         Label of the horizontal axis; None: that of the figure.
@@ -101,7 +102,7 @@ class Panel:
 
     quantity: str
     log: bool
-    curves: list[Curve]
+    curves: list[Line]
     axis: str | None = None
     x_log: bool | None = None
     marks: dict[str, float] = field(default_factory=dict)
@@ -272,7 +273,7 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
     for place, method in enumerate(run.methods):
         for kind, verdict in kinds.items():
             found = [r for r in references if (r.method, r.verdict) == (method, verdict)]
-            curve = Curve(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
+            curve = Line(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
             curve.spread = [r.std or 0.0 for r in found]
             curves.append(curve)
     values = [value for curve in curves for value in (*curve.x, *curve.y)]
@@ -300,7 +301,7 @@ def _sweep_panel(run: Run, rows: Sequence[MethodResult], dataset: str, quantity:
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
     for place, method in enumerate(run.methods):
-        curve = Curve(method, place=place)
+        curve = Line(method, place=place)
         for label, at in sweep_settings(run)[dataset]:
             row = table.get((label, method))
             value = row.value(quantity) if row else None
@@ -389,10 +390,10 @@ def _trace_panel(
     )
 
 
-def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Curve:
+def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Line:
     if not repeats:
-        return Curve(method, place=place)
-    curve = Curve(method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place)
+        return Line(method, place=place)
+    curve = Line(method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place)
     if len(repeats) > 1 and all(as_list(r["x"]) == curve.x for r in repeats):
         columns = [[v for v in values if v is not None] for values in zip(*(r["y"] for r in repeats), strict=True)]
         curve.low = [min(column, default=float("nan")) for column in columns]
@@ -400,7 +401,7 @@ def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) 
     return curve
 
 
-def published_curves(run: Run, dataset: str, name: str) -> list[Curve]:
+def published_curves(run: Run, dataset: str, name: str) -> list[Line]:
     """Return the curves of the paper for a data set (its label, its id, or its label in a sweep) and a quantity."""
     ids = [str(f.get("id")) for label, f in run.datasets.items() if dataset in (label, run.axis_of(label))]
     places = {method: place for place, method in enumerate(run.methods)}
@@ -410,7 +411,7 @@ def published_curves(run: Run, dataset: str, name: str) -> list[Curve]:
             method = str(entry["method"])
             place = places.setdefault(method, len(places))
             label = f"{method} (published)"
-            found.append(Curve(label, list(entry["x"]), list(entry["y"]), place=place, published=True))
+            found.append(Line(label, list(entry["x"]), list(entry["y"]), place=place, published=True))
     return found
 
 
@@ -476,7 +477,7 @@ def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
     return {value: better(found[value]) for value in sorted(found)}
 
 
-def path_panel(quantity: str, name: str, curves: list[Curve]) -> Panel:
+def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
     """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
     values = [x for curve in curves for x in curve.x]
     log = bool(values) and min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
@@ -490,7 +491,7 @@ def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -
         found = [best_scores(record.selection, name) for record in searches[method]]
         x = sorted({value for scores in found for value in scores})
         y = [[scores[value] for scores in found if value in scores] for value in x]
-        curves.append(Curve(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
+        curves.append(Line(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
     return path_panel(f"{metric} (validation)", name, curves)
 
 

@@ -63,7 +63,7 @@ def html_report(report: Report) -> str:
         run=run,
         paper=run.info.get("paper") or {},
         tables=tables,
-        results=measured.turned(2) if few else measured,
+        results=measured.transposed(2) if few else measured,
         references=reference_section(report.references),
         figures=_figures(figures),
         published=published_line(run),

@@ -15,7 +15,7 @@ from mtlrun.evaluation import innermost
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts, transformed_names
 from mtlrun.report.cells import TRAINED
 from mtlrun.report.drawing import check_drawing, write_drawing
-from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
+from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.report.stored import read_json
 from mtlrun.utils.arrays import Archive
 from mtlrun.utils.outputs import write_output
@@ -136,7 +136,7 @@ def _intervals(model: Model) -> list[Panel]:
     for j in columns:
         order = np.argsort(found.pooled[:, j], kind="stable")
         places = list(range(1, len(order) + 1))
-        own = Curve(
+        own = Line(
             "tasks, 95% intervals",
             places,
             found.pooled[order, j].tolist(),
@@ -145,7 +145,7 @@ def _intervals(model: Model) -> list[Panel]:
         )
         mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
         ends = [places[0], places[-1]]
-        common = Curve("mean of all tasks", ends, [mean] * 2, low=[mean - half] * 2, high=[mean + half] * 2)
+        common = Line("mean of all tasks", ends, [mean] * 2, low=[mean - half] * 2, high=[mean + half] * 2)
         panels.append(Panel(found.names[j], False, [own, common], axis="tasks by coefficient"))
     return panels
 
@@ -160,7 +160,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
         known = np.flatnonzero(np.isfinite(found.alone[:, j]))
         if len(known) < 2:
             continue
-        points = Curve(
+        points = Line(
             "tasks, 95% intervals",
             found.alone[known, j].tolist(),
             found.pooled[known, j].tolist(),
@@ -185,7 +185,7 @@ def _paths(folder: Path) -> list[Panel]:
     for name in grid:
         scores = best_scores(found, name)
         if len(scores) > 1:
-            curve = Curve("cross-validated", list(scores), list(scores.values()))
+            curve = Line("cross-validated", list(scores), list(scores.values()))
             panels.append(path_panel(str(found["metric"]), name, [curve]))
     if not panels:
         raise UserError(f"{folder}: the values of the search are not numbers", "Try --kind tasks or coefficients.")

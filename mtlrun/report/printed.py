@@ -9,11 +9,12 @@ from typing import Any
 
 from mtlrun.record import NOT_CONVERGED, TIMEOUT
 from mtlrun.report.cells import PARTIAL, MethodResult
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, as_list
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
-from mtlrun.report.references import Judged, ReferenceVerdict
+from mtlrun.report.references import JudgedRun, ReferenceVerdict
 from mtlrun.report.run import MISSING, Run
 from mtlrun.report.statistics import direction
+from mtlrun.utils.io import as_list
 
 #: Counted cell by cell: tasks whose training part has one class only.
 ONE_CLASS = "one_class_train"
@@ -97,7 +98,7 @@ class PrintedTable:
         return grid
 
 
-def printed_tables(judged: Judged) -> list[PrintedTable]:
+def printed_tables(judged: JudgedRun) -> list[PrintedTable]:
     """Return the tables of a run under one reading, laid out as its experiment says (`table`), else by its kind.
 
     Measurements of curves and audits have none: they are listed by `measured_grid`.
@@ -113,7 +114,7 @@ def table_sections(run: Run, rows: Sequence[MethodResult], tables: Sequence[Prin
     return [Section(table.title, grids=[table.grid()]) for table in tables]
 
 
-def _quantities(judged: Judged) -> list[str]:
+def _quantities(judged: JudgedRun) -> list[str]:
     """Return what is shown by default: the metrics, and seconds where they are measured."""
     run, found = judged.run, sweep_quantities(judged.run)
     if run.measures or run.sweep.get("quantities"):
@@ -138,7 +139,7 @@ class _Layout:
 
     Attributes
     ----------
-    judged : Judged
+    judged : JudgedRun
     rows, columns : str
         Axes.
     percent : bool
@@ -153,7 +154,7 @@ class _Layout:
         (data set, method, quantity) -> what the paper prints.
     """
 
-    judged: Judged
+    judged: JudgedRun
     rows: str
     columns: str
     percent: bool
@@ -163,7 +164,7 @@ class _Layout:
     printed: dict[tuple[str, str, str], ReferenceVerdict]
 
     @classmethod
-    def of(cls, judged: Judged) -> _Layout | None:
+    def of(cls, judged: JudgedRun) -> _Layout | None:
         """Return the layout of a run, None when it has no such table."""
         run = judged.run
         kind, given = run.info.get("kind"), dict(run.config.get("table") or {})

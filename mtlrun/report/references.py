@@ -11,11 +11,12 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.report.cells import MethodResult, method_results
-from mtlrun.report.checks import REFERENCE_SOURCES, Verdict, as_list
+from mtlrun.report.checks import REFERENCE_SOURCES, Verdict
 from mtlrun.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.report.grid import Grid, Section
 from mtlrun.report.run import Run
 from mtlrun.report.statistics import rank_groups
+from mtlrun.utils.io import as_list
 
 TOLERANCE_RULE = (
     "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
@@ -194,7 +195,7 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Judged(Evidence):
+class JudgedRun(Evidence):
     """A run under one reading, with what its numbers say.
 
     Attributes
@@ -218,9 +219,9 @@ class Judged(Evidence):
         return dict((self.run.info.get("readings") or {}).get(self.run.reading) or {})
 
 
-def judged(run: Run) -> Judged:
+def judged(run: Run) -> JudgedRun:
     """Judge a run under its reading."""
     rows = method_results(run)
     evidence = Evidence(run, rows, rank_groups(run, rows))
     claims = [judge(claim, evidence) for claim in as_list(run.config.get("claims"))]
-    return Judged(run, rows, evidence.groups, claims, compare_references(evidence))
+    return JudgedRun(run, rows, evidence.groups, claims, compare_references(evidence))

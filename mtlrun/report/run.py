@@ -14,18 +14,17 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.errors import DataError
 from mtlrun.record import FAILED, MEASURE, PACKED, TIMEOUT, Place, Record, Records
-from mtlrun.report.checks import as_list
 from mtlrun.report.stored import (
     AGAIN,
     PROVENANCE,
     RUN_FILE,
     VERIFIED,
-    Plan,
+    StoredPlan,
     read_json,
     read_raw,
     read_sound,
 )
-from mtlrun.utils.io import DIGEST, sealed
+from mtlrun.utils.io import DIGEST, as_list, sealed
 from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
 
@@ -37,7 +36,7 @@ MISSING = "missing"
 DONE, STOPPED = "done", "stopped"
 
 
-class _Search(BaseModel, strict=True):
+class _StoredSearch(BaseModel, strict=True):
     """The search of a fit."""
 
     key: str
@@ -77,7 +76,7 @@ class Run:
     others : list of Run
         The same run under the other readings, with the same records.
     altered : bool
-        Whether run.json is not as it was written.
+        Whether run.json was modified after it was written.
     """
 
     folder: Path
@@ -158,17 +157,17 @@ class Run:
         """The plan under all readings."""
         return [*self.planned, *(cell for other in self.others for cell in other.planned)]
 
-    def own(self, other: Run) -> list[Place]:
+    def unshared_cells(self, other: Run) -> list[Place]:
         """Return the planned cells of another reading that this one does not share."""
         shared = {cell.key for cell in self.planned}
         return [cell for cell in other.planned if cell.key not in shared]
 
-    def begun(self, other: Run) -> bool:
+    def has_results(self, other: Run) -> bool:
         """Whether another reading has cells of its own that were computed, or needs none beside those of this one."""
-        own = self.own(other)
+        own = self.unshared_cells(other)
         return any(cell.key in self.cells for cell in own or other.planned)
 
-    def fate(self, cell: Place) -> str:
+    def outcome(self, cell: Place) -> str:
         """Return what became of a cell: done, missing, failed, or stopped: a measurement at its limit of seconds."""
         record = self.cells.get(cell.key)
         if record is None:
@@ -180,12 +179,12 @@ class Run:
     @property
     def missing(self) -> list[Place]:
         """Planned cells without a readable record."""
-        return [cell for cell in self.planned if self.fate(cell) == MISSING]
+        return [cell for cell in self.planned if self.outcome(cell) == MISSING]
 
     @property
     def failed(self) -> list[Place]:
         """Planned cells whose record tells of a failure."""
-        return [cell for cell in self.planned if self.fate(cell) == FAILED]
+        return [cell for cell in self.planned if self.outcome(cell) == FAILED]
 
     @cached_property
     def measures(self) -> bool:
@@ -253,7 +252,7 @@ def read_run(folder: Path) -> Run:
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
     info = cleaned(raw)
-    plan = Plan.model_validate(info)
+    plan = StoredPlan.model_validate(info)
     run = Run(folder, info, [cell for cell in plan.cells if not cell.reading])
     run.altered = sealed({k: v for k, v in raw.items() if k != DIGEST}) != raw
     run.reading = str(info.get("reading") or "")
@@ -288,7 +287,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _under(run: Run, reading: str, plan: Plan) -> Run:
+def _under(run: Run, reading: str, plan: StoredPlan) -> Run:
     """Return a run under another reading; it shares the records."""
     about = run.info["readings"][reading]
     info = {**run.info, "config": {**run.config, **about["config"]}, "reading": reading}
@@ -307,7 +306,7 @@ def checked(record: Record) -> Record:
     """
     _Fields.model_validate(vars(record))
     if record.selection.get("means"):  # not that of a fold
-        _Search.model_validate(record.selection)
+        _StoredSearch.model_validate(record.selection)
     if not all(isinstance(end, str) for end in dict(record.selection.get("edges") or {}).values()):
         raise ValueError("the edges of the selection are no texts")
     if any(abs(number) > LARGEST for number in _numbers([record.metrics, record.per_task, record.seconds])):

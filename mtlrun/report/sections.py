@@ -14,9 +14,9 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.record import CELLS, Record
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import as_list
 from mtlrun.report.grid import Column, Grid, Section, plain, show, significant
 from mtlrun.report.run import MISSING, Run, mark_simulated
+from mtlrun.utils.io import as_list
 
 #: Sections of an experiment file that the protocol quotes, with the word before each.
 SECTIONS = {

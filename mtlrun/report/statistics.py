@@ -16,10 +16,11 @@ from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.record import OK, Records
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, as_list
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.report.grid import Column, Grid, Section, show
 from mtlrun.report.run import Run
 from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
+from mtlrun.utils.io import as_list
 
 #: Level of the tests of the section `statistics`, unless it says another.
 SIGNIFICANCE = 0.05

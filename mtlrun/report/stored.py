@@ -100,7 +100,7 @@ class _Sweep(Stored):
     leave_out: dict[str, list[Any]] | None = None
 
 
-class _Layout(Stored):
+class _TableSpec(Stored):
     rows: Literal["dataset", "method", "quantity", "value", "task"] | None = None
     columns: Literal["dataset", "method", "quantity", "value", "task"] | None = None
     show: Texts | None = None
@@ -164,7 +164,7 @@ class _Config(Stored):
     statistics: _Statistics | None = None
     split: Facts | None = None
     sweep: _Sweep | None = None
-    table: _Layout | None = None
+    table: _TableSpec | None = None
     average: str | None = None
     seed: int | None = None
     repeats: int | None = None
@@ -194,7 +194,7 @@ class _QuantityFacts(Stored):
     greater_is_better: bool | None = None
 
 
-class Plan(Stored):
+class StoredPlan(Stored):
     """``run.json``, and what it says of each reading."""
 
     cells: list[Annotated[Place, BeforeValidator(Place.read)]] = []
@@ -205,7 +205,7 @@ class Plan(Stored):
     paper_datasets: Texts | None = None
     published: _Published | None = None
     quantities: dict[str, _QuantityFacts] | None = None
-    readings: dict[str, Plan] | None = None
+    readings: dict[str, StoredPlan] | None = None
     overrides: list[Any] | None = None
     id: str | None = None
     kind: str | None = None
@@ -306,7 +306,7 @@ class _Choice(Stored):
     chosen: Facts | None = None
 
 
-class Trained(Stored):
+class StoredTraining(Stored):
     """``metrics.json``."""
 
     id: str | None = None
@@ -361,12 +361,12 @@ class ModelFacts(Stored):
 
 
 MODELS: dict[str, type[Stored]] = {
-    RUN_FILE: Plan,
+    RUN_FILE: StoredPlan,
     PROVENANCE: Provenance,
     VERIFIED: Verified,
     COMPARED: Compared,
     LEADERBOARD: Leaderboard,
-    TRAINED: Trained,
+    TRAINED: StoredTraining,
     "model.json": ModelFacts,
 }
 

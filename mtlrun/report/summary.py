@@ -12,7 +12,7 @@ from mtlrun.errors import DataError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.grid import Column, Grid, Section, Styled, duration, harmless, json_text, markdown_section
+from mtlrun.report.grid import Column, Grid, Section, Styled, duration, escape_html, json_text, markdown_section
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.sections import computing_seconds
 from mtlrun.report.stored import RUN_FILE, read_json
@@ -233,7 +233,7 @@ def overview_markdown(overview: Overview) -> str:
     blocks = [f"# {overview.title}", "\n".join(f"* {line}" for line in overview.summary)]
     blocks += [f"Made with `{overview.command}`."] * bool(overview.command)
     blocks += [markdown_section(section) for section in overview_sections(overview)]
-    return harmless("\n\n".join(blocks) + "\n")
+    return escape_html("\n\n".join(blocks) + "\n")
 
 
 def overview_json(overview: Overview) -> str:

@@ -58,7 +58,7 @@ def _results(console: Console, report: Report) -> list[Section]:
             grid = measured_grid(run, rows, with_dataset=False)
             whole = sum(width + 2 for width in _widths(grid)) <= console.width + 2
             title = run.title_of(dataset) if run.has_data(dataset) else ""
-            sections.append(Section(title, grids=[grid if whole else grid.turned(1)]))
+            sections.append(Section(title, grids=[grid if whole else grid.transposed(1)]))
     return sections
 
 

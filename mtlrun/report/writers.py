@@ -16,9 +16,9 @@ from mtlrun.report.grid import (
     Grid,
     Section,
     csv_grid,
+    escape_html,
     escape_markdown,
     escape_tex,
-    harmless,
     json_text,
     markdown_grid,
     markdown_section,
@@ -61,7 +61,7 @@ def markdown(report: Report) -> str:
     ]
     blocks = [*head, ". ".join(source), markdown_section(outcome), "## Results", _tables(report)]
     blocks += [markdown_section(section) for section in rest if not section.empty]
-    return harmless("\n\n".join(filter(None, blocks)) + "\n")
+    return escape_html("\n\n".join(filter(None, blocks)) + "\n")
 
 
 def _tables(report: Report) -> str:

@@ -97,7 +97,7 @@ def test_an_altered_plan_is_told(two_readings, maker):
     path = maker.folder / "run.json"
     plan = json.loads(path.read_text())
     path.write_text(json.dumps({**plan, DIGEST: "0" * 64}))
-    assert any("run.json is not as it was written" in line for line in build_report(maker.folder).summary)
+    assert any("run.json was modified after it was written" in line for line in build_report(maker.folder).summary)
 
 
 @pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")
