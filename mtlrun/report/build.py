@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
 from mtlrun.report.cells import MethodResult, tidy_frame
-from mtlrun.report.checks import CLAIM_SOURCES, HOLDING, NUMBERS, VERDICTS, Verdict
+from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
-from mtlrun.report.grid import Column, Grid, Section, html_block
+from mtlrun.report.grid import Section, html_block
 from mtlrun.report.printed import (
     PrintedTable,
     measurement_sections,
@@ -24,11 +23,11 @@ from mtlrun.report.printed import (
     table_notes,
     table_sections,
 )
-from mtlrun.report.references import JudgedRun, ReferenceVerdict, judged
+from mtlrun.report.readings import JudgedRun, judged, over_readings, readings_section
+from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.run import DONE, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, group_section
-from mtlrun.utils.io import as_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,81 +262,3 @@ def _other_tables(
         if own or tables:
             found[one.name] = tables
     return found
-
-
-# ---------------------------------------------------------------- readings
-
-
-def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:
-    """Return the claims of the main reading with their verdicts under all readings.
-
-    A claim that holds under one of the plausible readings and is not confirmed under another depends on the reading.
-    """
-    if not others:
-        return main.claims
-    decisive = {one.name for one in (main, *others) if one.about.get("plausible", True)}
-    found: dict[str, dict[str, str]] = {}
-    for one in (main, *others):
-        for claim in one.claims:
-            found.setdefault(claim.id, {})[one.name] = claim.verdict
-    claims = []
-    for claim in main.claims:
-        under = {verdict for name, verdict in found[claim.id].items() if name in decisive}
-        flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
-        verdict = Verdict.DEPENDS if flips else claim.verdict
-        claims.append(replace(claim, verdict=verdict, readings=found[claim.id]))
-    return claims
-
-
-def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Sequence[ClaimVerdict]) -> Section:
-    """Return the readings with their reasons and the level of the methods that choose the main one, and the claims.
-
-    Parameters
-    ----------
-    main : JudgedRun
-    others : sequence of JudgedRun
-        Those with at least one finished cell.
-    claims : sequence of ClaimVerdict
-        With their verdicts under all readings.
-    """
-    section = Section("Readings")
-    about = main.about
-    if not about:
-        return section
-    names = list(main.run.info["readings"])
-    rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
-    section.lines.append(f"The paper leaves choices open; {counted(len(names), 'reading')} of it were tried.")
-    section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
-    if about.get("because"):
-        section.lines.append(str(about["because"]))
-    shown = {judged.name: judged for judged in (main, *others)}
-    waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
-    if waiting:
-        section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
-    grid = Grid.of("reading", "why", "part", *["mean distance from print (%):seconds"] * bool(of))
-    for name in names:
-        facts = main.run.info["readings"][name]
-        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
-        distance = level_distance(shown[name].references, of) if name in shown else None
-        grid.rows.append([name, facts["why"], part, *[None if distance is None else 100 * distance] * bool(of)])
-    section.grids.append(grid)
-    if others and claims:
-        verdicts = Grid.of("claim", "verdict", *map(Column, shown))
-        verdicts.rows = [[c.id, c.verdict, *(c.readings.get(name) for name in shown)] for c in claims]
-        section.grids.append(verdicts)
-    return section
-
-
-#: Sentences on the rules that choose the main reading.
-_RULES = {
-    "published level": "the published level of ",
-    "authors' code": "the code of the authors",
-    "convention": "convention: the paper says nothing, and this is what the field does",
-}
-
-
-def level_distance(references: Sequence[ReferenceVerdict], methods: Sequence[str]) -> float | None:
-    """Return the mean distance of some methods from their printed numbers, as a share of these; None without any."""
-    of = [(r.difference, r.value) for r in references if r.method in methods and r.difference is not None]
-    found = [abs(difference and difference / value) for difference, value in of if value or not difference]
-    return fmean(found) if found else None

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.cells import MethodResult, method_results
+from mtlrun.report.cells import MethodResult
 from mtlrun.report.checks import REFERENCE_SOURCES, Verdict
-from mtlrun.report.claims import ClaimVerdict, Evidence, judge
+from mtlrun.report.claims import Evidence
 from mtlrun.report.grid import Grid, Section
-from mtlrun.report.run import Run
-from mtlrun.report.statistics import rank_groups
 from mtlrun.utils.io import as_list
 
 TOLERANCE_RULE = (
@@ -189,39 +187,3 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
         f"A constant, the mean of what is printed for a data set and quantity, would be within tolerance for {hits} "
         f"of {len(several)} numbers; ours are for {ours}."
     ]
-
-
-# ---------------------------------------------------------------- a run under one reading
-
-
-@dataclass(frozen=True)
-class JudgedRun(Evidence):
-    """A run under one reading, with what its numbers say.
-
-    Attributes
-    ----------
-    claims : list of ClaimVerdict
-        Each under this reading alone.
-    references : list of ReferenceVerdict
-    """
-
-    claims: list[ClaimVerdict] = field(default_factory=list)
-    references: list[ReferenceVerdict] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """Name of the reading."""
-        return self.run.reading
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What the experiment says of the reading; {} without readings."""
-        return dict((self.run.info.get("readings") or {}).get(self.run.reading) or {})
-
-
-def judged(run: Run) -> JudgedRun:
-    """Judge a run under its reading."""
-    rows = method_results(run)
-    evidence = Evidence(run, rows, rank_groups(run, rows))
-    claims = [judge(claim, evidence) for claim in as_list(run.config.get("claims"))]
-    return JudgedRun(run, rows, evidence.groups, claims, compare_references(evidence))

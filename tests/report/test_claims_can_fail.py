@@ -17,7 +17,7 @@ from mtlrun.record import Record
 from mtlrun.report.cells import MethodResult
 from mtlrun.report.checks import Verdict
 from mtlrun.report.claims import Evidence, evaluate
-from mtlrun.report.references import judged
+from mtlrun.report.readings import judged
 from mtlrun.report.run import Run, read_run
 from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.load import load_experiment
