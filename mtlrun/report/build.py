@@ -16,7 +16,6 @@ from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
 from mtlrun.report.grid import Section, html_block
 from mtlrun.report.printed import (
-    PrintedTable,
     measurement_sections,
     printed_tables,
     result_notes,
@@ -54,9 +53,9 @@ class Report:
         Those of `sections` that measurements and tests of ranks contribute.
     readings : list of JudgedRun
         The run under the readings other than the main one, as far as they were begun.
-    tables : list of PrintedTable
+    tables : list of Section
         As the paper prints them.
-    other_tables : dict of str to list of PrintedTable
+    other_tables : dict of str to list of Section
         Those of the readings that have cells of their own, else of the quantities that the main one does not show.
     """
 
@@ -66,8 +65,8 @@ class Report:
     figures: list[Figure] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
     readings: list[JudgedRun] = field(default_factory=list)
-    tables: list[PrintedTable] = field(default_factory=list)
-    other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
+    tables: list[Section] = field(default_factory=list)
+    other_tables: dict[str, list[Section]] = field(default_factory=dict)
 
     @property
     def run(self) -> Run:
@@ -250,9 +249,7 @@ def build_report(folder: Path) -> Report:
     )
 
 
-def _other_tables(
-    run: Run, others: Sequence[JudgedRun], shown: Sequence[PrintedTable]
-) -> dict[str, list[PrintedTable]]:
+def _other_tables(run: Run, others: Sequence[JudgedRun], shown: Sequence[Section]) -> dict[str, list[Section]]:
     """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
     titles = {table.title for table in shown}
     found = {}

@@ -82,6 +82,12 @@ class Grid:
         rows = ([str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def add(self, column: str | Column, values: Sequence[Any]) -> None:
+        """Add a column, named as for `of`, with its values."""
+        self.columns += Grid.of(column).columns
+        for row, value in zip(self.rows, values, strict=True):
+            row.append(value)
+
     def part(self, places: Sequence[int]) -> Grid:
         """Return the grid of some columns, by their places."""
         return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])

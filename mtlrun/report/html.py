@@ -26,7 +26,7 @@ from mtlrun.report.figures import (
     rank_diagrams,
 )
 from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
-from mtlrun.report.printed import measured_grid
+from mtlrun.report.printed import measured_grid, with_printed
 from mtlrun.report.references import reference_section
 from mtlrun.report.sections import row_cells
 
@@ -136,8 +136,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(code=_code, bullets=_bullets, tone=tone, anchor=_anchor, digits="{:.10g}".format)
-    environment.filters.update(csv=lambda table: quote(csv_grid(table.grid(exact=True))))
-    environment.filters.update(tex=lambda table: quote(tex_grid(table.grid())))
+    environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
+    environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
     environment.globals.update(entry=_entry)
     return environment
 
