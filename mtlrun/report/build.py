@@ -104,7 +104,7 @@ class Report:
     def other_results(self) -> list[Section]:
         """The tables under the other readings."""
         return [
-            replace(part, title=f"Reading {one.name}" + f": {part.title}" * bool(part.title))
+            replace(part, title=f"Reading {one.name}: {part.title}" if part.title else f"Reading {one.name}")
             for one in self.readings
             if one.name in self.other_tables
             for part in table_sections(one.run, one.rows, self.other_tables[one.name])

@@ -207,7 +207,7 @@ def _summary(results: Sequence[CheckResult]) -> str:
     parts = [f"{len(good)} of {len(good) + len(bad) + len(undecided)} comparisons hold"]
     for name, some in (("contradicted by", bad), ("undecided:", undecided)):
         if some:
-            more = f" and {len(some) - 3} more" * (len(some) > 3)
+            more = f" and {len(some) - 3} more" if len(some) > 3 else ""
             texts = (f"{f.text} ({f.why})" if f.undecided else f.text for f in some[:3])
             parts.append(f"{name} {'; '.join(texts)}{more}")
     reasons = dict.fromkeys(f.why for f in results if f.why and not f.undecided)

@@ -165,10 +165,14 @@ class Figure:
         """What the figure shows, in one line."""
         shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
         axes = dict.fromkeys(p.axis or self.axis for p in self.panels if isinstance(p, Panel))
-        text = f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
-        equal = any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels)
-        hollow = any(c.points == "hollow" for p in self.panels if isinstance(p, Panel) for c in p.curves)
-        return text + "; hollow: out of tolerance" * hollow + "; dotted: equal numbers" * equal
+        parts = [f"{self.title}: {shown}"]
+        if axes:
+            parts[0] += f" against {', '.join(axes)}"
+        if any(c.points == "hollow" for p in self.panels if isinstance(p, Panel) for c in p.curves):
+            parts.append("hollow: out of tolerance")
+        if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
+            parts.append("dotted: equal numbers")
+        return "; ".join(parts)
 
 
 @dataclass

@@ -221,7 +221,7 @@ def markdown_section(section: Section) -> str:
     bullets = all(line.startswith("* ") for line in section.lines)
     text = ("\n" if bullets else "\n\n").join(section.lines)
     grids = [markdown_grid(grid) for grid in section.grids if grid.rows]
-    return "\n\n".join([f"## {section.title}", *[text] * bool(text), *grids])
+    return "\n\n".join(filter(None, [f"## {section.title}", text, *grids]))
 
 
 def csv_grid(grid: Grid) -> str:

@@ -106,8 +106,9 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
     number: Any = value if isinstance(value, int | float) else None
     if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
         number = found[0]  # the mean in "mean ± deviation"
-    css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE) + ["long"] * (len(text) > LONG)
-    css += [tone(text), "badge"] * (column.name in JUDGED)
+    words = {"right": column.kind != "text", "whole": column.name in WHOLE, "long": len(text) > LONG}
+    words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
+    css = [word for word, holds in words.items() if holds]
     styled = value if isinstance(value, Styled) else Styled(text)
     return {"marks": styled.marks, "text": text, "value": number, "css": " ".join(css), "link": styled.address}
 

@@ -94,7 +94,7 @@ def _coefficients(folder: Path) -> HeatMap:
         raise DataError(f"{file}: its arrays do not fit together", "Train the model again.")
     order = np.sort(np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES])
     left_out = coef.shape[1] - len(order)
-    title = "coefficients" + f" ({len(order)} largest of {coef.shape[1]} features)" * bool(left_out)
+    title = f"coefficients ({len(order)} largest of {coef.shape[1]} features)" if left_out else "coefficients"
     names = [str(features[j]) if features.size else str(j) for j in order]
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
 

@@ -94,9 +94,10 @@ def _quantities(judged: JudgedRun) -> list[str]:
     run, found = judged.run, sweep_quantities(judged.run)
     if run.measures or run.sweep.get("quantities"):
         return found
-    blocks = any(PARALLEL in row.samples for row in judged.rows)
-    timed = ["seconds", *[PARALLEL] * blocks, "speedup"] if run.config.get("timing") else []
-    return list(dict.fromkeys([*found, *timed]))
+    if run.config.get("timing"):
+        blocks = any(PARALLEL in row.samples for row in judged.rows)
+        found += ["seconds", PARALLEL, "speedup"] if blocks else ["seconds", "speedup"]
+    return list(dict.fromkeys(found))
 
 
 def _percent(value: float) -> str:

@@ -97,12 +97,15 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
     if waiting:
         section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
-    grid = Grid.of("reading", "why", "part", *["mean distance from print (%):seconds"] * bool(of))
+    grid, distances = Grid.of("reading", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
         part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
         distance = level_distance(shown[name].references, of) if name in shown else None
-        grid.rows.append([name, facts["why"], part, *[None if distance is None else 100 * distance] * bool(of)])
+        distances.append(None if distance is None else 100 * distance)
+        grid.rows.append([name, facts["why"], part])
+    if of:
+        grid.add("mean distance from print (%):seconds", distances)
     section.grids.append(grid)
     if others and claims:
         verdicts = Grid.of("claim", "verdict", *map(Column, shown))

@@ -229,8 +229,9 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
         found = [iterations, converged, max(gaps, default=None), row.value("objective"), stopped]
         section.grids[0].rows.append([row.dataset, row.method, *found])
     bad = [f"{row.method} on {row.dataset}" for row in rows if row.status == "not_converged"]
-    line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
-    section.lines += [line] * bool(bad)
+    if bad:
+        line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
+        section.lines.append(line)
     return section
 
 
@@ -437,7 +438,7 @@ def row_cells(run: Run, row: MethodResult) -> tuple[Grid, dict[str, int]]:
         if record is None:
             grid.rows.append([cell.trial, MISSING, *[None] * (len(grid.columns) - 2)])
             continue
-        file = f"{CELLS}/{cell.key[:KEY_LENGTH]}{'...' * (len(cell.key) > KEY_LENGTH)}"
+        file = f"{CELLS}/{cell.key}" if len(cell.key) <= KEY_LENGTH else f"{CELLS}/{cell.key[:KEY_LENGTH]}..."
         grid.rows.append([cell.trial, record.status, *_cell_facts(run, record), file])
         text = (record.log or record.error or "").strip()[-LOG_LENGTH:]
         if text:

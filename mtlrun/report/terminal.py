@@ -119,7 +119,7 @@ def print_failures(console: Console, report: Report) -> None:
         error = (record.error or "no message").strip().splitlines()[0]
         groups.setdefault((record.status, cell.dataset, cell.method, error), []).append(cell)
     for (status, dataset, method, error), cells in list(groups.items())[:MAX_FAILURES]:
-        trials = f"trial{'s' * (len(cells) > 1)} {', '.join(str(c.trial) for c in cells)}"
+        trials = f"{'trials' if len(cells) > 1 else 'trial'} {', '.join(str(c.trial) for c in cells)}"
         text = f"{dataset} / {method} / {trials}: {error} [cells/{cells[0].key[:12]}...]"
         print_verdict(console, status, text, style="red")
     if len(groups) > MAX_FAILURES:
@@ -159,7 +159,8 @@ def print_overview(console: Console, overview: Overview) -> None:
     for paper, entries in overview.papers.items():
         console.print(Text(paper, style="bold"))
         print_grid(console, _runs_grid(overview, entries))
-    for line in [f"claims: {LEGEND}"] * bool(overview.entries) + overview.summary:
+    legend = [f"claims: {LEGEND}"] if overview.entries else []
+    for line in legend + overview.summary:
         _print_line(console, Text(line))
 
 

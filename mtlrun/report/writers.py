@@ -55,7 +55,7 @@ def markdown(report: Report) -> str:
     rest = [
         Section("Figures", _figure_lines(report)),
         Section("Claims", _claim_lines(report)),
-        *[reference_section(report.references)] * bool(report.references),
+        reference_section(report.references),
         *report.other_results,
         *report.sections,
     ]
@@ -68,7 +68,8 @@ def _tables(report: Report) -> str:
     """Return the tables as the paper prints them, each with its title."""
     blocks = []
     for section in report.results:
-        blocks += [f"**{escape_markdown(section.title)}**"] * bool(section.title)
+        if section.title:
+            blocks.append(f"**{escape_markdown(section.title)}**")
         blocks += [markdown_grid(section.grids[0]), *section.lines]
     return "\n\n".join(blocks)
 
@@ -194,6 +195,6 @@ def _claim_lines(report: Report) -> list[str]:
         where = f" ({claim.place})" if claim.place else ""
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
-        readings = f" It {claim.holding} ({claim.under_readings})." * bool(claim.holding)
+        readings = f" It {claim.holding} ({claim.under_readings})." if claim.holding else ""
         lines.append(f"{head} Found: {claim.why.rstrip('.')}.{readings}")
     return lines + [f"* **{Verdict.NOT_TESTABLE}**: {line}" for line in report.untestable]
