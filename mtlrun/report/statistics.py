@@ -231,23 +231,24 @@ def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
     if not run.metrics or run.measures or run.config.get("statistics"):
         return None  # measurements are not ranked, and `statistics` has its own sections
     metric = run.metrics[0]
-    datasets = [d for d in run.datasets if any(r.dataset == d and r.value(metric) is not None for r in rows)]
-    values: dict[str, list[float | None]]
+    known = {r.dataset for r in rows if r.value(metric) is not None}
+    datasets = [d for d in run.datasets if d in known]
+    values: list[tuple[Any, str, float | None]]
     if len(datasets) > 1:
-        blocks = datasets
-        cells = {(r.dataset, r.method): r.value(metric) for r in rows}
-        values = {m: [cells.get((d, m)) for d in datasets] for m in run.methods}
+        values = [(r.dataset, r.method, r.value(metric)) for r in rows]
+        blocks: list[Any] = datasets
         label = f"{len(datasets)} {'settings' if run.sweep else 'data sets'}"
     else:
-        trials = sorted({t for r in rows for t in r.by_trial(metric)})
-        blocks = list(map(str, trials))
-        values = {r.method: [r.by_trial(metric).get(t) for t in trials] for r in rows if r.dataset in datasets}
-        label = f"{counted(len(trials), 'split')} of {datasets[0] if datasets else 'nothing'}"
-    complete = {m: v for m, v in values.items() if v and None not in v}
-    if len(complete) < MIN_METHODS:
+        values = [(t, r.method, v) for r in rows if r.dataset in known for t, v in r.by_trial(metric).items()]
+        blocks = sorted({trial for trial, _, _ in values})
+        label = f"{counted(len(blocks), 'split')} of {datasets[0] if datasets else 'nothing'}"
+    table = pd.DataFrame(values, columns=["block", "method", "value"]).pivot(
+        columns="method", index="block", values="value"
+    )
+    table = table.reindex(index=blocks, columns=run.methods).astype(float).dropna(axis=1)
+    if table.shape[1] < MIN_METHODS or not blocks:
         return None
-    table = [[float(v) for v in row if v is not None] for row in zip(*complete.values(), strict=True)]
-    return Ranking(label, metric, blocks, list(complete), table, greater_is_better(metric))
+    return Ranking(label, metric, list(map(str, blocks)), list(table), table.values.tolist(), greater_is_better(metric))
 
 
 def comparison_section(run: Run, rows: Sequence[MethodResult]) -> Section:
