@@ -24,7 +24,7 @@ HTML, PARQUET = "html", "parquet"
 ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
-ALSO = "also report.md, report.tex, report.json, table.csv"
+ALSO = "also report.md, table.csv"
 #: Conflicts of a merge that are listed one by one.
 MAX_CONFLICTS = 10
 
@@ -210,11 +210,11 @@ def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
     """Write every cell of a run, or of all runs below a folder, as one table."""
-    from mtlrun.report import frames
+    from mtlrun.report import cells
 
-    path = out or folder / frames.PARQUET
+    path = out or folder / cells.PARQUET
     with writing(path):
-        say(f"results: {frames.write_parquet(frames.load_results(folder), path)}")
+        say(f"results: {cells.write_parquet(cells.load_results(folder), path)}")
 
 
 def _write_pages(made: Report, folder: Path) -> None:

@@ -135,7 +135,7 @@ def test_other_numbers_of_a_cell_are_a_conflict_and_ours_are_kept(halves):
     rewritten(path, metrics={"auc": record.metrics["auc"] + 0.01}, seconds=record.seconds)
     before = (first / "cells" / path.name).read_bytes()
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(whole / RUN)])
-    assert "conflict: alpha / APG-RMTL / trial 0: auc is 0.71 here and 0.72 there; the one here is kept" in done.stderr
+    assert "conflict: alpha/APG-RMTL/trial 0: auc is 0.71 here and 0.72 there; the one here is kept" in done.stderr
     assert done.stderr.count("conflict: ") == 1
     assert (first / "cells" / path.name).read_bytes() == before
 
@@ -152,7 +152,7 @@ def test_a_cell_of_another_version_is_named_with_what_changed(halves):
         cell["key"] = "other-version" if cell["key"] == "alpha-APG-RMTL-1" else cell["key"]
     (second / RUN / "run.json").write_text(json.dumps(plan))
     done = CliRunner().invoke(app, ["report", str(first / RUN), "--merge", str(second / RUN)])
-    line = "alpha / APG-RMTL / trial 1: not copied, computed differently there: "
+    line = "alpha/APG-RMTL/trial 1: not copied, computed differently there: "
     assert f"conflict: {line}other settings or version" in done.stderr
     assert "PARTIAL RUN: 5 of 6 cells done" in done.stdout
     # Where the cell was computed here as well, what changed is known.
