@@ -9,6 +9,7 @@ import pytest
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment, validate_file
+from mtlrun.runs.merge import merge
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 
@@ -156,3 +157,12 @@ def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
     file.write_text(text.replace("{quantity: mse}", "{quantiti: mse}"))
     with pytest.raises(ConfigError, match=rf":{line + 1}:.*quantiti"):
         load_experiment(file, profile="small")
+
+
+def test_runs_with_readings_are_merged_reading_by_reading(file, tmp_path):
+    made = load_experiment(file, profile="small")
+    for output, reading in (("one", "half"), ("two", "all")):
+        run(plan(made, reading=reading, output=tmp_path / output))
+    one, two = made.folder(tmp_path / "one"), made.folder(tmp_path / "two")
+    assert merge(one, two).copied == 8
+    assert merge(one, two).copied == 0
