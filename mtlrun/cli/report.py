@@ -24,9 +24,13 @@ HTML, PARQUET = "html", "parquet"
 ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
+<<<<<<< HEAD
 ALSO = "also report.md, table.csv"
 #: Conflicts of a merge that are listed one by one.
 MAX_CONFLICTS = 10
+=======
+ALSO = "also report.md, report.tex, report.json, table.csv"
+>>>>>>> h2
 
 
 def report(
@@ -229,13 +233,9 @@ def _write_pages(made: Report, folder: Path) -> None:
 
 
 def _merge(folder: Path, other: Path) -> None:
-    """Copy the cells of another folder; list those that contradict ours."""
+    """Copy the cells of another folder and say how many."""
     from mtlrun.runs.merge import merge
 
     with writing(folder):
         merged = merge(folder, other)
     say(f"{other}: {merged}", error=True)
-    for line in merged.conflicts[:MAX_CONFLICTS]:
-        say(f"conflict: {line}", error=True)
-    if len(merged.conflicts) > MAX_CONFLICTS:
-        say(f"... and {len(merged.conflicts) - MAX_CONFLICTS} more conflicts", error=True)
