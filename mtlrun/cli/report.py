@@ -24,13 +24,7 @@ HTML, PARQUET = "html", "parquet"
 ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
-<<<<<<< HEAD
 ALSO = "also report.md, table.csv"
-#: Conflicts of a merge that are listed one by one.
-MAX_CONFLICTS = 10
-=======
-ALSO = "also report.md, report.tex, report.json, table.csv"
->>>>>>> h2
 
 
 def report(
