@@ -23,7 +23,7 @@ import pandas as pd
 from joblib.externals.loky import get_reusable_executor
 from scipy.io import loadmat
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
@@ -74,7 +74,7 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def by_hand(result: Any) -> tuple[str, float]:
-    """Return the best of three kinds of scikit-learn models on the folds of a comparison, and its score."""
+    """Return the best of some kinds of scikit-learn models on the folds of a comparison, and its score."""
     data, tested = result.dataset, result.board.tested
     binary, metric = data.task_type == "binary", get_metric(tested.metric)
     scores: dict[str, list[float]] = {}
@@ -85,6 +85,8 @@ def by_hand(result: Any) -> tuple[str, float]:
         X, Z = step.transform(part.train.X), step.transform(part.test.X)
         found = {"linear": per_task(_linear(binary), part, X, Z), "boosting": per_task(_boosted(binary), part, X, Z)}
         found["extra trees"] = _forest(part, X, Z)
+        if not binary:
+            found["lasso"] = per_task(LassoCV(cv=3), part, X, Z)
         for name, values in found.items():
             layout = {} if data.task_id is None else {"task_id": part.test.task_id, "tasks": range(data.n_tasks)}
             scores.setdefault(name, []).append(average(metric(part.test.y, values, **layout))[0])

@@ -1,0 +1,145 @@
+"""How long `mtlrun compare` takes, where its time goes, and what a script written by hand with scikit-learn takes.
+
+The tables are simulated ones of 40 tasks, sleepstudy, School, and the multilabel tables emotions and scene. Each has
+the default methods and folds. CPU seconds are those of all processes; the share of fits is the time inside `fit` of the
+models (solvers, trees) in a run of one process. The script by hand has the same folds: ridge and Lasso per task with
+their own cross-validation, boosted trees per task, extra trees on one-hot tasks (ragged) or several outputs (shared).
+
+Run with: python benchmarks/compare_speed.py FOLDER [TABLE ...] [--repeats 3] [--jobs 2]; FOLDER is that of the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.append(str(Path(__file__).parent))
+from compare_grouped import table as grouped
+
+TABLES = ("forty", "sleepstudy", "School", "emotions", "scene")
+
+
+def forty() -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return 1,008 rows of 6 features in 40 tasks, simulated."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(40), [26] * 8 + [25] * 32)
+    X, W = rng.normal(size=(1008, 6)), rng.normal(size=6) + 0.5 * rng.normal(size=(40, 6))
+    y = (X * W[ids]).sum(axis=1) + rng.normal(size=40)[ids] + 1.5 * rng.normal(size=1008)
+    return pd.DataFrame(X).add_prefix("x").assign(task=[f"t{t}" for t in ids], y=y), {"target": "y", "task": "task"}
+
+
+def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Return a table and the options that name its targets."""
+    if name == "forty":
+        return forty()
+    if name in ("emotions", "scene"):
+        file = folder / "mulan-small" / (f"{name}.arff.gz" if name == "emotions" else f"{name}-train.arff.gz")
+        return (file, folder / "mulan-small" / f"{name}.xml"), {}
+    return grouped(name, folder)
+
+
+def one(name: str, folder: Path, jobs: int, *, by_hand: bool) -> dict[str, float]:
+    """Compare the default methods on a table in this process, or do the script by hand; return what it took."""
+    import mtlrun
+
+    warnings.simplefilter("ignore")
+    data, options = table(name, folder)
+    started, inside = time.monotonic(), _fits()
+    with tempfile.TemporaryDirectory() as output:
+        first: list[float] = []
+        if by_hand:
+            _script(data, options)
+        else:
+            told = {"finished": lambda _: first.append(time.monotonic() - started)}
+            mtlrun.compare(data, **options, min_rows=4, jobs=jobs, output=output, **told).save(Path(output) / "saved")
+    wall = time.monotonic() - started
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    return {"wall": wall, "cpu": cpu, "fits": sum(inside), "first": first[0] if first else wall}
+
+
+def _fits() -> list[float]:
+    """Return a list to which every fit of a model adds its CPU seconds, those of nested ones once."""
+    from mtlrun.estimators.rows import Rows
+
+    taken: list[float] = []
+    fit, depth = Rows.fit, [0]
+
+    def timed(rows: Rows, estimator: Any) -> Any:
+        started = time.process_time()
+        depth[0] += 1
+        try:
+            return fit(rows, estimator)
+        finally:
+            depth[0] -= 1
+            if not depth[0]:
+                taken.append(time.process_time() - started)
+
+    Rows.fit = timed  # type: ignore[method-assign]
+    return taken
+
+
+def _script(data: Any, options: dict[str, Any]) -> None:
+    """Fit what a user of scikit-learn would write: every model on the folds of `compare`, scored on the test rows."""
+    from compare_tables import by_hand
+
+    from mtlrun.data.roles import Roles, make_dataset
+    from mtlrun.data.selectors import label_list, target_columns
+    from mtlrun.data.table import read_table, table_of_frame
+    from mtlrun.runs.settings import Protocol, read_settings
+
+    data, labels = label_list(data, None, other=bool(options))
+    rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)
+    targets = target_columns(rows, options.get("target"), (), None, labels, ())
+    dataset = make_dataset(rows, Roles(targets=targets, task=options.get("task"), min_rows=4))
+    tested = Protocol.of(dataset, read_settings({})[0]).tested(dataset)
+    by_hand(SimpleNamespace(dataset=dataset, board=SimpleNamespace(tested=tested)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("tables", nargs="*", default=TABLES)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        print(json.dumps(one(asked.tables[0], asked.folder, asked.jobs, by_hand=asked.one == "hand")))
+        return
+    print(f"medians of {asked.repeats}; wall with {asked.jobs} processes, CPU and shares with one")
+    print("| table | wall s | first line s | CPU s | in fits | script by hand, CPU s |\n|---|--:|--:|--:|--:|--:|")
+    for name in asked.tables:
+        print(_line(name, asked.folder, asked.repeats, asked.jobs), flush=True)
+
+
+def _line(name: str, folder: Path, repeats: int, jobs: int) -> str:
+    """Measure a table in processes of their own, one after the other."""
+
+    def run(kind: str, jobs: int) -> dict[str, float]:
+        words = [sys.executable, __file__, str(folder), name, "--one", kind, "--jobs", str(jobs)]
+        found = [json.loads(subprocess.run(words, check=True, capture_output=True).stdout) for _ in range(repeats)]
+        return {key: statistics.median(result[key] for result in found) for key in found[0]}
+
+    many, single, hand = run("compare", jobs), run("compare", 1), run("hand", 1)
+    share = single["fits"] / single["cpu"]
+    return (
+        f"| {name} | {many['wall']:.1f} | {many['first']:.1f} | {single['cpu']:.1f} | {share:.0%} | {hand['cpu']:.1f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
