@@ -104,7 +104,8 @@ def _plain_words(app: Sphinx, what: str, name: str, obj: object, options: object
             literal = -1
         if literal < 0:
             line = re.sub(r":(?:ref|term):`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", line)
-            lines[i] = re.sub(r"(?<!`)\|(?=\w)|(?<=\w)\|(?!`)", r"\\|", line)  # absolute values, no substitutions
+            parts = re.split(r"(`[^`]*`)", line)
+            lines[i] = "".join(part if part[:1] == "`" else part.replace("|", "\\|") for part in parts)
             literal = indent if line.rstrip().endswith("::") else -1
 
 
