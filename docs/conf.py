@@ -8,6 +8,7 @@ from pathlib import Path
 import latex2mathml.converter
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
 
 project = "mtlrun"
 author = "The mtlrun authors"
@@ -60,6 +61,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/examples",
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # its page loads a style from elsewhere
     "show_signature": False,
     "download_all_examples": False,
     "min_reported_time": 3,
@@ -109,12 +111,23 @@ def _plain_words(app: Sphinx, what: str, name: str, obj: object, options: object
             literal = indent if line.rstrip().endswith("::") else -1
 
 
+def _foreign(app: Sphinx, error: Exception | None) -> None:
+    """Warn, which ends the build, about pages that load something from another host."""
+    loads = re.compile(
+        r'<(?:script|img|iframe)[^>]* src="(?:https?:)?//[^"]*|<link (?![^>]*canonical)[^>]*href="https?://[^"]*'
+    )
+    for page in [] if error else sorted(Path(app.outdir).rglob("*.html")):
+        if found := loads.search(page.read_text("utf-8")):
+            logging.getLogger(__name__).warning("%s loads %s", page.name, found[0])
+
+
 def setup(app: Sphinx) -> None:
     """Write formulas as MathML, which browsers show without scripts or fonts, and leave pages where old ones were."""
     warnings.filterwarnings("ignore", category=UserWarning, message=".*FigureCanvasAgg.*")
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.connect("autodoc-process-docstring", _plain_words, priority=900)
     app.connect("build-finished", _redirects)
+    app.connect("build-finished", _foreign)
 
 
 html_math_renderer = "mathml"
