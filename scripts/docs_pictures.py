@@ -28,11 +28,12 @@ from mtlrun.estimators import (
 TASKS, FEATURES, ROWS = 12, 10, 25
 Panels = dict[str, np.ndarray]
 RNG = np.random.default_rng
+COLOURS = plt.colormaps["RdBu"].with_extremes(bad="0.6")  # missing: grey
 
 
-def _data(truth: np.ndarray, noise: float = 1.5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _data(truth: np.ndarray, noise: float = 1.5, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = RNG(1)
-    task = np.repeat(np.arange(TASKS), ROWS)
+    task = np.repeat(np.arange(TASKS), rows)
     X = rng.normal(size=(task.size, FEATURES))
     return X, (X * truth[task]).sum(axis=1) + noise * rng.normal(size=task.size), task
 
@@ -130,6 +131,24 @@ def _path() -> Panels:
     return dict(list(_panels(_rows(), **models).items())[1:])
 
 
+def _tolerances() -> Panels:
+    X, y, task = _data(_factors())
+    fits = {}
+    for tol in (0.5, 1e-8):
+        model = TraceNormMTL(20, solver="fista", tol=tol).fit(X, y, task_id=task)
+        fits[f"gap {model.gap_:.0e}"] = model.coef_
+    loose, tight = fits.values()
+    return {**fits, "difference": loose - tight}
+
+
+def _sizes() -> Panels:
+    found = {"truth": _factors()}
+    for rows in (ROWS, 100 * ROWS):
+        X, y, task = _data(_factors(), noise=4, rows=rows)
+        found[f"{rows:,} rows per task"] = IndependentRidge(1.0).fit(X, y, task_id=task).coef_
+    return found
+
+
 PICTURES: dict[str, Callable[[], Panels]] = {
     "what": _what,
     "pooling": lambda: _panels(
@@ -139,7 +158,7 @@ PICTURES: dict[str, Callable[[], Panels]] = {
         partially_pooled=HierarchicalMTL("diagonal"),
     ),
     "shared-features": lambda: _panels(_rows(), entries=SparseMTL(20), whole_rows=JointFeatureMTL(40)),
-    "low-rank": lambda: _panels(_factors(), separate=IndependentRidge(1e-3), trace_norm=TraceNormMTL(20)),
+    "low-rank": lambda: _panels(_factors(), 5, separate=IndependentRidge(1e-3), trace_norm=TraceNormMTL(60)),
     "graphs-time": lambda: _panels(_steps(), smooth_chain=GraphMTL(30, "chain"), fused_steps=FusedMTL(1, 15)),
     "clusters": _clusters,
     "outliers": _outliers,
@@ -149,10 +168,8 @@ PICTURES: dict[str, Callable[[], Panels]] = {
     "paths": _path,
     "evaluation": lambda: _panels(_around_a_mean(), partially_pooled=HierarchicalMTL("diagonal"), pooled=PooledRidge()),
     "layouts": _layouts,
-    "certificates": lambda: _panels(
-        _factors(), loose=TraceNormMTL(20, max_iter=1, tol=0.9), tight=TraceNormMTL(20, tol=1e-8)
-    ),
-    "large-data": lambda: {"W": _factors(), "a sample of 10%": _panels(_factors(), IR=IndependentRidge(10))["IR"]},
+    "certificates": _tolerances,
+    "large-data": _sizes,
 }
 
 
@@ -162,7 +179,7 @@ def draw(panels: Panels, path: Path) -> None:
     fig, axes = plt.subplots(1, len(panels), figsize=(0.4 + 2.1 * len(panels), 2.5), layout="constrained")
     for ax, (name, W) in zip(np.atleast_1d(axes), panels.items(), strict=True):
         square = name == "learned relations"
-        ax.imshow(W.T, cmap="RdBu", vmin=-1 if square else -limit, vmax=1 if square else limit, aspect="auto")
+        ax.imshow(W.T, cmap=COLOURS, vmin=-1 if square else -limit, vmax=1 if square else limit, aspect="auto")
         ax.set_title(name, fontsize=11)
         ax.set(xticks=[], yticks=[], xlabel="tasks")
     np.atleast_1d(axes)[0].set_ylabel("rows" if "with gaps" in panels else "features")
