@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtlrun.models import load_model
-    from mtlrun.report.frames import load_results
+    from mtlrun.report.cells import load_results
     from mtlrun.runs.compare import compare
     from mtlrun.runs.results import load_run, reproduce
 
@@ -15,7 +15,7 @@ __all__ = ["__version__", "compare", "load_model", "load_results", "load_run", "
 _HOMES = {
     "compare": "mtlrun.runs.compare",
     "load_model": "mtlrun.models",
-    "load_results": "mtlrun.report.frames",
+    "load_results": "mtlrun.report.cells",
     "load_run": "mtlrun.runs.results",
     "reproduce": "mtlrun.runs.results",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
 from mtlrun.estimators.baselines import for_tasks
+from mtlrun.estimators.rows import Rows
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
@@ -75,15 +77,35 @@ class Part:
         estimator = for_tasks(estimator, self.train.y, self.train.task_id)
         return estimator.fit(self.train.X, self.train.y, **_task_ids(self.train), **weights)
 
-    def predict(self, estimator: Any) -> np.ndarray:
+    @cached_property
+    def rows(self) -> Rows:
+        """The training rows, for many models."""
+        return _rows(self.train)
+
+    @cached_property
+    def new_rows(self) -> Rows:
+        """The test rows, for many models."""
+        return _rows(self.test)
+
+    def predict(self, estimator: Any, *, many: bool = False) -> np.ndarray:
         """Return the scores of the test rows: `decision_function`, else `predict`.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted.
+        many : bool, default False
+            Whether the same rows are predicted with many models: `new_rows` does it, in less time.
 
         Raises
         ------
         Diverged
             If they are not finite.
         """
-        scores = predict_scores(estimator, self.test.X, self.test.task_id)
+        if many:
+            scores = self.new_rows.predict(estimator)
+        else:
+            scores = predict_scores(estimator, self.test.X, self.test.task_id)
         if scores.dtype.kind == "f" and not np.isfinite(scores).all():
             raise Diverged(f"{(~np.isfinite(scores)).mean():.0%} of the predictions are not finite")
         return scores
@@ -152,6 +174,10 @@ def predict_labels(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.nda
     if hasattr(estimator, "classes_"):
         return np.asarray(estimator.predict(X) if task_id is None else estimator.predict(X, task_id=task_id))
     return np.asarray(labels_from_scores(predict_scores(estimator, X, task_id)))
+
+
+def _rows(dataset: Dataset) -> Rows:
+    return Rows(dataset.X, dataset.y, dataset.task_id, dataset.source.get(WEIGHT))
 
 
 def _task_ids(dataset: Dataset) -> dict[str, np.ndarray]:

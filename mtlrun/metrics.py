@@ -65,16 +65,20 @@ def _average_precision(y: Array, score: Array, weight: Array) -> float:
     return float(np.diff(hits, prepend=0.0) @ (hits / shown) / hits[-1])
 
 
+def _mean(values: Array, weight: Array) -> float:
+    return float(weight @ values / weight.sum())
+
+
 def _log_loss(y: Array, score: Array, weight: Array) -> float:
-    return float(np.average(np.logaddexp(0.0, np.where(y > 0, -score, score)), weights=weight))
+    return _mean(np.logaddexp(0.0, np.where(y > 0, -score, score)), weight)
 
 
 def _accuracy(y: Array, label: Array, weight: Array) -> float:
-    return float(np.average(y == label, weights=weight))
+    return _mean(y == label, weight)
 
 
 def _balanced_accuracy(y: Array, label: Array, weight: Array) -> float:
-    return float(np.mean([np.average(label[y == c] == c, weights=weight[y == c]) for c in np.unique(y)]))
+    return float(np.mean([_mean(label[y == c] == c, weight[y == c]) for c in np.unique(y)]))
 
 
 def _f1(y: Array, label: Array, weight: Array) -> float:
@@ -84,13 +88,13 @@ def _f1(y: Array, label: Array, weight: Array) -> float:
 
 
 def _mse(y: Array, value: Array, weight: Array) -> float:
-    return float(np.average((y - value) ** 2, weights=weight))
+    return _mean((y - value) ** 2, weight)
 
 
 def _variance(y: Array, weight: Array) -> float:
     if np.ptp(y) == 0:
         return 0.0
-    return float(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
+    return _mean((y - _mean(y, weight)) ** 2, weight)
 
 
 def _nmse(y: Array, value: Array, weight: Array) -> float:
@@ -464,8 +468,11 @@ def _signs(labels: Array, classes: Array) -> Array:
 
 
 def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> Array:
+    tasks = _tasks(targets, predictions, **layout)
+    if _is_whole(targets, predictions, layout.get("weights")):
+        return np.array([kernel(y, p, w) if len(y) else np.nan for y, p, w in tasks], dtype=float)
     values = []
-    for t, (y, p, w) in enumerate(_tasks(targets, predictions, **layout)):
+    for t, (y, p, w) in enumerate(tasks):
         keep = w > 0
         if y.dtype.kind in "fO":
             keep &= y == y  # NaN is not equal to itself
@@ -474,6 +481,14 @@ def _per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> 
             raise ValueError(f"predictions of task {t} are not finite: the model diverged")
         values.append(kernel(y, p, w) if len(y) else np.nan)
     return np.array(values, dtype=float)
+
+
+def _is_whole(targets: Any, predictions: Any, weights: Any) -> bool:
+    """Whether all targets and predictions are known, finite numbers, and every row counts."""
+    arrays = [targets, predictions, *([] if weights is None else [weights])]
+    if not all(isinstance(a, np.ndarray) and a.dtype.kind in "biuf" for a in arrays):
+        return False
+    return all(np.isfinite(a).all() for a in arrays) and (weights is None or bool((weights > 0).all()))
 
 
 def _tasks(

@@ -44,7 +44,7 @@ TRUSTED = frozenset(
     | {"mtlrun.features.table.TableFeatures", "mtlrun.features.fourier.FourierFeatures"}
     | {f"mtlrun.estimators.baselines.{name}" for name in ("TaskMean", "TaskFeature", "ScaledTargets")}
     | {"mtlrun.estimators.baselines.CalibratedTasks"}
-    | {f"mtlrun.estimators.tuned.{name}" for name in ("TunedRidge", "TunedLogistic")}
+    | {f"mtlrun.estimators.tuned.{name}" for name in ("TunedRidge", "TunedLogistic", "TunedKernelRidge")}
     | {f"mtlrun.solvers.hierarchical.compress.{name}" for name in ("Block", "Columns", "Compressed")}
     | {"mtlrun.solvers.hierarchical.posterior.Posterior", "mtlrun.estimators.hierarchical.Estimates"}
 )

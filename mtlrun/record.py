@@ -12,6 +12,7 @@ import hashlib
 import io
 import itertools
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,8 +42,68 @@ PREDICTIONS = "predictions.npz"
 #: In the result of a record that keeps its test scores: the name of their file, and the digest of the array.
 SCORES, SCORES_DIGEST = "predictions", "predictions_sha256"
 
+#: Keys of cells: never the name of a file elsewhere.
+KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
+
 _REMEDY = "No run has so many: take the file from where it was made."
 _HEAD, _MIDDLE = '{"sha256":"', '","record":'
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number stands in the table of an experiment, and the cell that it comes from; several may share a cell.
+
+    Attributes
+    ----------
+    reading : str
+        Name of a reading other than the main one, else "".
+    dataset : str
+        Label; in a sweep that of the data set with the value of the axis.
+    value : object
+        Of the axis of a sweep, else None.
+    method : str
+        Label.
+    trial : int
+        Number of the split or repeat, from 0.
+    key : str
+        Of the cell.
+    """
+
+    reading: str
+    dataset: str
+    value: Any
+    method: str
+    trial: int
+    key: str
+
+    @property
+    def name(self) -> str:
+        """Name for people: ``enron/APG-RMTL/trial 0``; that of another reading than the main one ends with it."""
+        name = f"{self.dataset}/{self.method}/trial {self.trial}"
+        return f"{name} [{self.reading}]" if self.reading else name
+
+    @classmethod
+    def read(cls, entry: Any) -> Place:
+        """Return the place that an entry of ``run.json`` has written down.
+
+        Raises
+        ------
+        ValueError
+            If it has not.
+        """
+        if not isinstance(entry, dict):
+            raise ValueError("a JSON object is expected")
+        given: dict[str, Any] = {"reading": "", "value": None, "trial": 0, **entry}
+        found: dict[str, Any] = {f.name: given.get(f.name) for f in dataclasses.fields(Place)}
+        place = cls(**found)
+        for name in ("key", "dataset", "method", "reading"):
+            if not isinstance(getattr(place, name), str):
+                raise ValueError(f"{name} is no text")
+        if type(place.trial) is not int:
+            raise ValueError("trial is no integer")
+        if not KEY.fullmatch(place.key):
+            raise ValueError(f"{place.key!r} is no key of a cell")
+        return place
 
 
 @dataclass
@@ -114,7 +175,7 @@ class Record:
 
     def line(self) -> str:
         """Return the record as one line with the digest of its content; NaN becomes null."""
-        content = jsonable(dataclasses.asdict(self))
+        content = jsonable({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
         return f"{_HEAD}{hashlib.sha256(text.encode()).hexdigest()}{_MIDDLE}{text}}}\n"
 

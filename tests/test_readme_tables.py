@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun.report.build import build_report
+from mtlrun.report.writers import render
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "readme_tables.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout")
@@ -55,7 +58,7 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
     row = next(
         line for line in first.splitlines() if line.startswith("| [fetr/audit](results/fetr/audit/quick/report.md)")
     )
-    claims = json.loads((tmp_path / "results/fetr/audit/quick/report.json").read_text())["claims"]
+    claims = json.loads(render(build_report(tmp_path / "results/fetr/audit/quick"), "json"))["claims"]
     words = {"confirmed": "✓", "not confirmed": "✗", "undecided": "?"}
     assert "".join(words[claim["verdict"]] for claim in claims) in row
     assert "consistently lower" in row, "the title of the artefact"

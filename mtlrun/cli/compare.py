@@ -25,8 +25,8 @@ column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
 #: Columns of the leaderboard that are left out on a narrow terminal, in this order.
 DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
-#: Writing the unfinished leaderboard may take 1/WAIT of the time where it takes more than SLOW seconds.
-WAIT, SLOW = 20, 0.2
+#: The unfinished leaderboard is written every so many seconds at most, and takes at most 1/WAIT of the time.
+EVERY, WAIT = 1.0, 20
 
 
 def compare(
@@ -62,6 +62,10 @@ def compare(
     drop: Annotated[str | None, column("A,B,C", "Columns to ignore.")] = None,
     categorical: Annotated[
         str | None, column("A,B,C", "Numeric columns to treat as categories (one-hot encoded).")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        column("A,B,C", "Columns to keep as features that would be left out as identifiers, such as row numbers."),
     ] = None,
     task_order: Annotated[
         str | None,
@@ -159,7 +163,7 @@ def compare(
     check_folder(folder)
     _refuse_inputs(folder, [*data, *filter(None, (test, labels))])
 
-    lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "methods", "task_order")}
+    lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "keep", "methods", "task_order")}
     progress = _Progress(folder, quiet)
     try:
         result = run(data, **(asked | lists), say=progress.say, finished=progress.keep, output=folder)
@@ -224,9 +228,7 @@ class _Progress:
                 say(f"warning: cannot write into {self.folder}: {error.strerror or error}", error=True)
             self.refused = True
         self._show(board)
-        now = clock.monotonic()
-        if now - started > SLOW:
-            self.next = now + WAIT * (now - started)
+        self.next = started + max(EVERY, (WAIT + 1) * (clock.monotonic() - started))
 
     def _show(self, board: Any) -> None:
         """Show as many methods as fit, and the verdict as it stands."""

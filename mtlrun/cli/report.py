@@ -24,9 +24,7 @@ HTML, PARQUET = "html", "parquet"
 ENDINGS = {f".{form}": form for form in (HTML, "md", "json", "csv", "tex", PARQUET)}
 #: The report for people, in the folder of the run, and what else lies there.
 REPORT = "report.html"
-ALSO = "also report.md, report.tex, report.json, table.csv"
-#: Conflicts of a merge that are listed one by one.
-MAX_CONFLICTS = 10
+ALSO = "also report.md, table.csv"
 
 
 def report(
@@ -210,11 +208,11 @@ def _write_or_print(form: str, out: Path | None, folder: Path, what: str, render
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
     """Write every cell of a run, or of all runs below a folder, as one table."""
-    from mtlrun.report import frames
+    from mtlrun.report import cells
 
-    path = out or folder / frames.PARQUET
+    path = out or folder / cells.PARQUET
     with writing(path):
-        say(f"results: {frames.write_parquet(frames.load_results(folder), path)}")
+        say(f"results: {cells.write_parquet(cells.load_results(folder), path)}")
 
 
 def _write_pages(made: Report, folder: Path) -> None:
@@ -229,13 +227,9 @@ def _write_pages(made: Report, folder: Path) -> None:
 
 
 def _merge(folder: Path, other: Path) -> None:
-    """Copy the cells of another folder; list those that contradict ours."""
+    """Copy the cells of another folder and say how many."""
     from mtlrun.runs.merge import merge
 
     with writing(folder):
         merged = merge(folder, other)
     say(f"{other}: {merged}", error=True)
-    for line in merged.conflicts[:MAX_CONFLICTS]:
-        say(f"conflict: {line}", error=True)
-    if len(merged.conflicts) > MAX_CONFLICTS:
-        say(f"... and {len(merged.conflicts) - MAX_CONFLICTS} more conflicts", error=True)

@@ -18,7 +18,7 @@ from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
     from mtlrun.runs.experiment import Experiment
-    from mtlrun.runs.plan import Plan, Row
+    from mtlrun.runs.plan import Plan, PlannedCell
     from mtlrun.runs.run import RunSummary
 
 
@@ -164,7 +164,7 @@ def _say_plan(made: Plan, force: bool) -> None:
     for line in rerun_reasons(made, survey(made, store)):
         say(line)
     keys = {cell.key for cell in (*cells, *folds)}
-    grouped: dict[str, list[Row]] = defaultdict(list)
+    grouped: dict[str, list[PlannedCell]] = defaultdict(list)
     for row in made.wanted:
         if row.cell.key in keys:
             grouped[f"{row.dataset}/{row.method}"].append(row)

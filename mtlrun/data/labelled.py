@@ -49,7 +49,9 @@ def read_csv(
     """
     targets = (target,) if isinstance(target, str) else tuple(target)
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
-    return make_dataset(table, Roles(targets, task, card.task_type, positive, drop=tuple(drop), min_rows=1))
+    return make_dataset(
+        table, Roles(targets, task, card.task_type, positive, drop=tuple(drop), keep=("*",), min_rows=1)
+    )
 
 
 def read_uci(

@@ -38,7 +38,10 @@ READERS = {
 #: Why what a reader or a generator returns changed, a line for each time: ``reader:mulan`` or ``generator:rmtl`` -> its
 #: version is one more than their number. Stored results of earlier versions are out of date.
 SOURCE_CHANGES: dict[str, tuple[str, ...]] = {
-    "reader:table": ("tasks are sorted, and names are text as written",),
+    "reader:table": (
+        "tasks are sorted, and names are text as written",
+        "columns with another whole number in every row are identifiers",
+    ),
 }
 
 #: How binary labels may be coded; the first is the default.

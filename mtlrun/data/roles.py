@@ -27,6 +27,8 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed
 MAX_WORDS = 50
 #: A target of up to so many different texts holds categories.
 MIN_TEXTS = 20
+#: Rows from which on a column with another whole number in every row is an identifier, and what it is called.
+MIN_NUMBERED, NUMBERED = 20, "identifiers (a different whole number in every row)"
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
 #: What to do with tasks that occur only in the test rows.
@@ -55,6 +57,8 @@ class Roles:
         Column of row weights; of groups that must not be split; of the time by which rows are split.
     drop, categorical : tuple of str
         Columns left out; columns of numbers that are names.
+    keep : tuple of str
+        Columns that stay features although they look like identifiers; ``*`` stands for all.
     min_rows : int or None
         Leave out tasks with fewer rows instead of refusing them.
     unseen : {"error", "mean"}
@@ -73,6 +77,7 @@ class Roles:
     min_rows: int | None = None
     unseen: str = "error"
     task_order: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
 
 def read(
@@ -93,6 +98,7 @@ def read(
     min_rows: int | None = None,
     unseen: str = "error",
     task_order: Sequence[str] = (),
+    keep: Sequence[str] = (),
 ) -> Dataset:
     """Read a table of words, numbers and empty cells; `mtlrun compare` writes cards for this reader.
 
@@ -100,7 +106,7 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``). Their suffix determines the format.
-    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, task_order
+    targets, task, task_type, positive, weight, group, time, drop, categorical, min_rows, unseen, task_order, keep
         As of `Roles`.
 
     Raises
@@ -108,7 +114,7 @@ def read(
     DataError
         As `mtlrun.data.table.read_table` and `make_dataset`.
     """
-    lists = {"targets": tuple(targets), "drop": tuple(drop), "categorical": tuple(categorical)}
+    lists = {"targets": tuple(targets), "drop": tuple(drop), "categorical": tuple(categorical), "keep": tuple(keep)}
     roles = Roles(
         **lists,
         task=task,
@@ -169,6 +175,8 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     source = _source(make)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     y = y[keep]
+    if task_id is not None and not sparse.issparse(X):
+        make.notes += _shifts(X[keep], task_id, features)
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
@@ -274,7 +282,8 @@ class _Building:
 
 def _check_roles(table: Table, roles: Roles) -> None:
     single = [name for name in (roles.task, roles.weight, roles.group, roles.time) if name]
-    for name in (*roles.targets, *single, *roles.drop, *roles.categorical):
+    kept = [name for name in roles.keep if name != "*"]
+    for name in (*roles.targets, *single, *roles.drop, *roles.categorical, *kept):
         if name not in table.columns:
             raise UnknownNameError(f"column of {table.name}", name, table.columns)
     named = [*roles.targets, *single]
@@ -549,6 +558,28 @@ def _published(data: Dataset, tested: np.ndarray, roles: Roles) -> tuple[np.ndar
 # --- features ---
 
 
+def _is_numbering(make: _Building, name: str) -> bool:
+    """Whether a column holds another whole number in every row, as row numbers and the numbers of persons do."""
+    column = make.typed(name)[: make.n_train]
+    if name in (*make.roles.keep, *make.roles.categorical):
+        return False
+    if not is_numeric_dtype(column) or is_bool_dtype(column) or len(column) < MIN_NUMBERED or column.isna().any():
+        return False
+    values = column.to_numpy(dtype=float)
+    return bool((values == np.round(values)).all()) and len(np.unique(values)) == len(values)
+
+
+def _shifts(X: np.ndarray, codes: np.ndarray, features: list[str]) -> list[str]:
+    """Return a line about features that are constant within every task but not between tasks."""
+    order = np.argsort(codes, kind="stable")
+    sorted_rows = np.where(np.isnan(X[order]), np.inf, X[order])
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    most, least = np.maximum.reduceat(sorted_rows, starts), np.minimum.reduceat(sorted_rows, starts)
+    constant = (most == least).all(axis=0) & (np.ptp(np.nan_to_num(most), axis=0) > 0)
+    names = [name for name, found in zip(features, constant, strict=True) if found]
+    return [f"constant within every task, so it can only shift a task as a whole: {listed(names)}"] if names else []
+
+
 def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], dict[str, list[str]]]:
     """Return X, the names of its columns, and the words of those that hold categories."""
     table = make.table
@@ -556,10 +587,17 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
     categories: dict[str, list[str]] = {}
     left_out: dict[str, list[str]] = {}
     dense = [*map(str, table.frame.columns), *(name for name in table.names if name in make.roles.categorical)]
-    for name in (name for name in dense if name not in taken):
+    free = [name for name in dense if name not in taken]
+    unused = [] if "*" in make.roles.keep else [name for name in free if _is_numbering(make, name)]
+    if table.sparse is None and len(unused) == len(free):
+        unused = []  # there is nothing else to learn from
+    for name in free:
         column, categorical = make.typed(name), name in make.roles.categorical
+        wanted = categorical or name in make.roles.keep or "*" in make.roles.keep
         if column.isna().all():
             left_out.setdefault("empty", []).append(name)
+        elif name in unused:
+            left_out.setdefault(NUMBERED, []).append(name)
         elif is_numeric_dtype(column) and not categorical:
             columns[name] = make.numbers(name)
         else:
@@ -567,13 +605,15 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
                 make.refuse_odd_words(name)
             found = make.named(name)
             words = sorted(found.names)
-            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and not categorical:
+            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and not wanted:
                 dates = spoken_dates(column)
                 left_out.setdefault("dates" if dates else "identifiers (words that hardly repeat)", []).append(name)
                 continue
             codes = found.sorted(words).codes
             categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
     gone = [f"left out as {kind}: {listed(names)}" for kind, names in left_out.items()]
+    if NUMBERED in left_out:
+        gone[list(left_out).index(NUMBERED)] += "; --keep COLUMN keeps one as a feature"
     if "dates" in left_out:
         gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
     make.notes += gone

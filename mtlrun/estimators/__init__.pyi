@@ -75,6 +75,7 @@ from mtlrun.estimators.temporal import FusedMTL as FusedMTL
 from mtlrun.estimators.temporal import FusedMTLClassifier as FusedMTLClassifier
 from mtlrun.estimators.temporal import TemporalGroupLasso as TemporalGroupLasso
 from mtlrun.estimators.temporal import TemporalGroupLassoClassifier as TemporalGroupLassoClassifier
+from mtlrun.estimators.tuned import TunedKernelRidge as TunedKernelRidge
 from mtlrun.estimators.tuned import TunedLogistic as TunedLogistic
 from mtlrun.estimators.tuned import TunedRidge as TunedRidge
 

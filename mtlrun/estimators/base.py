@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import joblib
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
@@ -44,6 +43,9 @@ _LARGE, _BLOCK, _COPIES = 32 << 20, 1 << 21, 4
 #: Solvers to which d + 1 rows with the same sums are as good as all; the others show an algorithm as it is printed.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
+#: Rows with at most so many entries are predicted at once, others task by task.
+_FEW = 1 << 20
+
 
 class DegenerateModelWarning(UserWarning):
     """A part of the model is zero whatever the data are, because of a parameter."""
@@ -57,8 +59,7 @@ def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, desi
 
 def content_key(data: TaskData, *more: Any) -> str:
     """Return a digest of everything in the data but the names of the tasks, and of some other things."""
-    X = [data.X.shape, data.X.data, data.X.indices, data.X.indptr] if data.sparse else data.X
-    return str(joblib.hash([X, data.targets, data.offsets, data.weights, data.observed, *more], hash_name="sha1"))
+    return f"{data.digest} {more!r}"
 
 
 class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
@@ -253,6 +254,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """Return one score per row, each by the model of its own task; code -1 is the mean of all tasks."""
         coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
         intercept = np.append(self.intercept_, self.intercept_.mean())
+        if isinstance(X, np.ndarray) and X.size <= _FEW:
+            return np.asarray(np.einsum("ij,ij->i", X, coef[codes]) + intercept[codes])
         scores = np.empty(X.shape[0])
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order], prepend=-2))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +20,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 
 from mtlrun.data.columns import column_names, plain_values
 from mtlrun.estimators.inputs import TaskLayout, check_task_id, check_weights, refuse_list_of_arrays, signs, task_codes
+from mtlrun.estimators.params import NamedParameters
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 
@@ -29,7 +32,12 @@ _COPIES = 3
 
 def takes_task_id(estimator: Any) -> bool:
     """Return whether ``fit`` of an estimator has a parameter `task_id`, as all estimators of mtlrun do."""
-    return "task_id" in inspect.signature(estimator.fit).parameters
+    return _takes_task_id(cast(Hashable, type(estimator)))
+
+
+@cache
+def _takes_task_id(cls: Hashable) -> bool:
+    return "task_id" in inspect.signature(cls.fit).parameters  # type: ignore[attr-defined]
 
 
 def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
@@ -94,7 +102,7 @@ class _Tasks(TaskLayout, BaseEstimator):
         return self._task_of_rows(None if task_id is None else check_task_id(task_id, X.shape[0]))
 
 
-class _Wrapper(BaseEstimator):
+class _Wrapper(NamedParameters, BaseEstimator):
     """An estimator around another one, of the same type."""
 
     estimator: Any
@@ -388,6 +396,15 @@ def _beside(first: Any, second: Any) -> Any:
     return np.hstack([first, second])
 
 
+def scaled_targets(y: Array) -> tuple[Array, Array, Array]:
+    """Return targets of mean 0 and variance 1, the means and the deviations: of every column, 1-D ones together."""
+    columns = y if y.ndim == 2 else y[:, np.newaxis]
+    center = np.nanmean(columns, axis=0)
+    deviation = np.nanstd(columns, axis=0)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    return ((columns - center) / scale).reshape(y.shape), center, scale
+
+
 class ScaledTargets(_Wrapper, _Tasks):
     """Fits an estimator on targets of mean 0 and variance 1, and predicts in the units of the targets.
 
@@ -418,12 +435,15 @@ class ScaledTargets(_Wrapper, _Tasks):
     def fit(self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None) -> Self:
         """Fit on scaled targets; arguments as of every estimator of mtlrun."""
         y = np.asarray(y, dtype=np.float64)
+        scaled, center, scale = scaled_targets(y)
+        self.begin(y, task_id, center, scale)
+        self.estimator_.fit(X, scaled, **_given(task_id=task_id, sample_weight=sample_weight))
+        return self.finish(X.shape[1])
+
+    def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
+        """Set all that is known before the estimator is fitted, and that as `estimator_`."""
         self._layout = "shared" if y.ndim == 2 else "flat"
-        columns = y if y.ndim == 2 else y[:, np.newaxis]
-        self.center_ = np.nanmean(columns, axis=0)
-        deviation = np.nanstd(columns, axis=0)
-        self.scale_ = np.where(deviation > 0, deviation, 1.0)
-        scaled = ((columns - self.center_) / self.scale_).reshape(y.shape)
+        self.center_, self.scale_ = center, scale
         params = self.estimator.get_params(deep=False)
         fitted = getattr(self, "estimator_", None) if self.warm_start else None
         if isinstance(fitted, type(self.estimator)):
@@ -432,9 +452,11 @@ class ScaledTargets(_Wrapper, _Tasks):
             self.estimator_: Any = for_tasks(clone(self.estimator), y, task_id)
             if self.warm_start and "warm_start" in params and takes_task_id(self.estimator):
                 self.estimator_.set_params(warm_start=True)
-        self.estimator_.fit(X, scaled, **_given(task_id=task_id, sample_weight=sample_weight))
+
+    def finish(self, n_features: int) -> Self:
+        """Set what the fitted estimator tells."""
         _adopt(self, ("tasks_", "converged_", "n_iter_", "objective_", "gap_", "stop_crit_"))
-        self.n_features_in_ = X.shape[1]
+        self.n_features_in_ = n_features
         return self
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
@@ -442,6 +464,10 @@ class ScaledTargets(_Wrapper, _Tasks):
         check_is_fitted(self, "estimator_")
         found = self.estimator_.predict(X, **_given(task_id=task_id, return_std=return_std or None))
         predicted, std = found if return_std else (np.asarray(found), None)
+        return self.unscaled(predicted, task_id, std)
+
+    def unscaled(self, predicted: Array, task_id: Any, std: Array | None = None) -> Any:
+        """Return predictions of the estimator, and their deviations if they are given, in the units of the targets."""
         scale, center = self.scale_, self.center_
         if predicted.ndim == 1 and len(scale) > 1:  # rows of a shared design, each for the task of its id
             codes = task_codes(check_task_id(task_id, len(predicted)), self.tasks_, "error")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -61,6 +62,12 @@ class Estimates:
     std: Array
     mean: Array
     mean_std: Array
+
+
+#: What models of one search share while their rows live: these compressed, with and without intercept, and the models
+#: with a normal prior, by their settings.
+_Known = tuple[Compressed, Columns, dict[Any, Result]]
+_compressed: WeakKeyDictionary[TaskData, dict[bool, _Known]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -264,17 +271,20 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return 8.0 * (2 * dense + 10 * rows * p + 6 * data.targets.size + 6 * pairs + 8 * p * p)
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        return self._fit_compressed(*of_data(data, self.fit_intercept))
+        found = _compressed.setdefault(data, {})
+        if self.fit_intercept not in found:
+            found[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
+        return self._fit_compressed(*found[self.fit_intercept])
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
         self.tasks_ = np.asarray(statistics.tasks)
-        result = self._fit_compressed(*of_statistics(statistics, self.fit_intercept))
+        result = self._fit_compressed(*of_statistics(statistics, self.fit_intercept), {})
         self._publish(result)
         return result.parts
 
-    def _fit_compressed(self, data: Compressed, columns: Columns) -> SolverResult:
+    def _fit_compressed(self, data: Compressed, columns: Columns, known: dict[Any, Result]) -> SolverResult:
         self._columns = columns
-        result = fit_covariance(self._problem(data), self.covariance)
+        result = self._normal(data, known)
         self.structure_ = result.name
         self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
@@ -291,6 +301,22 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             gap=fit.gain,
             stop_crit=fit.gain,
         )
+
+    def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
+        """Return the model with a normal prior, from which those with other priors start."""
+        problem = self._problem(data)
+        settings = (
+            self.covariance,
+            problem.random.tobytes(),
+            problem.intercept,
+            problem.method,
+            problem.shrink,
+            problem.tol,
+            problem.max_iter,
+        )
+        if settings not in known:
+            known[settings] = fit_covariance(problem, self.covariance)
+        return known[settings]
 
     def _original(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the tasks in the units of the data."""

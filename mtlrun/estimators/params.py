@@ -13,6 +13,7 @@ import numbers
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, dataclass_transform, get_args, get_origin
 
@@ -178,7 +179,16 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-class Declared:
+class NamedParameters:
+    """Estimators whose parameters are looked up once for a class, not in every `get_params`."""
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()  # type: ignore[misc]
+
+
+class Declared(NamedParameters):
     """Base of classes whose annotated class attributes are the parameters of `__init__`.
 
     Every subclass is a dataclass: fields in the order of their declaration, base classes first, those after

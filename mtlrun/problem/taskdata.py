@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import joblib
 import numpy as np
 
 from mtlrun.problem.arrays import (
@@ -66,6 +68,13 @@ class TaskData:
     weights: np.ndarray | None = None
     observed: np.ndarray | None = None
     order: np.ndarray | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Of everything but the names of the tasks."""
+        X = [self.X.shape, self.X.data, self.X.indices, self.X.indptr] if self.sparse else self.X
+        content = [X, self.targets, self.offsets, self.weights, self.observed]
+        return str(joblib.hash(content, hash_name="sha1"))
 
     # ------------------------------------------------------------------ constructors
 

@@ -6,25 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
-from mtlrun.report.checks import CLAIM_SOURCES, HOLDING, NUMBERS, VERDICTS, Verdict, as_list
+from mtlrun.report.cells import MethodResult, tidy_frame
+from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
-from mtlrun.report.grid import Column, Grid, Section, html_block
+from mtlrun.report.grid import Section, html_block
 from mtlrun.report.printed import (
-    PrintedTable,
     measurement_sections,
     printed_tables,
     result_notes,
     table_notes,
     table_sections,
 )
-from mtlrun.report.references import Judged, ReferenceVerdict, judged
-from mtlrun.report.run import DONE, Row, Run, read_run
+from mtlrun.report.readings import JudgedRun, judged, over_readings, readings_section
+from mtlrun.report.references import ReferenceVerdict
+from mtlrun.report.run import DONE, Run, read_run
 from mtlrun.report.sections import computing_seconds, run_sections
 from mtlrun.report.statistics import comparison_section, group_section
 
@@ -41,7 +41,7 @@ class Report:
 
     Attributes
     ----------
-    main : Judged
+    main : JudgedRun
         The run under its main reading.
     claims : list of ClaimVerdict
         With their verdicts under all readings.
@@ -51,22 +51,22 @@ class Report:
         Drawn by `mtlrun.report.drawing`.
     measured : list of Section
         Those of `sections` that measurements and tests of ranks contribute.
-    readings : list of Judged
+    readings : list of JudgedRun
         The run under the readings other than the main one, as far as they were begun.
-    tables : list of PrintedTable
+    tables : list of Section
         As the paper prints them.
-    other_tables : dict of str to list of PrintedTable
+    other_tables : dict of str to list of Section
         Those of the readings that have cells of their own, else of the quantities that the main one does not show.
     """
 
-    main: Judged
+    main: JudgedRun
     claims: list[ClaimVerdict]
     sections: list[Section]
     figures: list[Figure] = field(default_factory=list)
     measured: list[Section] = field(default_factory=list)
-    readings: list[Judged] = field(default_factory=list)
-    tables: list[PrintedTable] = field(default_factory=list)
-    other_tables: dict[str, list[PrintedTable]] = field(default_factory=dict)
+    readings: list[JudgedRun] = field(default_factory=list)
+    tables: list[Section] = field(default_factory=list)
+    other_tables: dict[str, list[Section]] = field(default_factory=dict)
 
     @property
     def run(self) -> Run:
@@ -74,7 +74,7 @@ class Report:
         return self.main.run
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MethodResult]:
         """Its table."""
         return self.main.rows
 
@@ -91,9 +91,7 @@ class Report:
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell, see `mtlrun.load_results`."""
-        from mtlrun.report.frames import frame_of_run
-
-        return frame_of_run(self.run)
+        return tidy_frame(self.run)
 
     @property
     def results(self) -> list[Section]:
@@ -106,7 +104,7 @@ class Report:
     def other_results(self) -> list[Section]:
         """The tables under the other readings."""
         return [
-            replace(part, title=f"Reading {one.name}" + f": {part.title}" * bool(part.title))
+            replace(part, title=f"Reading {one.name}: {part.title}" if part.title else f"Reading {one.name}")
             for one in self.readings
             if one.name in self.other_tables
             for part in table_sections(one.run, one.rows, self.other_tables[one.name])
@@ -120,8 +118,8 @@ class Report:
     @property
     def cells(self) -> dict[str, int]:
         """Cells of the plan, those with a number, and the others by what became of them, of all readings begun."""
-        fates = Counter(run.fate(cell) for run in self.runs for cell in run.planned)
-        return {"planned": fates.total(), **{fate: fates[fate] for fate in (DONE, *TROUBLE)}}
+        outcomes = Counter(run.outcome(cell) for run in self.runs for cell in run.planned)
+        return {"planned": outcomes.total(), **{outcome: outcomes[outcome] for outcome in (DONE, *TROUBLE)}}
 
     @property
     def judged(self) -> list[ClaimVerdict]:
@@ -151,7 +149,7 @@ class Report:
         if self.partial and self.run.info.get("command"):
             lines.append(f"To finish it: {self.run.info['command']}")
         if self.run.altered:
-            lines.append("run.json is not as it was written: do not trust this report before the run is made again.")
+            lines.append("run.json was modified after it was written; rerun before trusting this report.")
         if self.run.unreadable:
             lines.append(f"{counted(len(self.run.unreadable), 'record')} altered or damaged, and left out.")
         if self.run.unsound:
@@ -203,9 +201,9 @@ def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers
     return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in lists.items() if verdicts]
 
 
-def _alone(run: Run, others: Sequence[Judged]) -> list[Run]:
+def _alone(run: Run, others: Sequence[JudgedRun]) -> list[Run]:
     """Return the run under other readings, each with the cells that the main one does not share."""
-    return [replace(one.run, planned=run.own(one.run)) for one in others]
+    return [replace(one.run, planned=run.unshared_cells(one.run)) for one in others]
 
 
 def build_report(folder: Path) -> Report:
@@ -223,7 +221,7 @@ def build_report(folder: Path) -> Report:
     """
     run = read_run(folder)
     main = judged(run)
-    others = [judged(other) for other in run.others if run.begun(other)]
+    others = [judged(other) for other in run.others if run.has_results(other)]
     claims = over_readings(main, others)
     tables = printed_tables(main)
     measured = [*measurement_sections(run), *map(group_section, main.groups)]
@@ -251,91 +249,13 @@ def build_report(folder: Path) -> Report:
     )
 
 
-def _other_tables(run: Run, others: Sequence[Judged], shown: Sequence[PrintedTable]) -> dict[str, list[PrintedTable]]:
+def _other_tables(run: Run, others: Sequence[JudgedRun], shown: Sequence[Section]) -> dict[str, list[Section]]:
     """Return the tables of readings with cells of their own; of the others those of quantities not shown yet."""
     titles = {table.title for table in shown}
     found = {}
     for one in others:
-        own = bool(run.own(one.run))
+        own = bool(run.unshared_cells(one.run))
         tables = [table for table in printed_tables(one) if own or table.title not in titles]
         if own or tables:
             found[one.name] = tables
     return found
-
-
-# ---------------------------------------------------------------- readings
-
-
-def over_readings(main: Judged, others: Sequence[Judged]) -> list[ClaimVerdict]:
-    """Return the claims of the main reading with their verdicts under all readings.
-
-    A claim that holds under one of the plausible readings and is not confirmed under another depends on the reading.
-    """
-    if not others:
-        return main.claims
-    decisive = {one.name for one in (main, *others) if one.about.get("plausible", True)}
-    found: dict[str, dict[str, str]] = {}
-    for one in (main, *others):
-        for claim in one.claims:
-            found.setdefault(claim.id, {})[one.name] = claim.verdict
-    claims = []
-    for claim in main.claims:
-        under = {verdict for name, verdict in found[claim.id].items() if name in decisive}
-        flips = under.intersection(HOLDING) and Verdict.NOT_CONFIRMED in under
-        verdict = Verdict.DEPENDS if flips else claim.verdict
-        claims.append(replace(claim, verdict=verdict, readings=found[claim.id]))
-    return claims
-
-
-def readings_section(main: Judged, others: Sequence[Judged], claims: Sequence[ClaimVerdict]) -> Section:
-    """Return the readings with their reasons and the level of the methods that choose the main one, and the claims.
-
-    Parameters
-    ----------
-    main : Judged
-    others : sequence of Judged
-        Those with at least one finished cell.
-    claims : sequence of ClaimVerdict
-        With their verdicts under all readings.
-    """
-    section = Section("Readings")
-    about = main.about
-    if not about:
-        return section
-    names = list(main.run.info["readings"])
-    rule, of = about["main"]["rule"], as_list(about["main"].get("of"))
-    section.lines.append(f"The paper leaves choices open; {counted(len(names), 'reading')} of it were tried.")
-    section.lines.append(f"The main reading, {main.name!r}, was chosen by {_RULES[rule]}{', '.join(of)}.")
-    if about.get("because"):
-        section.lines.append(str(about["because"]))
-    shown = {judged.name: judged for judged in (main, *others)}
-    waiting = [name for name in names if name not in shown and "config" in main.run.info["readings"][name]]
-    if waiting:
-        section.lines.append(f"Not computed: {', '.join(waiting)}. Add --reading all to the command of this run.")
-    grid = Grid.of("reading", "why", "part", *["mean distance from print (%):seconds"] * bool(of))
-    for name in names:
-        facts = main.run.info["readings"][name]
-        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
-        distance = level_distance(shown[name].references, of) if name in shown else None
-        grid.rows.append([name, facts["why"], part, *[None if distance is None else 100 * distance] * bool(of)])
-    section.grids.append(grid)
-    if others and claims:
-        verdicts = Grid.of("claim", "verdict", *map(Column, shown))
-        verdicts.rows = [[c.id, c.verdict, *(c.readings.get(name) for name in shown)] for c in claims]
-        section.grids.append(verdicts)
-    return section
-
-
-#: Sentences on the rules that choose the main reading.
-_RULES = {
-    "published level": "the published level of ",
-    "authors' code": "the code of the authors",
-    "convention": "convention: the paper says nothing, and this is what the field does",
-}
-
-
-def level_distance(references: Sequence[ReferenceVerdict], methods: Sequence[str]) -> float | None:
-    """Return the mean distance of some methods from their printed numbers, as a share of these; None without any."""
-    of = [(r.difference, r.value) for r in references if r.method in methods and r.difference is not None]
-    found = [abs(difference and difference / value) for difference, value in of if value or not difference]
-    return fmean(found) if found else None

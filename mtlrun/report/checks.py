@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from mtlrun.utils.io import as_list
+
 
 class Verdict(StrEnum):
     """The words of verdicts, on claims and then on reference numbers, each with its tone.
@@ -149,10 +151,3 @@ def _stopped_problems(stopped: Any, metrics: tuple[str, ...]) -> list[tuple[str,
     if metrics and stopped["quantity"] not in metrics:
         return [("stopped", f"unknown quantity {stopped['quantity']!r}; known: {', '.join(metrics)}")]
     return []
-
-
-def as_list(value: Any) -> list[Any]:
-    """Return a list: nothing for None, one element for a single value."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]

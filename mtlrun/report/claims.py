@@ -11,10 +11,12 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.record import DONE, NOT_CONVERGED
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, as_list
+from mtlrun.report.cells import MethodResult
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict
 from mtlrun.report.grid import Grid, Section, show, significant
-from mtlrun.report.run import Row, Run, std
+from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
+from mtlrun.utils.io import as_list
 
 #: Share of the comparisons from which on a claim holds mostly.
 MOSTLY = 0.8
@@ -33,18 +35,18 @@ class Evidence:
     Attributes
     ----------
     run : Run
-    rows : list of Row
+    rows : list of MethodResult
         The table.
     groups : list of Ranking
         Those of the section `statistics`.
     """
 
     run: Run
-    rows: list[Row]
+    rows: list[MethodResult]
     groups: list[Ranking] = field(default_factory=list)
 
     @cached_property
-    def table(self) -> dict[tuple[str, str], Row]:
+    def table(self) -> dict[tuple[str, str], MethodResult]:
         """Rows by data set and method; the average ranks have the groups of data sets in the place of data sets."""
         return {(r.dataset, r.method): r for r in (*self.rows, *rank_rows(self.groups))}
 
@@ -205,7 +207,7 @@ def _summary(results: Sequence[CheckResult]) -> str:
     parts = [f"{len(good)} of {len(good) + len(bad) + len(undecided)} comparisons hold"]
     for name, some in (("contradicted by", bad), ("undecided:", undecided)):
         if some:
-            more = f" and {len(some) - 3} more" * (len(some) > 3)
+            more = f" and {len(some) - 3} more" if len(some) > 3 else ""
             texts = (f"{f.text} ({f.why})" if f.undecided else f.text for f in some[:3])
             parts.append(f"{name} {'; '.join(texts)}{more}")
     reasons = dict.fromkeys(f.why for f in results if f.why and not f.undecided)
@@ -289,7 +291,7 @@ def _method_tuples(check: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return list(product(as_list(check["of"]), as_list(check["over"])))
 
 
-def _as_run(check: Mapping[str, Any], group: Sequence[Row | None], evidence: Evidence) -> Mapping[str, Any]:
+def _as_run(check: Mapping[str, Any], group: Sequence[MethodResult | None], evidence: Evidence) -> Mapping[str, Any]:
     """Return a check as it applies to these rows: where none of them was stopped, the number is no bound."""
     if "stopped" not in check:
         return check
@@ -297,7 +299,7 @@ def _as_run(check: Mapping[str, Any], group: Sequence[Row | None], evidence: Evi
     return {**check, "bound": check.get("bound", _NO_BOUND) if late else None}
 
 
-def _was_stopped(stopped: Mapping[str, Any], row: Row, evidence: Evidence) -> bool:
+def _was_stopped(stopped: Mapping[str, Any], row: MethodResult, evidence: Evidence) -> bool:
     """Whether a row reached the limit that it was given, or fell short of another method."""
     quantity, value = stopped["quantity"], row.value(stopped["quantity"])
     if value is None:
@@ -315,7 +317,7 @@ def _on_methods(
     dataset: str,
     methods: tuple[str, ...],
     task: str | None,
-    group: Sequence[Row | None],
+    group: Sequence[MethodResult | None],
     greater: bool,
 ) -> CheckResult:
     """Compare the rows of one or two methods, or the values of one task in them."""
@@ -340,7 +342,9 @@ def _on_methods(
     return _compared(check, _title(check, where, methods), where, rows, greater)
 
 
-def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[Row], greater: bool) -> CheckResult:
+def _compared(
+    check: Mapping[str, Any], title: str, where: str, rows: Sequence[MethodResult], greater: bool
+) -> CheckResult:
     """Compare rows that have a number each; `greater` says whether greater ones are better."""
     kind, quantity = check["kind"], check["quantity"]
     values = [r.value(quantity) or 0.0 for r in rows]
@@ -376,7 +380,9 @@ def _compared(check: Mapping[str, Any], title: str, where: str, rows: Sequence[R
     return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 
 
-def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[[float], float] = float) -> float:
+def smallest_effect(
+    check: Mapping[str, Any], rows: Sequence[MethodResult], of: Callable[[float], float] = float
+) -> float:
     """Return the smallest difference that counts: that of the check, else one standard error.
 
     The standard error is that of the differences (of logarithms, for ratios) between the rows over the splits that all
@@ -388,8 +394,8 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
     samples = [row.by_trial(quantity) for row in rows]
     trials = [t for t in samples[0] if all(t in values for values in samples)]
     pairs: list[list[float | None]] = [[values[t] for values in samples] for t in trials]
-    if len(pairs) == 1:
-        tasks = [row.tasks.get(quantity, {}).get(trials[0], []) for row in rows]
+    if len(pairs) == 1 and rows[0].task is None:
+        tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
         pairs = [list(values) for values in zip(*tasks, strict=False)]
     numbers = [[of(v) for v in pair if v is not None and (of is float or v > 0)] for pair in pairs]
     differences = [pair[0] - sum(pair[1:]) for pair in numbers if len(pair) == len(rows)]
@@ -398,7 +404,7 @@ def smallest_effect(check: Mapping[str, Any], rows: Sequence[Row], of: Callable[
 
 
 def _unsettled(
-    check: Mapping[str, Any], rows: Sequence[Row], margin: float, effect: float, holds: bool, pairs: int | None
+    check: Mapping[str, Any], rows: Sequence[MethodResult], margin: float, effect: float, holds: bool, pairs: int | None
 ) -> str | None:
     """Say why a comparison, or a signed-rank test of so many pairs, is undecided; None when it decides."""
     quantity = check["quantity"]

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
+from mtlrun.report.cells import MethodResult, method_results
 from mtlrun.report.figures import (
-    Curve,
     Figure,
     Forest,
     HeatMap,
+    Line,
     Panel,
     RankDiagram,
     are_numbers,
@@ -32,7 +31,7 @@ from mtlrun.report.figures import (
     trace_figures,
 )
 from mtlrun.report.grid import number, show
-from mtlrun.report.run import Row, Run, build_rows, read_run
+from mtlrun.report.run import Run, read_run
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.outputs import write_output
@@ -42,8 +41,6 @@ from mtlrun.utils.text import sanitize
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 LINES = ("-", "--", ":", "-.")
-#: The same markers and lines in the legends of pages.
-MARKS, DASHES = "●■▲◆▼✚✖◀▶★⬢⬟", {"--": "5 3", ":": "1 3", "-.": "5 2 1 2"}
 #: Text stays text, and ids do not depend on the clock or on chance.
 STYLE: Any = {
     "svg.hashsalt": "mtlrun",
@@ -76,43 +73,41 @@ SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
-KINDS: dict[str, tuple[str, Callable[[Run, list[Row]], Sequence[Figure | RankDiagram]]]] = {
+KINDS: dict[str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure | RankDiagram]]]] = {
     "trace": ("curves of measurements (kind: trace)", lambda run, rows: trace_figures(run)),
     "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
     "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
     "cd-diagram": ("three methods with a number on each of at least two data sets or splits", rank_diagrams),
     "path": ("a parameter search over at least two values of a parameter", lambda run, rows: path_figures(run)),
 }
-POINTS_PER_INCH = 72
 FORMATS = (".svg", ".png", ".pdf")
 #: What leaves the date out of a file.
 NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
-def draw(figure: Figure, *, bare: bool = False) -> Canvas:
-    """Draw a figure: its panels side by side, one legend below them; `bare` leaves out title and legend."""
+def draw(figure: Figure) -> Canvas:
+    """Draw a figure: its panels side by side, one legend below them."""
     with mpl.rc_context(STYLE):
         count = len(figure.panels)
         columns = count if count <= ONE_ROW else PER_ROW
         lines = -(-count // columns)
-        labels = [] if bare else _labels(figure)
+        labels = _labels(figure)
         width, height = PANEL_SIZE
         widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
         height += max((_names_height(p) for p in figure.panels if isinstance(p, HeatMap)), default=0.0)
-        height = height * lines + 0.3 * (not bare) + legend_height
+        height = height * lines + 0.3 + legend_height
         canvas = Canvas(figsize=(width * columns, height), layout="constrained")
         grid = canvas.subplots(lines, columns, squeeze=False).ravel()
         for axes, panel in zip(grid[:count], figure.panels, strict=True):
             if isinstance(panel, HeatMap):
                 _draw_map(canvas, axes, panel)
             else:
-                _draw_panel(axes, figure, panel, named=bare)
+                _draw_panel(axes, figure, panel)
         for axes in grid[count:]:
             axes.remove()
-        if not bare:
-            canvas.suptitle(figure.title, fontsize=10)
+        canvas.suptitle(figure.title, fontsize=10)
         handles = {t: h for axes in grid[:count] for h, t in zip(*axes.get_legend_handles_labels(), strict=True)}
         order = [text for text in labels if text in handles]
         if order:
@@ -152,69 +147,9 @@ def _saved(canvas: Canvas, form: str) -> bytes:
     return b"".join(line.rstrip() + b"\n" for line in content.splitlines()) if form == "svg" else content
 
 
-def legend(figure: Figure) -> dict[str, dict[str, Any]]:
-    """Return colour, dashes (of SVG) and marker (a letter) by label of a curve, as a page shows them."""
-    curves = {c.label: (c, i) for p in figure.panels if isinstance(p, Panel) for i, c in enumerate(p.curves)}
-    found = {}
-    for label in _labels(figure):
-        curve, place = curves[label]
-        colour, line, marker = look(curve, place)
-        found[label] = {"colour": colour, "mark": MARKS[MARKERS.index(marker)], "line": not curve.points}
-        found[label]["dashes"] = DASHES.get(line if isinstance(line, str) else "--", "")
-    return found
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A panel drawn for a page.
-
-    Attributes
-    ----------
-    svg : str
-    width : float
-        In inches.
-    points : list of (number of the curve, x, y, text)
-        What is said where, in the units of the SVG; of matrices the number is -1.
-    """
-
-    svg: str
-    width: float
-    points: list[tuple[int, float, float, str]]
-
-
-def drawn_panel(figure: Figure, panel: Panel | HeatMap) -> Drawn:
-    """Draw a panel alone, without title and legend, its curves named ``curve-<number>-<part>``."""
-    marked = _map_points(panel) if isinstance(panel, HeatMap) else _curve_points(figure, panel)
-    return _drawn(draw(replace(figure, panels=[panel]), bare=True), marked)
-
-
-def _drawn(canvas: Canvas, marked: Iterable[tuple[int, float, float, str]]) -> Drawn:
-    for ground in (canvas.patch, *(axes.patch for axes in canvas.axes)):
-        ground.set_visible(False)  # the page is the ground, light or dark
-    axes, text = canvas.axes[0], _saved(canvas, "svg").decode()
-    points: list[tuple[int, float, float, str]] = []
-    for curve, x, y, words in marked:
-        across, down = axes.transData.transform((x, y)) * POINTS_PER_INCH / canvas.dpi
-        points.append((curve, round(across, 1), round(canvas.get_figheight() * POINTS_PER_INCH - down, 1), words))
-    return Drawn(text, canvas.get_figwidth(), points)
-
-
-def _curve_points(figure: Figure, panel: Panel) -> Iterator[tuple[int, float, float, str]]:
-    axis = panel.axis or figure.axis
-    for place, curve in enumerate(panel.curves):
-        names = curve.names or [""] * len(curve.y)
-        spreads = curve.spread or [0.0] * len(curve.y)
-        entries = zip(_places(figure, curve), curve.x, curve.y, spreads, names, strict=True)
-        for x, shown, y, spread, name in entries:
-            about = ", ".join(filter(None, (curve.label, name)))
-            text = f"{about}\n{axis} {show(shown)}\n{panel.quantity} {show(y)}"
-            yield place, x, y, text + f" ± {spread:.3g}" * bool(spread)
-
-
-def _map_points(panel: HeatMap) -> Iterator[tuple[int, float, float, str]]:
-    for i, row in enumerate(panel.values):
-        for j, value in enumerate(row):
-            yield -1, j + 0.5, i + 0.5, f"{panel.rows[i]}, {panel.columns[j]}\n{show(value)}"
+def svg(figure: Figure | RankDiagram | Forest) -> str:
+    """Return a figure as SVG."""
+    return _saved(_canvas(figure), "svg").decode()
 
 
 def write_drawing(
@@ -288,18 +223,6 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def drawn_alone(figure: Forest | RankDiagram) -> Drawn:
-    """Draw a figure without panels for a page."""
-    if isinstance(figure, RankDiagram):
-        return _drawn(_canvas(figure), ())
-    left, right = figure.limits
-    marked = [
-        (-1, min(max(value, left), right), place, f"{name}\n{show(value)} [{low:.4g}, {high:.4g}]")
-        for place, (name, value, low, high) in enumerate(figure.entries)
-    ]
-    return _drawn(_canvas(figure), marked)
-
-
 def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
     """Return the largest groups of sorted ranks that differ by less than `difference`: first and last place."""
     groups: list[tuple[int, int]] = []
@@ -343,7 +266,7 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     """
     check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
-    rows = build_rows(run)
+    rows = method_results(run)
     figures = KINDS[kind][1](run, rows)
     if not figures:
         fitting = [name for name, (_, make) in KINDS.items() if make(run, rows)]
@@ -357,17 +280,12 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     return paths
 
 
-def _places(figure: Figure, curve: Curve) -> list[Any]:
-    """Return where the points of a curve stand on the horizontal axis."""
-    return curve.x if are_numbers(figure.values) else [figure.values.index(x) for x in curve.x]
-
-
-def _draw_panel(axes: Axes, figure: Figure, panel: Panel, *, named: bool) -> None:
+def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     numbers = are_numbers(figure.values)
     for place, curve in enumerate(panel.curves):
-        drawn = _draw_curve(axes, curve, place, _places(figure, curve))
-        for part, artist in enumerate(drawn if named else ()):
-            artist.set_gid(f"curve-{place}-{part}")
+        # Where the points of a curve stand on the horizontal axis.
+        x = curve.x if numbers else [figure.values.index(value) for value in curve.x]
+        _draw_curve(axes, curve, place if curve.place is None else curve.place, x)
     if panel.diagonal:
         ends = [bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)]
         axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
@@ -402,31 +320,23 @@ def _set_log(axes: Axes, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def look(curve: Curve, place: int) -> tuple[str, Any, str]:
-    """Return colour, dashes and marker of a curve."""
-    place = place if curve.place is None else curve.place
-    line, marker = LINES[place // len(COLOURS) % len(LINES)], MARKERS[place % len(MARKERS)]
-    if not curve.published:
-        return COLOURS[place % len(COLOURS)], line, marker
-    red, green, blue = ((1 - PALE_SHARE) * c + PALE_SHARE * PALE for c in to_rgb(COLOURS[place % len(COLOURS)]))
-    return to_hex((red, green, blue)), (0, (4, 2)), marker
-
-
-def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> list[Artist]:
-    """Draw one method and return what was drawn; a method without a number here keeps its place in the legend."""
-    colour, line, mark = look(curve, place)
-    marker: dict[str, Any] = {"marker": mark, "markersize": 4}
+def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any]) -> None:
+    """Draw one method, with the colour of its place; one without a number here keeps its place in the legend."""
+    colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
+    marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
     if len(x) > MAX_TICKS * 3 and not curve.points:
         marker["markevery"] = max(1, len(x) // MAX_TICKS)
     if curve.published:
-        style = {"color": colour, "linestyle": line, "linewidth": 0.8, "markerfacecolor": "none", "zorder": 1.5}
-        return list(axes.plot(x, curve.y, label=curve.label, **(marker | {"markersize": 3} | style)))
-    drawn: list[Artist] = []
+        red, green, blue = ((1 - PALE_SHARE) * part + PALE_SHARE * PALE for part in to_rgb(colour))
+        style: dict[str, Any] = {"color": to_hex((red, green, blue)), "linestyle": (0, (4, 2)), "linewidth": 0.8}
+        style |= {"markerfacecolor": "none", "zorder": 1.5, "markersize": 3}
+        axes.plot(x, curve.y, label=curve.label, **(marker | style))
+        return
     if curve.low:
-        drawn.append(axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0))
+        axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     if curve.points == "hollow":
         marker["markerfacecolor"] = "none"
-    bars = axes.errorbar(
+    axes.errorbar(
         x,
         curve.y,
         yerr=curve.spread if any(curve.spread) else None,
@@ -438,7 +348,6 @@ def _draw_curve(axes: Axes, curve: Curve, place: int, x: Sequence[Any]) -> list[
         capsize=2,
         **marker,
     )
-    return [*drawn, *bars.get_children()]
 
 
 def _name_points(names: Sequence[str]) -> float:

@@ -9,12 +9,14 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
-from mtlrun.report.checks import Verdict, as_list
+from mtlrun.report.cells import MethodResult
+from mtlrun.report.checks import Verdict
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.references import ReferenceVerdict
-from mtlrun.report.run import Row, Run, std
+from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, rank_groups, rank_methods
+from mtlrun.utils.io import as_list
 
 #: Where figures lie in the folder of a run.
 FIGURES = "figures"
@@ -24,8 +26,6 @@ LONGEST_NAME = 200
 LOG_QUANTITIES = ("seconds", "seconds_parallel", "seconds_predict", "speedup", "n_iter", "gap")
 #: Spans from which on an axis is logarithmic: of what measures return, of the values of a parameter.
 LOG_SPAN, LOG_SPAN_PARAMETER = 100, 50
-#: Span from which on a logarithmic axis is offered beside a linear one.
-RESCALED_SPAN = 5
 #: Name of the figure of printed numbers against ours, and the points that it needs.
 PRINTED, FEWEST_POINTS = "printed-against-ours", 3
 #: A mark of the axis of a sweep that depends on the data.
@@ -33,7 +33,7 @@ ROOT = "1/sqrt(tasks)"
 
 
 @dataclass
-class Curve:
+class Line:
     """One method in a panel.
 
     Attributes
@@ -52,8 +52,6 @@ class Curve:
         Read from the paper and not computed here: drawn thin, pale and dashed.
     points : {"", "filled", "hollow"}
         Draw points of this kind without a line.
-    names : list of str
-        Of the points, where they have any.
     """
 
     label: str
@@ -65,9 +63,8 @@ class Curve:
     place: int | None = None
     published: bool = False
     points: Literal["", "filled", "hollow"] = ""
-    names: list[str] = field(default_factory=list)
 
-    def drawable(self, x_log: bool, y_log: bool) -> Curve:
+    def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without the points that the axes cannot show: gaps, and nothing positive on a log axis."""
 
         def shown(value: Any, log: bool) -> bool:
@@ -75,7 +72,7 @@ class Curve:
             return value is not None and (not number or (value == value and (not log or value > 0)))
 
         keep = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if shown(x, x_log) and shown(y, y_log)]
-        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high", "names")}
+        lists: dict[str, Any] = {name: getattr(self, name) for name in ("x", "y", "spread", "low", "high")}
         kept: dict[str, Any] = {name: [values[i] for i in keep] for name, values in lists.items() if values}
         return replace(self, **kept)
 
@@ -90,7 +87,7 @@ class Panel:
         Label of the vertical axis.
     log : bool
         Whether that axis is logarithmic.
-    curves : list of Curve
+    curves : list of Line
         In the order of the methods, empty ones included, so that a method has one colour in all panels.
     axis : str or None
         Label of the horizontal axis; None: that of the figure.
@@ -105,19 +102,12 @@ class Panel:
 
     quantity: str
     log: bool
-    curves: list[Curve]
+    curves: list[Line]
     axis: str | None = None
     x_log: bool | None = None
     marks: dict[str, float] = field(default_factory=dict)
     title: str = ""
     diagonal: bool = False
-
-    def rescaled(self) -> Panel | None:
-        """Return the panel with its axis linear instead of logarithmic or the reverse; None where it cannot be."""
-        values = [v for c in self.curves for v in (*c.y, *(c.x if self.diagonal else ())) if v is not None]
-        if not values or (not self.log and (min(values) <= 0 or max(values) < RESCALED_SPAN * min(values))):
-            return None
-        return replace(self, log=not self.log, x_log=not self.log if self.diagonal else self.x_log)
 
 
 @dataclass
@@ -175,10 +165,14 @@ class Figure:
         """What the figure shows, in one line."""
         shown = ", ".join(dict.fromkeys(panel.quantity for panel in self.panels))
         axes = dict.fromkeys(p.axis or self.axis for p in self.panels if isinstance(p, Panel))
-        text = f"{self.title}: {shown}" + f" against {', '.join(axes)}" * bool(axes)
-        equal = any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels)
-        hollow = any(c.points == "hollow" for p in self.panels if isinstance(p, Panel) for c in p.curves)
-        return text + "; hollow: out of tolerance" * hollow + "; dotted: equal numbers" * equal
+        parts = [f"{self.title}: {shown}"]
+        if axes:
+            parts[0] += f" against {', '.join(axes)}"
+        if any(c.points == "hollow" for p in self.panels if isinstance(p, Panel) for c in p.curves):
+            parts.append("hollow: out of tolerance")
+        if any(isinstance(panel, Panel) and panel.diagonal for panel in self.panels):
+            parts.append("dotted: equal numbers")
+        return "; ".join(parts)
 
 
 @dataclass
@@ -283,9 +277,8 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
     for place, method in enumerate(run.methods):
         for kind, verdict in kinds.items():
             found = [r for r in references if (r.method, r.verdict) == (method, verdict)]
-            curve = Curve(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
+            curve = Line(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
             curve.spread = [r.std or 0.0 for r in found]
-            curve.names = [r.dataset for r in found]
             curves.append(curve)
     values = [value for curve in curves for value in (*curve.x, *curve.y)]
     log = min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
@@ -295,7 +288,7 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
 # ---------------------------------------------------------------- sweeps
 
 
-def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
+def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
     """Return one figure per data set of a sweep that has a number; none for other experiments."""
     figures = []
     for dataset, settings in sweep_settings(run).items():
@@ -308,11 +301,11 @@ def sweep_figures(run: Run, rows: Sequence[Row]) -> list[Figure]:
     return figures
 
 
-def _sweep_panel(run: Run, rows: Sequence[Row], dataset: str, quantity: str) -> Panel:
+def _sweep_panel(run: Run, rows: Sequence[MethodResult], dataset: str, quantity: str) -> Panel:
     table = {(row.dataset, row.method): row for row in rows}
     curves = []
     for place, method in enumerate(run.methods):
-        curve = Curve(method, place=place)
+        curve = Line(method, place=place)
         for label, at in sweep_settings(run)[dataset]:
             row = table.get((label, method))
             value = row.value(quantity) if row else None
@@ -401,10 +394,10 @@ def _trace_panel(
     )
 
 
-def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Curve:
+def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) -> Line:
     if not repeats:
-        return Curve(method, place=place)
-    curve = Curve(method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place)
+        return Line(method, place=place)
+    curve = Line(method, as_list(repeats[0]["x"]), as_list(repeats[0]["y"]), place=place)
     if len(repeats) > 1 and all(as_list(r["x"]) == curve.x for r in repeats):
         columns = [[v for v in values if v is not None] for values in zip(*(r["y"] for r in repeats), strict=True)]
         curve.low = [min(column, default=float("nan")) for column in columns]
@@ -412,7 +405,7 @@ def _trace_curve(method: str, place: int, repeats: Sequence[Mapping[str, Any]]) 
     return curve
 
 
-def published_curves(run: Run, dataset: str, name: str) -> list[Curve]:
+def published_curves(run: Run, dataset: str, name: str) -> list[Line]:
     """Return the curves of the paper for a data set (its label, its id, or its label in a sweep) and a quantity."""
     ids = [str(f.get("id")) for label, f in run.datasets.items() if dataset in (label, run.axis_of(label))]
     places = {method: place for place, method in enumerate(run.methods)}
@@ -422,7 +415,7 @@ def published_curves(run: Run, dataset: str, name: str) -> list[Curve]:
             method = str(entry["method"])
             place = places.setdefault(method, len(places))
             label = f"{method} (published)"
-            found.append(Curve(label, list(entry["x"]), list(entry["y"]), place=place, published=True))
+            found.append(Line(label, list(entry["x"]), list(entry["y"]), place=place, published=True))
     return found
 
 
@@ -488,7 +481,7 @@ def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
     return {value: better(found[value]) for value in sorted(found)}
 
 
-def path_panel(quantity: str, name: str, curves: list[Curve]) -> Panel:
+def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
     """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
     values = [x for curve in curves for x in curve.x]
     log = bool(values) and min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
@@ -502,11 +495,11 @@ def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -
         found = [best_scores(record.selection, name) for record in searches[method]]
         x = sorted({value for scores in found for value in scores})
         y = [[scores[value] for scores in found if value in scores] for value in x]
-        curves.append(Curve(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
+        curves.append(Line(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
     return path_panel(f"{metric} (validation)", name, curves)
 
 
-def rank_diagrams(run: Run, rows: list[Row]) -> list[RankDiagram]:
+def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:
     """Return the average ranks of every group of data sets, or of the comparison of an experiment without groups."""
     rankings = [group for group in rank_groups(run, rows) if len(group.methods) > 2]
     alone = None if rankings else rank_methods(run, rows)

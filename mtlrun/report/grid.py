@@ -82,11 +82,17 @@ class Grid:
         rows = ([str(v) if isinstance(v, Styled) else v for v in row] for row in self.rows)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def add(self, column: str | Column, values: Sequence[Any]) -> None:
+        """Add a column, named as for `of`, with its values."""
+        self.columns += Grid.of(column).columns
+        for row, value in zip(self.rows, values, strict=True):
+            row.append(value)
+
     def part(self, places: Sequence[int]) -> Grid:
         """Return the grid of some columns, by their places."""
         return Grid([self.columns[i] for i in places], [[row[i] for i in places] for row in self.rows])
 
-    def turned(self, names: int) -> Grid:
+    def transposed(self, names: int) -> Grid:
         """Return the grid with its rows as columns, headed by their first `names` values."""
         texts = self.texts()
         heads = [Column(" / ".join(row[:names]), "number") for row in texts]
@@ -165,12 +171,12 @@ def plain(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.10g}"
 
 
-def exact(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Round the floats of a JSON value to ten significant digits, below the noise of another processor or library."""
     if isinstance(value, dict):
-        return {str(k): exact(v) for k, v in value.items()}
+        return {str(k): rounded(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [exact(v) for v in value]
+        return [rounded(v) for v in value]
     if isinstance(value, float):
         return float(f"{value:.10g}") if math.isfinite(value) else None
     return value
@@ -178,7 +184,7 @@ def exact(value: Any) -> Any:
 
 def json_text(content: Any) -> str:
     """Return plain data as JSON, numbers rounded by `exact`."""
-    return json.dumps(exact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(rounded(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def markdown_grid(grid: Grid) -> str:
@@ -215,7 +221,7 @@ def markdown_section(section: Section) -> str:
     bullets = all(line.startswith("* ") for line in section.lines)
     text = ("\n" if bullets else "\n\n").join(section.lines)
     grids = [markdown_grid(grid) for grid in section.grids if grid.rows]
-    return "\n\n".join([f"## {section.title}", *[text] * bool(text), *grids])
+    return "\n\n".join(filter(None, [f"## {section.title}", text, *grids]))
 
 
 def csv_grid(grid: Grid) -> str:
@@ -228,7 +234,7 @@ def csv_grid(grid: Grid) -> str:
 
 
 def _csv_value(value: Any) -> Any:
-    return table_text(value) if isinstance(value, str) else exact(value)
+    return table_text(value) if isinstance(value, str) else rounded(value)
 
 
 def pad(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
@@ -251,10 +257,10 @@ def text_lines(grid: Grid, width: int | None = None, drop_first: Sequence[str] =
 
 def escape_markdown(text: str) -> str:
     """Keep a cell on one line and its bars from ending it."""
-    return harmless(" ".join(text.split()).replace("|", "\\|").replace("](", "]\\("))
+    return escape_html(" ".join(text.split()).replace("|", "\\|").replace("](", "]\\("))
 
 
-def harmless(markdown: str) -> str:
+def escape_html(markdown: str) -> str:
     """Keep what looks like a tag of HTML from being one."""
     return _TAG.sub("&lt;", markdown)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,21 +15,19 @@ from markupsafe import Markup, escape
 
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
+from mtlrun.report.cells import PARTIAL
 from mtlrun.report.checks import Verdict
 from mtlrun.report.figures import (
     Figure,
     Forest,
-    HeatMap,
-    Panel,
     RankDiagram,
     path_figures,
     published_line,
     rank_diagrams,
 )
 from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
-from mtlrun.report.printed import measured_grid
+from mtlrun.report.printed import measured_grid, with_printed
 from mtlrun.report.references import reference_section
-from mtlrun.report.run import PARTIAL
 from mtlrun.report.sections import row_cells
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -44,8 +43,6 @@ LONG = 40
 WHOLE, JUDGED = ("dataset", "method", "status", "verdict"), ("status", "verdict")
 #: A table with so few rows and so many columns is turned.
 FEW_ROWS, MANY_COLUMNS = 2, 8
-#: Size of a panel in a page; what its vertical axis can be switched to.
-REM_PER_INCH, SCALES = 6.2, ("linear", "logarithmic")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 
@@ -66,7 +63,7 @@ def html_report(report: Report) -> str:
         run=run,
         paper=run.info.get("paper") or {},
         tables=tables,
-        results=measured.turned(2) if few else measured,
+        results=measured.transposed(2) if few else measured,
         references=reference_section(report.references),
         figures=_figures(figures),
         published=published_line(run),
@@ -91,50 +88,13 @@ def html_page(
     return _render("page.html", title=title, summary=summary, figures=_figures(drawings), sections=sections)
 
 
-def _figures(drawings: Sequence[Figure | RankDiagram | Forest]) -> list[dict[str, Any]]:
-    return [_figure(place, drawing) for place, drawing in enumerate(drawings)]
+def _figures(drawings: Sequence[Figure | RankDiagram | Forest]) -> list[tuple[str, str]]:
+    """Return the caption of every figure, and the figure as the address of an image."""
+    if not drawings:
+        return []
+    from mtlrun.report.drawing import svg  # matplotlib only where something is drawn
 
-
-def _figure(place: int, figure: Figure | RankDiagram | Forest) -> dict[str, Any]:
-    """Return a figure for the templates: its panels one by one, each also with the other scale where there is one.
-
-    Parameters
-    ----------
-    place : int
-        Number of the figure in the page.
-    figure : Figure, RankDiagram or Forest
-    """
-    from mtlrun.report.drawing import drawn_alone, drawn_panel, legend  # matplotlib only where something is drawn
-
-    about = {"title": figure.title, "caption": figure.caption, "alone": True, "legend": {}}
-    if not isinstance(figure, Figure):
-        drawn = drawn_alone(figure)
-        part = _inline(f"{place}", drawn.svg) | {"title": "", "width": f"{drawn.width * REM_PER_INCH:.1f}rem"}
-        part |= {"data": {"labels": [], "points": drawn.points}, "hidden": False, "scale": ""}
-        return about | {"panels": [part]}
-    panels: list[dict[str, Any]] = []
-    for number, panel in enumerate(figure.panels):
-        labels: list[str] = []
-        variants: list[Panel | HeatMap] = [panel]
-        if isinstance(panel, Panel):
-            labels = [curve.label for curve in panel.curves]
-            other = panel.rescaled()
-            variants = [panel] if other is None else [other, panel] if panel.log else [panel, other]
-        for variant in variants:
-            drawn = drawn_panel(figure, variant)
-            part = _inline(f"{place}-{number}-{len(panels)}", drawn.svg)
-            part |= {"title": panel.title, "width": f"{drawn.width * REM_PER_INCH:.1f}rem"}
-            part |= {"data": {"labels": labels, "points": drawn.points}, "hidden": variant is not panel}
-            panels.append(part | {"scale": SCALES[variants.index(variant)] if len(variants) > 1 else ""})
-    return about | {"alone": len(figure.panels) == 1, "panels": panels, "legend": legend(figure)}
-
-
-def _inline(place: str, text: str) -> dict[str, Any]:
-    """Return an SVG as part of a page: without its prolog, its ids apart from those of other figures."""
-    text = text[text.index("<svg") :]
-    for before in ('id="', 'xlink:href="#', 'href="#', "url(#"):
-        text = re.sub(rf"(?<![\w:]){re.escape(before)}(?!f{place}-)", f"{before}f{place}-", text)
-    return {"svg": Markup(text)}
+    return [(d.caption, f"data:image/svg+xml;base64,{b64encode(svg(d).encode()).decode()}") for d in drawings]
 
 
 def _anchor(title: str) -> str:
@@ -146,8 +106,9 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
     number: Any = value if isinstance(value, int | float) else None
     if number is None and column.kind != "text" and (found := _NUMBER.match(text)):
         number = found[0]  # the mean in "mean ± deviation"
-    css = ["right"] * (column.kind != "text") + ["whole"] * (column.name in WHOLE) + ["long"] * (len(text) > LONG)
-    css += [tone(text), "badge"] * (column.name in JUDGED)
+    words = {"right": column.kind != "text", "whole": column.name in WHOLE, "long": len(text) > LONG}
+    words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
+    css = [word for word, holds in words.items() if holds]
     styled = value if isinstance(value, Styled) else Styled(text)
     return {"marks": styled.marks, "text": text, "value": number, "css": " ".join(css), "link": styled.address}
 
@@ -176,8 +137,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(code=_code, bullets=_bullets, tone=tone, anchor=_anchor, digits="{:.10g}".format)
-    environment.filters.update(csv=lambda table: quote(csv_grid(table.grid(exact=True))))
-    environment.filters.update(tex=lambda table: quote(tex_grid(table.grid())))
+    environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
+    environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))
     environment.globals.update(entry=_entry)
     return environment
 

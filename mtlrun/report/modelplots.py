@@ -13,9 +13,9 @@ import numpy as np
 from mtlrun.errors import DataError, UserError
 from mtlrun.evaluation import innermost
 from mtlrun.models import COEFFICIENTS, Model, finished, load_model, read_facts, transformed_names
+from mtlrun.report.cells import TRAINED
 from mtlrun.report.drawing import check_drawing, write_drawing
-from mtlrun.report.figures import Curve, Figure, HeatMap, Panel, best_scores, path_panel
-from mtlrun.report.frames import TRAINED
+from mtlrun.report.figures import Figure, HeatMap, Line, Panel, best_scores, path_panel
 from mtlrun.report.stored import read_json
 from mtlrun.utils.arrays import Archive
 from mtlrun.utils.outputs import write_output
@@ -94,7 +94,7 @@ def _coefficients(folder: Path) -> HeatMap:
         raise DataError(f"{file}: its arrays do not fit together", "Train the model again.")
     order = np.sort(np.argsort(-np.abs(coef).mean(axis=0), kind="stable")[:MOST_FEATURES])
     left_out = coef.shape[1] - len(order)
-    title = "coefficients" + f" ({len(order)} largest of {coef.shape[1]} features)" * bool(left_out)
+    title = f"coefficients ({len(order)} largest of {coef.shape[1]} features)" if left_out else "coefficients"
     names = [str(features[j]) if features.size else str(j) for j in order]
     return HeatMap(title, coef[:, order].T.tolist(), names, tasks.tolist(), centre=0.0)
 
@@ -104,10 +104,10 @@ def _has_intervals(folder: Path) -> bool:
     return "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
 
 
-def _estimates(model: Model) -> tuple[Any, list[str], list[int]]:
-    """Return coefficients in the units of the targets, tasks, and the columns in which tasks differ most."""
+def _estimates(model: Model) -> tuple[Any, list[int]]:
+    """Return coefficients in the units of the targets, and the columns in which tasks differ most."""
     estimator = innermost(model.estimator)
-    found, facts = estimator.estimates(), model.facts or {}
+    found = estimator.estimates()
     outer = model.estimator if hasattr(model.estimator, "scale_") else None
     if outer is not None:
         scale, center = (np.broadcast_to(a, len(found.pooled))[:, None] for a in (outer.scale_, outer.center_))
@@ -126,27 +126,26 @@ def _estimates(model: Model) -> tuple[Any, list[str], list[int]]:
     if names and first >= 0:
         found = replace(found, names=[*found.names[:first], *names])
     order = np.argsort(-np.asarray(estimator.heterogeneity_), kind="stable")[:MOST_COLUMNS]
-    return found, facts["tasks"], [int(j) for j in order]
+    return found, [int(j) for j in order]
 
 
 def _intervals(model: Model) -> list[Panel]:
     """Return a panel per column: the tasks in the order of their coefficients, with intervals, and the mean of all."""
-    found, tasks, columns = _estimates(model)
+    found, columns = _estimates(model)
     panels = []
     for j in columns:
         order = np.argsort(found.pooled[:, j], kind="stable")
         places = list(range(1, len(order) + 1))
-        own = Curve(
+        own = Line(
             "tasks, 95% intervals",
             places,
             found.pooled[order, j].tolist(),
             (HALF * found.std[order, j]).tolist(),
             points="filled",
-            names=[tasks[t] for t in order],
         )
         mean, half = float(found.mean[j]), HALF * float(found.mean_std[j])
         ends = [places[0], places[-1]]
-        common = Curve("mean of all tasks", ends, [mean] * 2, low=[mean - half] * 2, high=[mean + half] * 2)
+        common = Line("mean of all tasks", ends, [mean] * 2, low=[mean - half] * 2, high=[mean + half] * 2)
         panels.append(Panel(found.names[j], False, [own, common], axis="tasks by coefficient"))
     return panels
 
@@ -155,19 +154,18 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
     """Return a panel per column: what every task says alone, and what is left of it."""
     if not hasattr(innermost(model.estimator), "estimates"):
         raise UserError(f"{folder}: this model does not shrink towards a mean", "HierarchicalMTL does.")
-    found, tasks, columns = _estimates(model)
+    found, columns = _estimates(model)
     panels = []
     for j in columns:
         known = np.flatnonzero(np.isfinite(found.alone[:, j]))
         if len(known) < 2:
             continue
-        points = Curve(
+        points = Line(
             "tasks, 95% intervals",
             found.alone[known, j].tolist(),
             found.pooled[known, j].tolist(),
             (HALF * found.std[known, j]).tolist(),
             points="filled",
-            names=[tasks[t] for t in known],
         )
         axis = f"{found.names[j]}: every task alone"
         panels.append(Panel("pooled", False, [points], axis=axis, marks={"mean": float(found.mean[j])}, diagonal=True))
@@ -187,7 +185,7 @@ def _paths(folder: Path) -> list[Panel]:
     for name in grid:
         scores = best_scores(found, name)
         if len(scores) > 1:
-            curve = Curve("cross-validated", list(scores), list(scores.values()))
+            curve = Line("cross-validated", list(scores), list(scores.values()))
             panels.append(path_panel(str(found["metric"]), name, [curve]))
     if not panels:
         raise UserError(f"{folder}: the values of the search are not numbers", "Try --kind tasks or coefficients.")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from mtlrun.record import NOT_CONVERGED
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, as_list
+from mtlrun.record import NOT_CONVERGED, TIMEOUT
+from mtlrun.report.cells import PARTIAL, MethodResult
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
-from mtlrun.report.references import Judged, ReferenceVerdict
-from mtlrun.report.run import MISSING, PARTIAL, Row, Run
+from mtlrun.report.readings import JudgedRun
+from mtlrun.report.references import ReferenceVerdict
+from mtlrun.report.run import MISSING, Run
 from mtlrun.report.statistics import direction
+from mtlrun.utils.io import as_list
 
 #: Counted cell by cell: tasks whose training part has one class only.
 ONE_CLASS = "one_class_train"
-#: Columns with the values of all rows.
-Columns = list[tuple[Column, list[Any]]]
 #: What rows and columns may stand for. What is left over makes a table of its own for each of its values.
 AXES = ("quantity", "value", "dataset", "method", "task")
 #: Marks a number behind which not all fits converged.
@@ -29,100 +30,74 @@ PRINTED = "printed"
 # ---------------------------------------------------------------- as a paper prints them
 
 
-@dataclass
-class PrintedCell:
-    """A number of ours, and that of the paper.
+@dataclass(frozen=True)
+class PrintedNumber(Styled):
+    """A number of ours in a table, bold where no method is better in the digits shown, and that of the paper.
 
     Attributes
     ----------
-    row : Row
-        Where it comes from.
-    quantity : str
-    text : str
-        Mean and standard deviation, or what became of it.
     value : float or None
         With all digits.
+    quantity : str
+    place : (str, str)
+        Data set and method.
     printed : str or None
         As the paper prints it.
     verdict : str
         Whether the two agree; "" without a printed number.
-    best : bool
-        Whether no method is better, in the digits shown.
     """
 
-    row: Row
-    quantity: str
-    text: str
-    value: float | None
+    value: float | None = None
+    quantity: str = ""
+    place: tuple[str, str] = ("", "")
     printed: str | None = None
     verdict: str = ""
-    best: bool = False
 
 
-@dataclass
-class PrintedTable:
-    """One matrix of numbers.
-
-    Attributes
-    ----------
-    title : str
-        What its numbers are, for instance ``accuracy (%), training part 0.1``.
-    corner : str
-        What the heads of the rows are.
-    columns : list of str
-    rows : list of (str, list of PrintedCell or None)
-    notes : list of str
-    across : str
-        What the heads of the columns are.
-    """
-
-    title: str
-    corner: str
-    columns: list[str]
-    rows: list[tuple[str, list[PrintedCell | None]]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    across: str = ""
-
-    def grid(self, *, exact: bool = False) -> Grid:
-        """Return the table as text; where there are printed numbers, a row of them under each row of ours.
-
-        With `exact`, ours are the means alone, with all digits.
-        """
-        grid = Grid([Column(self.corner), *(Column(name, "score") for name in self.columns)])
-        for head, cells in self.rows:
-            ours = (cell and (cell.value if exact else Styled(cell.text, cell.best)) for cell in cells)
-            grid.rows.append([head, *ours])
-            if any(cell and cell.printed for cell in cells):
-                grid.rows.append(
-                    [PRINTED, *(cell and cell.printed and Styled(cell.printed, tone=cell.verdict) for cell in cells)]
-                )
-        return grid
-
-
-def printed_tables(judged: Judged) -> list[PrintedTable]:
+def printed_tables(judged: JudgedRun) -> list[Section]:
     """Return the tables of a run under one reading, laid out as its experiment says (`table`), else by its kind.
 
-    Measurements of curves and audits have none: they are listed by `measured_grid`.
+    Each has a title, notes, and a grid of `PrintedNumber`. Measurements of curves and audits have none: they are listed
+    by `measured_grid`.
     """
     layout = _Layout.of(judged)
-    return [] if layout is None else [table for block in layout.blocks() if (table := layout.table(block)).rows]
+    if layout is None:
+        return []
+    rest = [axis for axis in AXES if axis not in (layout.rows, layout.columns)]
+    blocks = (dict(zip(rest, values, strict=True)) for values in product(*(layout.values[axis] for axis in rest)))
+    return [table for table in map(layout.table, blocks) if table.grids[0].rows]
 
 
-def table_sections(run: Run, rows: Sequence[Row], tables: Sequence[PrintedTable]) -> list[Section]:
+def with_printed(grid: Grid, *, exact: bool = False) -> Grid:
+    """Return a printed table as text: the numbers of the paper, where there are any, in a row under each row of ours.
+
+    With `exact`, ours are the means alone, with all digits.
+    """
+    rows = []
+    for head, *cells in grid.rows:
+        rows.append([head, *((cell and cell.value) if exact else cell for cell in cells)])
+        if any(cell and cell.printed for cell in cells):
+            theirs = (cell and cell.printed and Styled(cell.printed, tone=cell.verdict) for cell in cells)
+            rows.append([PRINTED, *theirs])
+    return Grid(grid.columns, rows)
+
+
+def table_sections(run: Run, rows: Sequence[MethodResult], tables: Sequence[Section]) -> list[Section]:
     """Return the tables of a run, a titled section each; measurements without one as a list of the rows."""
     if not tables:
         return [Section("", grids=[measured_grid(run, list(rows))])]
-    return [Section(table.title, grids=[table.grid()]) for table in tables]
+    return [Section(table.title, grids=[with_printed(table.grids[0])]) for table in tables]
 
 
-def _quantities(judged: Judged) -> list[str]:
+def _quantities(judged: JudgedRun) -> list[str]:
     """Return what is shown by default: the metrics, and seconds where they are measured."""
     run, found = judged.run, sweep_quantities(judged.run)
     if run.measures or run.sweep.get("quantities"):
         return found
-    blocks = any(PARALLEL in row.samples for row in judged.rows)
-    timed = ["seconds", *[PARALLEL] * blocks, "speedup"] if run.config.get("timing") else []
-    return list(dict.fromkeys([*found, *timed]))
+    if run.config.get("timing"):
+        blocks = any(PARALLEL in row.samples for row in judged.rows)
+        found += ["seconds", PARALLEL, "speedup"] if blocks else ["seconds", "speedup"]
+    return list(dict.fromkeys(found))
 
 
 def _percent(value: float) -> str:
@@ -140,7 +115,7 @@ class _Layout:
 
     Attributes
     ----------
-    judged : Judged
+    judged : JudgedRun
     rows, columns : str
         Axes.
     percent : bool
@@ -155,7 +130,7 @@ class _Layout:
         (data set, method, quantity) -> what the paper prints.
     """
 
-    judged: Judged
+    judged: JudgedRun
     rows: str
     columns: str
     percent: bool
@@ -165,7 +140,7 @@ class _Layout:
     printed: dict[tuple[str, str, str], ReferenceVerdict]
 
     @classmethod
-    def of(cls, judged: Judged) -> _Layout | None:
+    def of(cls, judged: JudgedRun) -> _Layout | None:
         """Return the layout of a run, None when it has no such table."""
         run = judged.run
         kind, given = run.info.get("kind"), dict(run.config.get("table") or {})
@@ -190,53 +165,51 @@ class _Layout:
         percent, foot = bool(given.get("percent")), bool(given.get("foot"))
         return cls(judged, rows, columns, percent, foot, values, sweep_settings(run), printed)
 
-    def blocks(self) -> Iterator[dict[str, Any]]:
-        """Yield a value for each axis that is neither rows nor columns."""
-        rest = [axis for axis in AXES if axis not in (self.rows, self.columns)]
-        for values in product(*(self.values[axis] for axis in rest)):
-            yield dict(zip(rest, values, strict=True))
-
-    def table(self, block: Mapping[str, Any]) -> PrintedTable:
+    def table(self, block: Mapping[str, Any]) -> Section:
         """Return the table of a block; rows and columns without any number are left out."""
         heads, columns = self.values[self.rows], self.values[self.columns]
         matrix = [[self._cell({**block, self.rows: r, self.columns: c}) for c in columns] for r in heads]
         kept = [j for j in range(len(columns)) if any(row[j] for row in matrix)]
-        names = [self._name(self.columns, columns[j]) for j in kept]
-        table = PrintedTable(self._title(block), self._axis_name(self.rows), names)
-        table.across = self._axis_name(self.columns)
         first = block.get("quantity") in (None, *self.values["quantity"][:1])
+        lines = []
         for head, row in zip(heads, matrix, strict=True):
             if any(cell and (first or cell.printed or cell.value is not None) for cell in row):
-                table.rows.append((self._name(self.rows, head), [row[j] for j in kept]))
-        if self.foot and first and table.rows:
-            self._add_ranks(table, block, [columns[j] for j in kept])
-        self._mark_best(table)
-        if any(cell and UNCONVERGED in cell.text for _, cells in table.rows for cell in cells):
-            table.notes.append(f"{UNCONVERGED} not all fits converged")
-        return table
+                lines.append((self._name(self.rows, head), [row[j] for j in kept]))
+        if self.foot and first and lines:
+            ranks = [self._rank(block, columns[j]) for j in kept]
+            if any(ranks):
+                lines.append(("average rank", ranks))
+        best = self._best([cells for _, cells in lines])
+        grid = Grid([Column(self._axis_name(self.rows))])
+        grid.columns += [Column(self._name(self.columns, columns[j]), "score") for j in kept]
+        grid.rows = [
+            [head, *(cell and replace(cell, bold=id(cell) in best) for cell in cells)] for head, cells in lines
+        ]
+        starred = any(cell and UNCONVERGED in cell.text for _, cells in lines for cell in cells)
+        return Section(self._title(block), [f"{UNCONVERGED} not all fits converged"] if starred else [], [grid])
 
-    def _cell(self, at: Mapping[str, Any]) -> PrintedCell | None:
+    def _cell(self, at: Mapping[str, Any]) -> PrintedNumber | None:
         row = self._row(at)
         if row is None:
             return None
-        quantity = at["quantity"]
-        printed = self.printed.get((row.dataset, row.method, quantity))
-        if row.value(quantity) is None and printed is None and row.n:
+        quantity, place = at["quantity"], (row.dataset, row.method)
+        value, printed = row.value(quantity), self.printed.get((*place, quantity))
+        if value is None and printed is None and row.n:
             return None
-        cell = PrintedCell(row, quantity, self._text(row, quantity), row.value(quantity))
-        if printed is not None:
-            cell.printed = _percent(printed.value) if self._in_percent(quantity) else number(printed.value, 5)
-            cell.verdict = printed.verdict
-        return cell
+        cell = PrintedNumber(self._text(row, quantity), value=value, quantity=quantity, place=place)
+        if printed is None:
+            return cell
+        text = _percent(printed.value) if self._in_percent(quantity) else number(printed.value, 5)
+        return replace(cell, printed=text, verdict=printed.verdict)
 
-    def _row(self, at: Mapping[str, Any]) -> Row | None:
+    def _row(self, at: Mapping[str, Any]) -> MethodResult | None:
         run, name = self.judged.run, at["dataset"]
         settings = self.settings.get(name, ())
         label = next((label for label, value in settings if value == at["value"]), None) if run.sweep else name
         row = self.judged.table.get((label, at["method"])) if label is not None else None
         return row.of_task(at["task"]) if row is not None and at["task"] is not None else row
 
-    def _text(self, row: Row, quantity: str) -> str:
+    def _text(self, row: MethodResult, quantity: str) -> str:
         """Write mean and deviation; a row without a number says why, and one with too few splits how many."""
         run, value, spread = self.judged.run, row.value(quantity), row.std(quantity)
         late = limit_text(run, row)
@@ -256,37 +229,29 @@ class _Layout:
     def _in_percent(self, quantity: str) -> bool:
         return self.percent and quantity in self.judged.run.metrics
 
-    def _add_ranks(self, table: PrintedTable, block: Mapping[str, Any], methods: Sequence[str]) -> None:
-        """Add the average ranks of the group of data sets that the table shows."""
+    def _rank(self, block: Mapping[str, Any], method: str) -> PrintedNumber | None:
+        """Return the average rank of a method over the group of data sets that a table shows."""
         run = self.judged.run
-        label = f"{run.sweep['name']} {show(block['value'])}" if block.get("value") is not None else ALL_DATA
-        cells: list[PrintedCell | None] = []
-        for method in methods:
-            row = self.judged.table.get((label, method))
-            printed = self.printed.get((label, method, AVERAGE_RANK))
-            value = row.value(AVERAGE_RANK) if row else None
-            if row is None or value is None:
-                cells.append(None)
-                continue
-            cell = PrintedCell(row, AVERAGE_RANK, f"{value:.2f}", value)
-            if printed:
-                cell.printed, cell.verdict = f"{printed.value:.2f}", printed.verdict
-            cells.append(cell)
-        if any(cells):
-            table.rows.append(("average rank", cells))
+        place = (f"{run.sweep['name']} {show(block['value'])}" if block.get("value") is not None else ALL_DATA, method)
+        row, printed = self.judged.table.get(place), self.printed.get((*place, AVERAGE_RANK))
+        value = row.value(AVERAGE_RANK) if row else None
+        if value is None:
+            return None
+        cell = PrintedNumber(f"{value:.2f}", value=value, quantity=AVERAGE_RANK, place=place)
+        return replace(cell, printed=f"{printed.value:.2f}", verdict=printed.verdict) if printed else cell
 
-    def _mark_best(self, table: PrintedTable) -> None:
-        """Mark the best of every group of cells that differ by method only."""
+    def _best(self, lines: Sequence[Sequence[PrintedNumber | None]]) -> set[int]:
+        """Return the ids of the best of every group of cells that differ by method only."""
+        best: set[int] = set()
         if self.judged.run.info.get("kind") == "inspect" or "method" not in (self.rows, self.columns):
-            return
-        lines = [cells for _, cells in table.rows]
+            return best
         for group in lines if self.columns == "method" else zip(*lines, strict=True):
             found = [cell for cell in group if cell is not None and cell.value is not None]
             high = direction(found[0].quantity, self.judged.run) if len(found) > 1 else None
             if high is not None:
-                best = (max if high else min)(found, key=lambda cell: cell.value or 0.0)
-                for cell in found:
-                    cell.best = _number(cell.text) == _number(best.text)
+                first = (max if high else min)(found, key=lambda cell: cell.value or 0.0)
+                best.update(id(cell) for cell in found if _number(cell.text) == _number(first.text))
+        return best
 
     def _name(self, axis: str, value: Any) -> str:
         if axis == "dataset":
@@ -309,68 +274,65 @@ class _Layout:
         return ", ".join(parts)
 
 
-def table_notes(tables: Sequence[PrintedTable]) -> list[str]:
+def table_notes(tables: Sequence[Section]) -> list[str]:
     """Say once, in one line, how the tables are to be read."""
-    cells = [cell for table in tables for _, row in table.rows for cell in row if cell]
-    notes = ["The best number is in bold."] * any(cell.best for cell in cells)
-    notes += ["Below ours is what the paper prints."] * any(cell.printed for cell in cells)
-    notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.notes)]
+    cells = [cell for table in tables for row in table.grids[0].rows for cell in row[1:] if cell]
+    notes = ["The best number is in bold."] if any(cell.bold for cell in cells) else []
+    if any(cell.printed for cell in cells):
+        notes.append("Below ours is what the paper prints.")
+    notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.lines)]
     return [" ".join(notes)] if notes else []
 
 
 # ---------------------------------------------------------------- results
 
 
-def result_grid(run: Run, rows: list[Row]) -> Grid:
+def result_grid(run: Run, rows: list[MethodResult]) -> Grid:
     """Return the machine-readable table: the documented columns first, further facts after `status`."""
-    kind = "number" if run.measures else "score"
-    columns: Columns = [(Column("dataset"), [row.dataset for row in rows])]
-    columns.append((Column("method"), [row.method for row in rows]))
+    grid, kind = Grid([], [[] for _ in rows]), "number" if run.measures else "score"
+    grid.add("dataset", [row.dataset for row in rows])
+    grid.add("method", [row.method for row in rows])
     for m in run.metrics:
-        columns.append((Column(f"{m}_mean", kind), [row.value(m) for row in rows]))
-        columns.append((Column(f"{m}_std", kind), [row.std(m) for row in rows]))
+        grid.add(Column(f"{m}_mean", kind), [row.value(m) for row in rows])
+        grid.add(Column(f"{m}_std", kind), [row.std(m) for row in rows])
     if not run.measures:
-        columns.append((Column("seconds_median", "seconds"), [row.value("seconds") for row in rows]))
-        columns.append((Column("speedup", "ratio"), [row.speedup for row in rows]))
-    columns.append((Column("n", "count"), [row.n for row in rows]))
-    columns.append((Column("status"), [row.status for row in rows]))
-    columns.append((Column("planned", "count"), [row.planned for row in rows]))
+        grid.add("seconds_median:seconds", [row.value("seconds") for row in rows])
+        grid.add("speedup:ratio", [row.speedup for row in rows])
+    grid.add("n:count", [row.n for row in rows])
+    grid.add("status", [row.status for row in rows])
+    grid.add("planned:count", [row.planned for row in rows])
     if not run.measures:
         for name in (ONE_CLASS, *(f"undefined_{m}" for m in run.metrics)):
-            columns.append((Column(name), [range_text(row.counts.get(name)) for row in rows]))
+            grid.add(Column(name), [range_text(row.counts(name)) for row in rows])
         parallel = [row.value(PARALLEL) if PARALLEL in row.samples else None for row in rows]
-        columns += [(Column("seconds_parallel_median", "seconds"), parallel)] * _any(parallel)
-    return _joined(columns)
+        if any(value is not None for value in parallel):
+            grid.add("seconds_parallel_median:seconds", parallel)
+    return grid
 
 
-def measured_grid(run: Run, rows: list[Row], *, with_dataset: bool = True) -> Grid:
+def measured_grid(run: Run, rows: list[MethodResult], *, with_dataset: bool = True) -> Grid:
     """Return measurements that make no matrix, for people: a column per quantity.
 
     Parameters
     ----------
     run : Run
-    rows : list of Row
+    rows : list of MethodResult
     with_dataset : bool
         Whether the name of the data set is a column.
     """
-    columns: Columns = [(Column("dataset"), [run.title_of(row.dataset) for row in rows])] * with_dataset
-    columns.append((Column("method"), [row.method for row in rows]))
+    grid = Grid([], [[] for _ in rows])
+    if with_dataset:
+        grid.add("dataset", [run.title_of(row.dataset) for row in rows])
+    grid.add("method", [row.method for row in rows])
     for name in run.metrics:
-        columns.append((Column(name, "number"), [number_text(row, name) or limit_text(run, row) for row in rows]))
-    columns += [(Column("n", "count"), [row.n for row in rows])] * any(row.planned > 1 for row in rows)
-    columns.append((Column("status"), [row.status_text for row in rows]))
-    return _joined(columns)
+        grid.add(Column(name, "number"), [number_text(row, name) or limit_text(run, row) for row in rows])
+    if any(row.planned > 1 for row in rows):
+        grid.add("n:count", [row.n for row in rows])
+    grid.add("status", [row.status_text for row in rows])
+    return grid
 
 
-def _joined(columns: Columns) -> Grid:
-    return Grid([column for column, _ in columns], [list(row) for row in zip(*(v for _, v in columns), strict=True)])
-
-
-def _any(values: Sequence[Any]) -> bool:
-    return any(value is not None for value in values)
-
-
-def number_text(row: Row, quantity: str) -> str | None:
+def number_text(row: MethodResult, quantity: str) -> str | None:
     """Write what a measure returned: four digits or an integer, with the standard deviation over several repeats."""
     value, spread = row.value(quantity), row.std(quantity)
     if value is None:
@@ -378,15 +340,15 @@ def number_text(row: Row, quantity: str) -> str | None:
     return f"{show(value, 'number')} ± {number(spread, 2)}" if spread else show(value, "number")
 
 
-def limit_text(run: Run, row: Row) -> str | None:
+def limit_text(run: Run, row: MethodResult) -> str | None:
     """Write ``> 120 s`` for a row with cells that ran into the limit, None for others."""
     seconds = (run.config.get("limits") or {}).get("seconds")
-    if not row.timeouts:
+    if not row.statuses[TIMEOUT]:
         return None
     return f"> {number(float(seconds))} s" if seconds else "timeout"
 
 
-def mean_std(row: Row, quantity: str) -> str:
+def mean_std(row: MethodResult, quantity: str) -> str:
     """Write ``mean ± std``, only the mean with one split, a dash without any."""
     value, spread = row.value(quantity), row.std(quantity)
     text = show(value, "score")
@@ -396,7 +358,7 @@ def mean_std(row: Row, quantity: str) -> str:
     return f"{text} ± {show(spread, 'score') if 'e' in text else format(spread, '.4f')}"
 
 
-def result_notes(run: Run, rows: list[Row]) -> list[str]:
+def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
     """Say what `task_note` says, once for all data sets of which it says the same."""
     where: dict[str, list[str]] = {}
     for dataset in run.datasets:
@@ -406,21 +368,18 @@ def result_notes(run: Run, rows: list[Row]) -> list[str]:
     return [f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}." for note, names in where.items()]
 
 
-def task_note(run: Run, rows: list[Row]) -> str | None:
+def task_note(run: Run, rows: list[MethodResult]) -> str | None:
     """Say for the rows of a data set how many tasks had one class only in training or no defined metric.
 
     None when there was no such task.
     """
-    counts: dict[str, list[int]] = {}
-    for row in rows:
-        for name, values in row.counts.items():
-            counts.setdefault(name, []).extend(values)
     names = {ONE_CLASS: "with only one class in the training part"}
     names.update({f"undefined_{m}": f"without a defined {m}" for m in run.metrics})
-    parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts.get(name, ()))]
+    counts = {name: [count for row in rows for count in row.counts(name)] for name in (*names, "n_tasks")}
+    parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts[name])]
     if not parts:
         return None
-    return f"of {range_text(counts.get('n_tasks'))} tasks in each split, {' and '.join(parts)}"
+    return f"of {range_text(counts['n_tasks'])} tasks in each split, {' and '.join(parts)}"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:
@@ -446,7 +405,7 @@ def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
 def sweep_quantities(run: Run) -> list[str]:
     """Return what the experiment wants shown along the axis: by default the metrics, and measured seconds."""
     asked = as_list(run.sweep.get("quantities"))
-    return list(map(str, asked)) or [*run.metrics, *["seconds"] * bool(run.config.get("timing"))]
+    return list(map(str, asked)) or run.metrics + (["seconds"] if run.config.get("timing") else [])
 
 
 # ---------------------------------------------------------------- measurements

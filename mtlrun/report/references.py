@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.report.checks import REFERENCE_SOURCES, Verdict, as_list
-from mtlrun.report.claims import ClaimVerdict, Evidence, judge
+from mtlrun.report.cells import MethodResult
+from mtlrun.report.checks import REFERENCE_SOURCES, Verdict
+from mtlrun.report.claims import Evidence
 from mtlrun.report.grid import Grid, Section
-from mtlrun.report.run import Row, Run, build_rows
-from mtlrun.report.statistics import rank_groups
+from mtlrun.utils.io import as_list
 
 TOLERANCE_RULE = (
     "A number is within tolerance if it differs from the printed one by at most the largest of: the absolute "
@@ -82,7 +82,7 @@ def compare_references(evidence: Evidence) -> list[ReferenceVerdict]:
 
 
 def _compare(
-    entry: Mapping[str, Any], row: Row | None, without: str, tolerances: Sequence[Mapping[str, Any]]
+    entry: Mapping[str, Any], row: MethodResult | None, without: str, tolerances: Sequence[Mapping[str, Any]]
 ) -> ReferenceVerdict:
     quantity, value = str(entry["quantity"]), float(entry["value"])
     source = entry.get("source") or REFERENCE_SOURCES[0]
@@ -153,20 +153,23 @@ def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
     reasons = Counter(str(r.why) for r in references if r.ours is None)
     lines = [TOLERANCE_RULE, *constant_lines(compared)] if compared else []
     waiting = [f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()]
-    return Section("Reference numbers", [*lines, *waiting], [reference_grid(compared)] * bool(compared))
+    return Section("Reference numbers", [*lines, *waiting], [reference_grid(compared)] if compared else [])
 
 
 def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:
     """Return the printed numbers beside ours."""
     numbers = ("printed:seconds", "ours:seconds", "n:count", "difference:seconds", "tolerance:seconds")
-    grid = Grid.of("dataset", "method", "quantity", "source", *numbers, "verdict", *["rule or reason"] * why)
+    grid = Grid.of("dataset", "method", "quantity", "source", *numbers, "verdict")
     for r in references:
         # Five significant digits: printed numbers keep all of theirs.
         value, ours, difference, tolerance = (
             None if v is None else f"{v:.5g}" for v in (r.value, r.ours, r.difference, r.tolerance)
         )
-        texts = [r.dataset, r.method, r.quantity, r.source, value, ours, r.n, difference, tolerance, r.verdict]
-        grid.rows.append(texts + [r.why] * why)
+        grid.rows.append(
+            [r.dataset, r.method, r.quantity, r.source, value, ours, r.n, difference, tolerance, r.verdict]
+        )
+    if why:
+        grid.add("rule or reason", [r.why for r in references])
     return grid
 
 
@@ -187,39 +190,3 @@ def constant_lines(references: Sequence[ReferenceVerdict]) -> list[str]:
         f"A constant, the mean of what is printed for a data set and quantity, would be within tolerance for {hits} "
         f"of {len(several)} numbers; ours are for {ours}."
     ]
-
-
-# ---------------------------------------------------------------- a run under one reading
-
-
-@dataclass(frozen=True)
-class Judged(Evidence):
-    """A run under one reading, with what its numbers say.
-
-    Attributes
-    ----------
-    claims : list of ClaimVerdict
-        Each under this reading alone.
-    references : list of ReferenceVerdict
-    """
-
-    claims: list[ClaimVerdict] = field(default_factory=list)
-    references: list[ReferenceVerdict] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """Name of the reading."""
-        return self.run.reading
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What the experiment says of the reading; {} without readings."""
-        return dict((self.run.info.get("readings") or {}).get(self.run.reading) or {})
-
-
-def judged(run: Run) -> Judged:
-    """Judge a run under its reading."""
-    rows = build_rows(run)
-    evidence = Evidence(run, rows, rank_groups(run, rows))
-    claims = [judge(claim, evidence) for claim in as_list(run.config.get("claims"))]
-    return Judged(run, rows, evidence.groups, claims, compare_references(evidence))

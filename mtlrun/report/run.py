@@ -1,9 +1,8 @@
-"""A run as the report sees it: its plan, the records of its cells, and one row per data set and method."""
+"""A run as the report sees it: its plan, and the records of its cells."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,35 +13,30 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from mtlrun.errors import DataError
-from mtlrun.record import DIVERGED, FAILED, MEASURE, NOT_CONVERGED, OK, PACKED, TIMEOUT, Record, Records
-from mtlrun.report.checks import MEDIAN_QUANTITIES, PARALLEL, as_list
+from mtlrun.record import FAILED, MEASURE, PACKED, TIMEOUT, Place, Record, Records
 from mtlrun.report.stored import (
     AGAIN,
     PROVENANCE,
     RUN_FILE,
     VERIFIED,
-    Plan,
-    PlannedCell,
+    StoredPlan,
     read_json,
     read_raw,
     read_sound,
 )
-from mtlrun.utils.io import DIGEST, sealed
+from mtlrun.utils.io import DIGEST, as_list, sealed
 from mtlrun.utils.limits import LARGEST
 from mtlrun.utils.text import cleaned
 
 #: Label of the place of measurements that need no data set.
 PUBLISHED = "published"
-#: Statuses of rows whose cells are not all computed.
+#: Status of a cell that is not computed.
 MISSING = "missing"
-PARTIAL = "partial"
 #: What became of other cells than missing and failed ones.
 DONE, STOPPED = "done", "stopped"
-#: A row takes the worst status of its cells.
-WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
 
 
-class _Search(BaseModel, strict=True):
+class _StoredSearch(BaseModel, strict=True):
     """The search of a fit."""
 
     key: str
@@ -66,7 +60,7 @@ class Run:
     folder : Path
     info : dict
         Content of run.json.
-    planned : list of PlannedCell
+    planned : list of Place
     cells : dict of str to Record
         Readable records by key, finished or failed.
     selections : dict of str to Record
@@ -82,12 +76,12 @@ class Run:
     others : list of Run
         The same run under the other readings, with the same records.
     altered : bool
-        Whether run.json is not as it was written.
+        Whether run.json was modified after it was written.
     """
 
     folder: Path
     info: dict[str, Any]
-    planned: list[PlannedCell]
+    planned: list[Place]
     cells: dict[str, Record] = field(default_factory=dict)
     selections: dict[str, Record] = field(default_factory=dict)
     provenance: list[dict[str, Any]] = field(default_factory=list)
@@ -159,21 +153,21 @@ class Run:
         return list(dict.fromkeys([*as_list(self.info.get("methods")), *(c.method for c in self.planned)]))
 
     @property
-    def all_planned(self) -> list[PlannedCell]:
+    def all_planned(self) -> list[Place]:
         """The plan under all readings."""
         return [*self.planned, *(cell for other in self.others for cell in other.planned)]
 
-    def own(self, other: Run) -> list[PlannedCell]:
+    def unshared_cells(self, other: Run) -> list[Place]:
         """Return the planned cells of another reading that this one does not share."""
         shared = {cell.key for cell in self.planned}
         return [cell for cell in other.planned if cell.key not in shared]
 
-    def begun(self, other: Run) -> bool:
+    def has_results(self, other: Run) -> bool:
         """Whether another reading has cells of its own that were computed, or needs none beside those of this one."""
-        own = self.own(other)
+        own = self.unshared_cells(other)
         return any(cell.key in self.cells for cell in own or other.planned)
 
-    def fate(self, cell: PlannedCell) -> str:
+    def outcome(self, cell: Place) -> str:
         """Return what became of a cell: done, missing, failed, or stopped: a measurement at its limit of seconds."""
         record = self.cells.get(cell.key)
         if record is None:
@@ -183,14 +177,14 @@ class Run:
         return STOPPED if (record.family, record.status) == (MEASURE, TIMEOUT) else FAILED
 
     @property
-    def missing(self) -> list[PlannedCell]:
+    def missing(self) -> list[Place]:
         """Planned cells without a readable record."""
-        return [cell for cell in self.planned if self.fate(cell) == MISSING]
+        return [cell for cell in self.planned if self.outcome(cell) == MISSING]
 
     @property
-    def failed(self) -> list[PlannedCell]:
+    def failed(self) -> list[Place]:
         """Planned cells whose record tells of a failure."""
-        return [cell for cell in self.planned if self.fate(cell) == FAILED]
+        return [cell for cell in self.planned if self.outcome(cell) == FAILED]
 
     @cached_property
     def measures(self) -> bool:
@@ -207,13 +201,13 @@ class Run:
         """Curves of the paper: ``dataset, method, name, x, y, source``."""
         return as_list((self.info.get("published") or {}).get("curves"))
 
-    def cells_of(self, dataset: str, method: str) -> list[PlannedCell]:
+    def cells_of(self, dataset: str, method: str) -> list[Place]:
         """Return the planned cells of a method on a data set, in the order of the trials."""
         return self._by_row.get((dataset, method), [])
 
     @cached_property
-    def _by_row(self) -> dict[tuple[str, str], list[PlannedCell]]:
-        found: dict[tuple[str, str], list[PlannedCell]] = {}
+    def _by_row(self) -> dict[tuple[str, str], list[Place]]:
+        found: dict[tuple[str, str], list[Place]] = {}
         for cell in self.planned:
             found.setdefault((cell.dataset, cell.method), []).append(cell)
         return found
@@ -228,162 +222,10 @@ def mark_simulated(name: str, facts: dict[str, Any]) -> str:
     return f"{name} (simulated)" if facts.get("simulated") and "simulated" not in name.lower() else name
 
 
-# ---------------------------------------------------------------- rows
-
-
-@dataclass
-class Row:
-    """One method on one data set.
-
-    Attributes
-    ----------
-    dataset, method : str
-    status : str
-        Worst status of the planned cells; ``partial`` when some and ``missing`` when all still have to be computed.
-    n, planned : int
-        Cells that gave a number, cells of the plan.
-    affected : int
-        Cells that have the status.
-    samples : dict of str to dict of int to float
-        Quantity -> trial -> value, defined values only.
-    tasks : dict of str to dict of int to list
-        Metric -> trial -> values per task (None where undefined).
-    counts : dict of str to list of int
-        Name -> one count per finished cell.
-    speedup : float or None
-        Against the baseline, on the splits that both finished.
-    timeouts : int
-        Cells that ran into the limit of seconds.
-    task_names : list of str
-        Of the tasks in `tasks`, empty when unknown.
-    medians : tuple of str
-        Quantities whose number is the median and not the mean.
-    """
-
-    dataset: str
-    method: str
-    status: str
-    n: int
-    planned: int
-    affected: int
-    samples: dict[str, dict[int, float]] = field(default_factory=dict)
-    tasks: dict[str, dict[int, list[float | None]]] = field(default_factory=dict)
-    counts: dict[str, list[int]] = field(default_factory=dict)
-    speedup: float | None = None
-    timeouts: int = 0
-    task_names: list[str] = field(default_factory=list)
-    medians: tuple[str, ...] = MEDIAN_QUANTITIES
-
-    def value(self, quantity: str) -> float | None:
-        """Return the number of the table: median for `medians`, mean for all else, None when unknown."""
-        if quantity == "speedup":
-            return self.speedup
-        values = list(self.by_trial(quantity).values())
-        if not values:
-            return None
-        return statistics.median(values) if quantity in self.medians else statistics.fmean(values)
-
-    def std(self, quantity: str) -> float | None:
-        """Return the standard deviation over the splits (n - 1), None below two splits."""
-        return std(self.by_trial(quantity).values())
-
-    def by_trial(self, quantity: str) -> dict[int, float]:
-        """Return the values of the splits; with a worker per block a method without blocks takes its seconds."""
-        found = self.samples.get(quantity, {})
-        return self.samples.get("seconds", {}) if quantity == PARALLEL and not found else found
-
-    def of_task(self, task: str) -> Row | None:
-        """Return the row of a single task: its values in place of the means over the tasks; None if it is not known."""
-        if task not in self.task_names:
-            return None
-        at = self.task_names.index(task)
-        samples = {
-            name: {t: v for t, values in trials.items() if at < len(values) and (v := values[at]) is not None}
-            for name, trials in self.tasks.items()
-        }
-        name = f"{self.dataset}, {task}"
-        return dataclasses.replace(self, dataset=name, samples=samples, tasks={}, speedup=None)
-
-    @property
-    def status_text(self) -> str:
-        """Status with the share of the cells that it concerns: ``failed 1/5``."""
-        if self.status == OK or self.affected == self.planned:
-            return self.status
-        return f"{self.status} {self.affected}/{self.planned}"
-
-
 def std(values: Iterable[float]) -> float | None:
     """Return the sample standard deviation, None below two values."""
     values = list(values)
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def build_rows(run: Run) -> list[Row]:
-    """Return the rows in the order of the experiment, failed and missing ones included."""
-    rows = []
-    for dataset in run.datasets:
-        group = [_row(run, dataset, m, cells) for m in run.methods if (cells := run.cells_of(dataset, m))]
-        base = next((row for row in group if row.method == run.baseline), None)
-        for row in group:
-            row.speedup = _speedup(base, row)
-        rows += group
-    return rows
-
-
-def _row(run: Run, dataset: str, method: str, planned: list[PlannedCell]) -> Row:
-    records = {c.trial: run.cells.get(c.key) for c in planned}
-    statuses = [MISSING if r is None else r.status for r in records.values()]
-    worst = next((s for s in WORST_FIRST if s in statuses), FAILED)
-    affected = statuses.count(worst)
-    if worst == MISSING and affected < len(statuses):
-        worst = PARTIAL
-    done = {trial: r for trial, r in records.items() if r is not None and r.done}
-    row = Row(dataset, method, worst, len(done), len(planned), affected, timeouts=statuses.count(TIMEOUT))
-    row.medians = () if run.measures else MEDIAN_QUANTITIES
-    row.task_names = [str(name) for name in run.datasets[dataset].get("tasks") or ()]
-    for trial, record in done.items():
-        _collect(row, trial, record)
-    return row
-
-
-def _collect(row: Row, trial: int, record: Record) -> None:
-    """Add the numbers of one finished cell to its row."""
-    facts = {
-        "seconds": record.seconds.get("fit"),
-        PARALLEL: _parallel_seconds(record.seconds),
-        "seconds_predict": record.seconds.get("predict"),
-        **{name: record.solver.get(name) for name in ("n_iter", "gap", "objective", "truth_error")},
-    }
-    # A measure may have a quantity of one of these names: it is what the table is about.
-    numbers: dict[str, Any] = {**record.metrics, **{k: v for k, v in facts.items() if k not in record.metrics}}
-    row.task_names = [str(name) for name in record.result.get("tasks") or row.task_names]
-    for name, value in numbers.items():
-        if isinstance(value, int | float) and math.isfinite(value):
-            row.samples.setdefault(name, {})[trial] = float(value)
-    for name, per_task in record.per_task.items():
-        row.tasks.setdefault(name, {})[trial] = list(per_task)
-    for name, count in record.counts.items():
-        row.counts.setdefault(name, []).append(count)
-
-
-def _speedup(base: Row | None, row: Row) -> float | None:
-    ours, theirs = row.samples.get("seconds", {}), base.samples.get("seconds", {}) if base else {}
-    common = [trial for trial in ours if trial in theirs]
-    if not common:
-        return None
-    own = statistics.median(ours[t] for t in common)
-    return statistics.median(theirs[t] for t in common) / own if own > 0 else None
-
-
-def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
-    """Return the seconds with one worker per block: what is not done in blocks, and the slowest block.
-
-    None for methods without blocks.
-    """
-    total, blocks, slowest = (seconds.get(name) for name in ("fit", "blocks_sum", "blocks_max"))
-    if total is None or blocks is None or slowest is None:
-        return None
-    return float(slowest + max(0.0, total - blocks))
 
 
 # ---------------------------------------------------------------- reading
@@ -410,8 +252,8 @@ def read_run(folder: Path) -> Run:
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
     info = cleaned(raw)
-    plan = Plan.model_validate(info)
-    run = Run(folder, info, [cell for cell in plan.cells if cell.reading is None])
+    plan = StoredPlan.model_validate(info)
+    run = Run(folder, info, [cell for cell in plan.cells if not cell.reading])
     run.altered = sealed({k: v for k, v in raw.items() if k != DIGEST}) != raw
     run.reading = str(info.get("reading") or "")
     computed = [name for name, about in (plan.readings or {}).items() if about.config is not None]
@@ -445,7 +287,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _under(run: Run, reading: str, plan: Plan) -> Run:
+def _under(run: Run, reading: str, plan: StoredPlan) -> Run:
     """Return a run under another reading; it shares the records."""
     about = run.info["readings"][reading]
     info = {**run.info, "config": {**run.config, **about["config"]}, "reading": reading}
@@ -464,7 +306,7 @@ def checked(record: Record) -> Record:
     """
     _Fields.model_validate(vars(record))
     if record.selection.get("means"):  # not that of a fold
-        _Search.model_validate(record.selection)
+        _StoredSearch.model_validate(record.selection)
     if not all(isinstance(end, str) for end in dict(record.selection.get("edges") or {}).values()):
         raise ValueError("the edges of the selection are no texts")
     if any(abs(number) > LARGEST for number in _numbers([record.metrics, record.per_task, record.seconds])):

@@ -13,9 +13,10 @@ from typing import Any
 
 from mtlrun.errors import counted
 from mtlrun.record import CELLS, Record
-from mtlrun.report.checks import as_list
+from mtlrun.report.cells import MethodResult
 from mtlrun.report.grid import Column, Grid, Section, plain, show, significant
-from mtlrun.report.run import MISSING, Row, Run, mark_simulated
+from mtlrun.report.run import MISSING, Run, mark_simulated
+from mtlrun.utils.io import as_list
 
 #: Sections of an experiment file that the protocol quotes, with the word before each.
 SECTIONS = {
@@ -39,7 +40,7 @@ EDGE_NOTE = {"low": "lowest", "high": "highest"}
 ERROR_LENGTH, LOG_LENGTH, KEY_LENGTH = 200, 4000, 16
 
 
-def run_sections(run: Run, rows: Sequence[Row], others: Sequence[Run] = ()) -> list[Section]:
+def run_sections(run: Run, rows: Sequence[MethodResult], others: Sequence[Run] = ()) -> list[Section]:
     """Return all sections of this module, in the order of the report; `others`: the run under other readings."""
     return [
         protocol_section(run),
@@ -211,14 +212,14 @@ def _used(run: Run, label: str) -> str | None:
 # ---------------------------------------------------------------- solvers and seconds
 
 
-def solver_section(run: Run, rows: Sequence[Row]) -> Section:
+def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
     """Return iterations, convergence and certificates, row by row."""
     head = ("dataset", "method", "iterations:count", "converged", "largest gap:small", "objective:score", "stopped by")
     section = Section("Solvers", grids=[Grid.of(*head)])
     for row in rows:
         records = run.results_of(row.dataset, row.method)
         flags = [r.solver["converged"] for r in records if r.solver.get("converged") is not None]
-        steps, gaps = (list(row.samples.get(name, {}).values()) for name in ("n_iter", "gap"))
+        steps, gaps = (list(row.by_trial(name).values()) for name in ("n_iter", "gap"))
         if not (flags or steps or gaps):
             continue
         messages = Counter(str(r.solver["message"]) for r in records if r.solver.get("message"))
@@ -228,8 +229,9 @@ def solver_section(run: Run, rows: Sequence[Row]) -> Section:
         found = [iterations, converged, max(gaps, default=None), row.value("objective"), stopped]
         section.grids[0].rows.append([row.dataset, row.method, *found])
     bad = [f"{row.method} on {row.dataset}" for row in rows if row.status == "not_converged"]
-    line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
-    section.lines += [line] * bool(bad)
+    if bad:
+        line = f"Did not converge within the allowed iterations (the numbers are kept): {', '.join(bad)}."
+        section.lines.append(line)
     return section
 
 
@@ -344,8 +346,7 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
         for cell in one.failed:
             record = one.cells[cell.key]
             error = " ".join((record.error or "").split())[:ERROR_LENGTH] or None
-            name = _mark(one, run) + cell.name
-            section.grids[0].rows.append([name, record.status, error, f"{CELLS}/{cell.key}.json"])
+            section.grids[0].rows.append([cell.name, record.status, error, f"{CELLS}/{cell.key}.json"])
     return section
 
 
@@ -418,7 +419,7 @@ def _wall(entry: Mapping[str, Any]) -> float | None:
 # ---------------------------------------------------------------- every cell
 
 
-def row_cells(run: Run, row: Row) -> tuple[Grid, dict[str, int]]:
+def row_cells(run: Run, row: MethodResult) -> tuple[Grid, dict[str, int]]:
     """Return the cells of a row: what they were given, what came of them, how their solvers ended.
 
     Returns
@@ -437,7 +438,7 @@ def row_cells(run: Run, row: Row) -> tuple[Grid, dict[str, int]]:
         if record is None:
             grid.rows.append([cell.trial, MISSING, *[None] * (len(grid.columns) - 2)])
             continue
-        file = f"{CELLS}/{cell.key[:KEY_LENGTH]}{'...' * (len(cell.key) > KEY_LENGTH)}"
+        file = f"{CELLS}/{cell.key}" if len(cell.key) <= KEY_LENGTH else f"{CELLS}/{cell.key[:KEY_LENGTH]}..."
         grid.rows.append([cell.trial, record.status, *_cell_facts(run, record), file])
         text = (record.log or record.error or "").strip()[-LOG_LENGTH:]
         if text:

@@ -10,14 +10,17 @@ from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
-from mtlrun.record import Records
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, as_list
+from mtlrun.record import OK, Records
+from mtlrun.report.cells import MethodResult
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.report.grid import Column, Grid, Section, show
-from mtlrun.report.run import Row, Run
+from mtlrun.report.run import Run
 from mtlrun.stats import ControlTest, FriedmanTest, PairedTest, control_tests, friedman, holm, paired_test, rank_table
+from mtlrun.utils.io import as_list
 
 #: Level of the tests of the section `statistics`, unless it says another.
 SIGNIFICANCE = 0.05
@@ -120,7 +123,7 @@ def greater_is_better(quantity: str, run: Run | None = None) -> bool:
 # ---------------------------------------------------------------- the section `statistics`
 
 
-def rank_groups(run: Run, rows: Sequence[Row]) -> list[Ranking]:
+def rank_groups(run: Run, rows: Sequence[MethodResult]) -> list[Ranking]:
     """Return the groups of data sets of an experiment with the section `statistics`, those that can be ranked."""
     wanted = run.config.get("statistics") or {}
     if not wanted:
@@ -138,19 +141,18 @@ def group_labels(run: Run) -> dict[str, list[str]]:
     return found
 
 
-def rank_rows(groups: Sequence[Ranking]) -> list[Row]:
+def rank_rows(groups: Sequence[Ranking]) -> list[MethodResult]:
     """Return rows of the quantity `average_rank`: the groups are their data sets, and data sets their tasks."""
     rows = []
     for group in groups:
-        n = len(group.blocks)
         for method, ranks in zip(group.methods, group.ranks.T.tolist(), strict=True):
-            row = Row(group.label, method, "ok", n, n, n, samples={AVERAGE_RANK: {0: group.average[method]}})
-            row.tasks = {AVERAGE_RANK: {0: ranks}}
-            rows.append(row)
+            cell = {"trial": 0, "status": OK, "tasks": {AVERAGE_RANK: ranks}, "counts": {}}
+            cells = pd.DataFrame([{**cell, AVERAGE_RANK: group.average[method]}])
+            rows.append(MethodResult(group.label, method, cells))
     return rows
 
 
-def _group(run: Run, rows: Sequence[Row], wanted: dict[str, Any], label: str, names: list[str]) -> Ranking:
+def _group(run: Run, rows: Sequence[MethodResult], wanted: dict[str, Any], label: str, names: list[str]) -> Ranking:
     metric = str(wanted.get("metric") or run.metrics[0])
     own = _own_metrics(run, metric)
     table = {(r.dataset, r.method): r.value(own.get(r.dataset, metric)) for r in rows}
@@ -221,7 +223,7 @@ def _friedman_lines(ranking: Ranking) -> list[str]:
 # ---------------------------------------------------------------- all other experiments
 
 
-def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
+def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
     """Rank the methods by the main metric, within data sets, or within splits when there is one data set only.
 
     Methods without a number in every block are left out. None with fewer than three methods left.
@@ -229,26 +231,27 @@ def rank_methods(run: Run, rows: Sequence[Row]) -> Ranking | None:
     if not run.metrics or run.measures or run.config.get("statistics"):
         return None  # measurements are not ranked, and `statistics` has its own sections
     metric = run.metrics[0]
-    datasets = [d for d in run.datasets if any(r.dataset == d and r.value(metric) is not None for r in rows)]
-    values: dict[str, list[float | None]]
+    known = {r.dataset for r in rows if r.value(metric) is not None}
+    datasets = [d for d in run.datasets if d in known]
+    values: list[tuple[Any, str, float | None]]
     if len(datasets) > 1:
-        blocks = datasets
-        cells = {(r.dataset, r.method): r.value(metric) for r in rows}
-        values = {m: [cells.get((d, m)) for d in datasets] for m in run.methods}
+        values = [(r.dataset, r.method, r.value(metric)) for r in rows]
+        blocks: list[Any] = datasets
         label = f"{len(datasets)} {'settings' if run.sweep else 'data sets'}"
     else:
-        trials = sorted({t for r in rows for t in r.samples.get(metric, {})})
-        blocks = list(map(str, trials))
-        values = {r.method: [r.samples.get(metric, {}).get(t) for t in trials] for r in rows if r.dataset in datasets}
-        label = f"{counted(len(trials), 'split')} of {datasets[0] if datasets else 'nothing'}"
-    complete = {m: v for m, v in values.items() if v and None not in v}
-    if len(complete) < MIN_METHODS:
+        values = [(t, r.method, v) for r in rows if r.dataset in known for t, v in r.by_trial(metric).items()]
+        blocks = sorted({trial for trial, _, _ in values})
+        label = f"{counted(len(blocks), 'split')} of {datasets[0] if datasets else 'nothing'}"
+    table = pd.DataFrame(values, columns=["block", "method", "value"]).pivot(
+        columns="method", index="block", values="value"
+    )
+    table = table.reindex(index=blocks, columns=run.methods).astype(float).dropna(axis=1)
+    if table.shape[1] < MIN_METHODS or not blocks:
         return None
-    table = [[float(v) for v in row if v is not None] for row in zip(*complete.values(), strict=True)]
-    return Ranking(label, metric, blocks, list(complete), table, greater_is_better(metric))
+    return Ranking(label, metric, list(map(str, blocks)), list(table), table.values.tolist(), greater_is_better(metric))
 
 
-def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
+def comparison_section(run: Run, rows: Sequence[MethodResult]) -> Section:
     """Return average ranks and paired tests against the baseline (else the best method), data set by data set."""
     section = Section("Comparison of methods")
     ranking = rank_methods(run, rows)
@@ -272,7 +275,7 @@ def comparison_section(run: Run, rows: Sequence[Row]) -> Section:
     return section
 
 
-def _pairwise_grid(run: Run, rows: Sequence[Row], metric: str, control: str) -> Grid:
+def _pairwise_grid(run: Run, rows: Sequence[MethodResult], metric: str, control: str) -> Grid:
     grid = Grid.of("dataset", "method", "unit", "difference:score", "wins", "pairs:count", "p:small", "p (Holm):small")
     for dataset in run.datasets:
         group = [r for r in rows if r.dataset == dataset]
@@ -293,12 +296,14 @@ def _pairwise_grid(run: Run, rows: Sequence[Row], metric: str, control: str) -> 
 # ---------------------------------------------------------------- paired tests
 
 
-def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: Kind = "wilcoxon") -> PairedTest | None:
+def paired(
+    a: MethodResult, b: MethodResult, quantity: str, unit: str = "trial", test: Kind = "wilcoxon"
+) -> PairedTest | None:
     """Test a against b on the splits, or the tasks, that both have.
 
     Parameters
     ----------
-    a, b : Row
+    a, b : MethodResult
         Same data set.
     quantity : str
         Metric, or for unit "trial" any quantity.
@@ -311,19 +316,19 @@ def paired(a: Row, b: Row, quantity: str, unit: str = "trial", test: Kind = "wil
     PairedTest or None
         None with a single split, which carries no evidence about the spread between splits.
     """
-    trials = [t for t in a.samples.get(quantity, {}) if t in b.samples.get(quantity, {})]
+    left, right = a.by_trial(quantity), b.by_trial(quantity)
+    trials = [t for t in left if t in right]
     if len(trials) < MIN_BLOCKS:
         return None
     if unit == "task":
-        means = [task_means([r.tasks.get(quantity, {}).get(t, []) for t in trials]) for r in (a, b)]
+        means = [task_means([r.tasks(quantity).get(t, []) for t in trials]) for r in (a, b)]
         if len(means[0]) != len(means[1]):
             return None
         pairs = [(x, y) for x, y in zip(*means, strict=True) if x is not None and y is not None]
     else:
-        pairs = [(a.samples[quantity][t], b.samples[quantity][t]) for t in trials]
-    train, held_out = (a.counts.get(name) or [1] for name in ("n_train", "n_test"))
-    left, right = [x for x, _ in pairs], [y for _, y in pairs]
-    return paired_test(left, right, test, test_over_train=fmean(held_out) / fmean(train))
+        pairs = [(left[t], right[t]) for t in trials]
+    train, held_out = (fmean(a.counts(name) or [1]) for name in ("n_train", "n_test"))
+    return paired_test([x for x, _ in pairs], [y for _, y in pairs], test, test_over_train=held_out / train)
 
 
 def paired_predictions(run: Run, dataset: str, a: str, b: str, test: Kind = "wilcoxon") -> list[PairedTest]:

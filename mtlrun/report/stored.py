@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mtlrun.errors import DataError
+from mtlrun.record import Place
 from mtlrun.utils.sizes import allow_json
 from mtlrun.utils.text import cleaned
 
@@ -42,33 +43,6 @@ class Stored(BaseModel):
     """A part of a file; keys that nobody reads may be anything."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class PlannedCell(BaseModel, frozen=True, strict=True):
-    """One number of the plan, computed or not; several of them may share a cell.
-
-    Attributes
-    ----------
-    key : str
-        Of the cell; never the name of a file elsewhere.
-    dataset, method : str
-        Labels.
-    trial : int
-        Number of the split, from 0.
-    reading : str or None
-        Name of the reading, None for the main one.
-    """
-
-    key: Annotated[str, Field(pattern=r"^[^./\\:\x00][^/\\:\x00]*$", max_length=200)]
-    dataset: str
-    method: str
-    trial: int = 0
-    reading: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name for people: ``enron / APG-RMTL / trial 0``."""
-        return f"{self.dataset} / {self.method} / trial {self.trial}"
 
 
 class _Axis(Stored):
@@ -126,7 +100,7 @@ class _Sweep(Stored):
     leave_out: dict[str, list[Any]] | None = None
 
 
-class _Layout(Stored):
+class _TableSpec(Stored):
     rows: Literal["dataset", "method", "quantity", "value", "task"] | None = None
     columns: Literal["dataset", "method", "quantity", "value", "task"] | None = None
     show: Texts | None = None
@@ -190,7 +164,7 @@ class _Config(Stored):
     statistics: _Statistics | None = None
     split: Facts | None = None
     sweep: _Sweep | None = None
-    table: _Layout | None = None
+    table: _TableSpec | None = None
     average: str | None = None
     seed: int | None = None
     repeats: int | None = None
@@ -220,10 +194,10 @@ class _QuantityFacts(Stored):
     greater_is_better: bool | None = None
 
 
-class Plan(Stored):
+class StoredPlan(Stored):
     """``run.json``, and what it says of each reading."""
 
-    cells: list[PlannedCell] = []
+    cells: list[Annotated[Place, BeforeValidator(Place.read)]] = []
     methods: list[str] | None = None
     datasets: dict[str, _Data | None] | None = None
     config: _Config | None = None
@@ -231,7 +205,7 @@ class Plan(Stored):
     paper_datasets: Texts | None = None
     published: _Published | None = None
     quantities: dict[str, _QuantityFacts] | None = None
-    readings: dict[str, Plan] | None = None
+    readings: dict[str, StoredPlan] | None = None
     overrides: list[Any] | None = None
     id: str | None = None
     kind: str | None = None
@@ -332,7 +306,7 @@ class _Choice(Stored):
     chosen: Facts | None = None
 
 
-class Trained(Stored):
+class StoredTraining(Stored):
     """``metrics.json``."""
 
     id: str | None = None
@@ -387,12 +361,12 @@ class ModelFacts(Stored):
 
 
 MODELS: dict[str, type[Stored]] = {
-    RUN_FILE: Plan,
+    RUN_FILE: StoredPlan,
     PROVENANCE: Provenance,
     VERIFIED: Verified,
     COMPARED: Compared,
     LEADERBOARD: Leaderboard,
-    TRAINED: Trained,
+    TRAINED: StoredTraining,
     "model.json": ModelFacts,
 }
 

@@ -12,7 +12,7 @@ from mtlrun.errors import DataError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.grid import Column, Grid, Section, Styled, duration, harmless, json_text, markdown_section
+from mtlrun.report.grid import Column, Grid, Section, Styled, duration, escape_html, json_text, markdown_section
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.sections import computing_seconds
 from mtlrun.report.stored import RUN_FILE, read_json
@@ -126,8 +126,8 @@ class Overview:
     def summary(self) -> list[str]:
         """The verdict in a few lines."""
         artefacts = len({entry.id for entry in self.entries})
-        runs = f" in {len(self.entries)} runs" * (len(self.entries) > artefacts)
-        left_out = f"; {len(self.left_out)} left out" * bool(self.left_out)
+        runs = f" in {len(self.entries)} runs" if len(self.entries) > artefacts else ""
+        left_out = f"; {len(self.left_out)} left out" if self.left_out else ""
         lines = [f"{counted(artefacts, 'artefact')}{runs}, {cells_text(_cells(self.entries))}{left_out}."]
         claims = [claim for _, claim in self.claims()]
         lines += verdict_lines(claims, [number.verdict for _, number in self.references()], "papers")
@@ -215,11 +215,11 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         [link(e.place, anchor="#claims"), *claim_marks(e)] for es in groups.values() for e in es if e.report.claims
     ]
     widest = max(map(len, matrix), default=0)
-    heads = ("run", "claims", *["main reading"] * (widest > 2), *(f"reading {n}" for n in range(2, widest - 1)))
+    heads = ["run", "claims", "main reading", *(f"reading {n}" for n in range(2, widest - 1))][:widest]
     glance = Grid.of(*heads, rows=([*row, *[None] * (widest - len(row))] for row in matrix))
     tables = [
         Section("Claims at a glance", [f"{MATRIX} {LEGEND}"], [glance]),
-        Section("Papers", [*cites, *[COUNTS] * bool(groups)], [_count_grid(["paper", "artefacts:count"], papers)]),
+        Section("Papers", [*cites, COUNTS], [_count_grid(["paper", "artefacts:count"], papers)]),
         Section("Runs", [], [_count_grid(["run", "title"], titles)]),
         Section("Claims", [], [Grid.of("claim", "run", "verdict", "readings", "text", "why", rows=claims)]),
         Section("Comparisons of methods", [], [Grid.of("comparison", "title", "verdict", rows=compared)]),
@@ -231,9 +231,10 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
 def overview_markdown(overview: Overview) -> str:
     """Return the summary as Markdown."""
     blocks = [f"# {overview.title}", "\n".join(f"* {line}" for line in overview.summary)]
-    blocks += [f"Made with `{overview.command}`."] * bool(overview.command)
+    if overview.command:
+        blocks.append(f"Made with `{overview.command}`.")
     blocks += [markdown_section(section) for section in overview_sections(overview)]
-    return harmless("\n\n".join(blocks) + "\n")
+    return escape_html("\n\n".join(blocks) + "\n")
 
 
 def overview_json(overview: Overview) -> str:
@@ -317,7 +318,7 @@ def claim_marks(entry: RunReport) -> list[Styled]:
 def _count_grid(columns: Sequence[str], rows: Sequence[tuple[list[Any], dict[str, Any]]]) -> Grid:
     """Return a table of runs or papers: what names them, then counts; what says nothing is left out."""
     counts = rows[0][1] if rows else {}
-    plain = ["done"] * all(count["done"] == count["cells"] for _, count in rows)
+    plain = ["done"] if all(count["done"] == count["cells"] for _, count in rows) else []
     plain += [name for name in (*TROUBLE, *VERDICTS, *NUMBERS) if not any(count[name] for _, count in rows)]
     shown = [name for name in counts if name not in plain]
     kinds = [Column(SHORT.get(name, name), "duration" if name == "seconds" else "count") for name in shown]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import counted
-from mtlrun.report.figures import Curve, Figure, Panel
+from mtlrun.report.figures import Figure, Line, Panel
 from mtlrun.report.grid import Column, Grid, Section, show
 from mtlrun.report.html import html_page
 
@@ -86,7 +86,7 @@ def prediction_figure(tested: Tested) -> Figure:
     curves = []
     for name, truth, predicted in _groups(tested):
         x, y = (np.asarray(values, dtype=float)[::step].tolist() for values in (truth, predicted))
-        curves.append(Curve(name, x, y, points="filled"))
+        curves.append(Line(name, x, y, points="filled"))
     panel = Panel("predicted", False, curves, axis="true", x_log=False, diagonal=True)
     title = "Predictions of the test rows" + f" (one of {step})" * (step > 1)
     return Figure("predictions", title, [panel])
@@ -100,7 +100,7 @@ def roc_figure(tested: Tested) -> Figure:
     for name, truth, scores in _groups(tested):
         if len(np.unique(truth)) == 2:
             x, y, _ = roc_curve(truth, scores)
-            curves.append(Curve(name, x.tolist(), y.tolist()))
+            curves.append(Line(name, x.tolist(), y.tolist()))
     panel = Panel("true positive rate", False, curves, axis="false positive rate", x_log=False, diagonal=True)
     return Figure("roc", "ROC curves of the test rows", [panel])
 

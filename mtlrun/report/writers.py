@@ -16,9 +16,9 @@ from mtlrun.report.grid import (
     Grid,
     Section,
     csv_grid,
+    escape_html,
     escape_markdown,
     escape_tex,
-    harmless,
     json_text,
     markdown_grid,
     markdown_section,
@@ -32,7 +32,7 @@ from mtlrun.utils.processes import tidy_folders
 SCHEMA = 1
 #: The page of a run.
 PAGE = "report.html"
-#: What a document needs around report.tex.
+#: What a document needs around the tables, once they are saved as report.tex.
 TEX_HEAD = """\
 % Tables of a run of mtlrun, to be set in a document such as
 %   \\documentclass{article}
@@ -55,25 +55,21 @@ def markdown(report: Report) -> str:
     rest = [
         Section("Figures", _figure_lines(report)),
         Section("Claims", _claim_lines(report)),
-        *[reference_section(report.references)] * bool(report.references),
+        reference_section(report.references),
         *report.other_results,
         *report.sections,
     ]
     blocks = [*head, ". ".join(source), markdown_section(outcome), "## Results", _tables(report)]
     blocks += [markdown_section(section) for section in rest if not section.empty]
-    return harmless("\n\n".join(filter(None, blocks)) + "\n")
-
-
-def markdown_table(report: Report) -> str:
-    """Return table.md."""
-    return harmless(_tables(report)) + "\n"
+    return escape_html("\n\n".join(filter(None, blocks)) + "\n")
 
 
 def _tables(report: Report) -> str:
     """Return the tables as the paper prints them, each with its title."""
     blocks = []
     for section in report.results:
-        blocks += [f"**{escape_markdown(section.title)}**"] * bool(section.title)
+        if section.title:
+            blocks.append(f"**{escape_markdown(section.title)}**")
         blocks += [markdown_grid(section.grids[0]), *section.lines]
     return "\n\n".join(blocks)
 
@@ -84,7 +80,7 @@ def csv_table(report: Report) -> str:
 
 
 def json_report(report: Report) -> str:
-    """Return report.json."""
+    """Return the report as JSON."""
     info = report.run.info
     header: dict[str, Any] = {
         k: info[k] for k in ("id", "title", "kind", "paper", "overrides", "command", "seed") if k in info
@@ -109,7 +105,7 @@ def json_report(report: Report) -> str:
 
 
 def latex(report: Report) -> str:
-    """Return report.tex: the table and the reference numbers as booktabs tables, to be input in a document."""
+    """Return a file for LaTeX: the table and the reference numbers as booktabs tables, to be input in a document."""
     name = escape_tex(f"{report.run.info.get('title', '')} ({report.run.info.get('id')}, profile {report.run.profile})")
     blocks = [TEX_HEAD]
     for section in report.results:
@@ -138,13 +134,8 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "tex": latex,
     "html": html,
 }
-FILES: dict[str, Callable[[Report], str]] = {
-    "table.csv": csv_table,
-    "table.md": markdown_table,
-    "report.md": markdown,
-    "report.json": json_report,
-    "report.tex": latex,
-}
+#: What is written beside the page and the figures; the other formats are made on demand.
+FILES: dict[str, Callable[[Report], str]] = {"report.md": markdown, "table.csv": csv_table}
 
 
 def render(report: Report, form: str) -> str:
@@ -204,6 +195,6 @@ def _claim_lines(report: Report) -> list[str]:
         where = f" ({claim.place})" if claim.place else ""
         expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
         head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
-        readings = f" It {claim.holding} ({claim.under_readings})." * bool(claim.holding)
+        readings = f" It {claim.holding} ({claim.under_readings})." if claim.holding else ""
         lines.append(f"{head} Found: {claim.why.rstrip('.')}.{readings}")
     return lines + [f"* **{Verdict.NOT_TESTABLE}**: {line}" for line in report.untestable]

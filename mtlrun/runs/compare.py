@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,8 @@ from mtlrun.utils.text import folder_name, id_of, stem_of
 
 #: Part of the budget that the fits of the comparison may take; the rest is for the final model.
 FILL = 0.9
+#: Seconds of a split of a method up to which its final model is fitted without further processes.
+SHORT = 5.0
 #: How many times as long as the slowest fit of a method its final model may take: it is fitted to the training rows of
 #: the first split and to all rows, and calibration fits three more models for each.
 FINAL, CALIBRATED = 3, 12
@@ -98,8 +101,8 @@ def compare(
         Folder that keeps finished fits, in ``cells``: comparing the same table there again computes only what is new.
     **options
         The options of ``mtlrun compare``: fields of `mtlrun.data.roles.Roles` (``task_type, positive, weight, group,
-        time, drop, categorical, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget, splits,
-        repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
+        time, drop, categorical, keep, min_rows, unseen, task_order``) and of `Settings` (``methods, metric, budget,
+        splits, repeats, folds, seed, jobs, retries, calibrate, smallest_gain, family, curve``).
 
     Returns
     -------
@@ -140,7 +143,7 @@ def compare(
     data, labels = label_list(data, labels, other=bool(target or targets or targets_last))
     table = _table(data, None)
     more = None if test is None else _table(test, table)
-    given |= {name: matching(given[name], table) for name in ("drop", "categorical") if name in given}
+    given |= {name: matching(given[name], table) for name in ("drop", "categorical", "keep") if name in given}
     names = target_columns(table, target, targets, targets_last, labels, given.get("drop", ()))
     source = Source(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
@@ -261,11 +264,11 @@ class _Bench:
         candidate = candidates[best.label]
         if self.settings.calibrate:
             candidate = calibrated(chosen_candidate(candidate, best.chosen.get(0, {})))
-        trained = self._fit(candidate)
+        trained = self._fit(candidate, best)
         joint = next((entry for entry in ranked if entry.family == MULTITASK and self._in_time(entry, end)), None)
         if joint is None or hasattr(trained.model.estimator, "coef_"):
             return best.label, trained, best.label, trained
-        return best.label, trained, joint.label, self._fit(candidates[joint.label])
+        return best.label, trained, joint.label, self._fit(candidates[joint.label], joint)
 
     def _in_time(self, entry: Entry, end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget, as far as its fits tell."""
@@ -274,7 +277,7 @@ class _Bench:
         fits = CALIBRATED if self.settings.calibrate else FINAL
         return 0 in entry.scores and fits * max(entry.fit_seconds) <= end - clock.monotonic()
 
-    def _fit(self, candidate: Candidate) -> Trained:
+    def _fit(self, candidate: Candidate, entry: Entry) -> Trained:
         """Fit a method on all rows, unless the folder holds that model already."""
         training = self.protocol.training(candidate, self.dataset)
         made = self._plan(training)
@@ -283,7 +286,9 @@ class _Bench:
         if stored is not None:
             return stored
         self.say(f"fitting {candidate.label} on all rows")
-        return fit_training(training, cell, self.dataset, Runner(made, Pool(self.settings.jobs)))
+        # Starting processes takes longer than what they would save on a method that took seconds per split.
+        jobs = 1 if max(entry.seconds, default=math.inf) < SHORT else self.settings.jobs
+        return fit_training(training, cell, self.dataset, Runner(made, Pool(jobs)))
 
 
 @contextmanager

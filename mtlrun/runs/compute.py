@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from mtlrun.errors import DataError
 from mtlrun.record import FOLD, MEASURE, Record
 from mtlrun.runs.cell import Cell
+from mtlrun.runs.pool import Outcome, attempt
 from mtlrun.utils.io import canonical_json
+
+
+def compute_cells(cells: Sequence[tuple[Cell, dict[str, Any] | None]], data_dir: str | None) -> list[Outcome]:
+    """Compute cells, with the parameters that their searches chose, one after the other."""
+    return [attempt(compute_cell, cell, chosen, data_dir) for cell, chosen in cells]
 
 
 def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:

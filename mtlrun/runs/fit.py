@@ -9,17 +9,20 @@ import gc
 import inspect
 import math
 import statistics
+import sys
 import time
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
@@ -69,13 +72,13 @@ def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None)
         Whatever splitting, fitting or predicting raises.
     """
     started = time.perf_counter()
-    part, step = part_of(cell, data)
+    part, step = _shared_part(cell, data)
     params = with_params(cell.method.params, chosen or {})
     timing = cell.scoring.timing or UNTIMED
-    with threadpool_limits(limits=timing.threads):
+    with _threads(timing.threads):
         fitted = _timed_fit(lambda: build({"estimator": cell.method.estimator, "params": params}), cell, part, timing)
         begun = time.perf_counter()
-        predicted = part.predict(fitted.model)
+        predicted = part.predict(fitted.model, many=not cell.timed)
         seconds = {"fit": fitted.seconds, "fit_all": fitted.all_seconds, "predict": time.perf_counter() - begun}
         scores = part.score(fitted.model, predicted, list(cell.scoring.metrics), cell.scoring.average)
     converged, solver = _solver_facts(fitted)
@@ -113,12 +116,12 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
     """
     assert cell.search is not None
     started = time.perf_counter()
-    part, _ = part_of(cell, data)
+    part, _ = _shared_part(cell, data)
     found = candidates(cell.search.grid)
     warm = len(found) > 1 and _starts_warm(cell)
     results: list[dict[str, Any]] = [{} for _ in found]
     model: Any = None
-    with threadpool_limits(limits=1):
+    with _threads(1):
         for i in strong_to_weak(found) if warm else range(len(found)):
             model, results[i] = _visit(cell, part, found[i], model, warm)
     selection: dict[str, Any] = {
@@ -143,6 +146,32 @@ def part_of(cell: Cell, data: Dataset) -> tuple[Part, Any]:
             data = data.subset(train)
             train, test = list(fold_rows(data, cell.search.folds, cell.search.seed))[cell.fold]
     return with_features(Part.of(data, train, test), cell.features)
+
+
+#: Parts that this process has prepared with their feature steps, their bytes, and the most that these may add up to.
+_parts: OrderedDict[Any, tuple[Dataset, Part, Any, int]] = OrderedDict()
+_PART_BYTES = 256 << 20
+
+
+def _shared_part(cell: Cell, data: Dataset) -> tuple[Part, Any]:
+    """Return what `part_of` does; the methods of a table share it, and what their fits keep of the rows."""
+    search = cell.search if cell.fold is not None else None
+    fold = None if search is None else (search.on, search.folds, search.seed, cell.fold)
+    key = (id(data), cell.split, fold, cell.features)
+    if key not in _parts:
+        part, step = part_of(cell, data)
+        _parts[key] = data, part, step, _bytes(part)
+        while len(_parts) > 1 and sum(size for *_, size in _parts.values()) > _PART_BYTES:
+            _parts.popitem(last=False)
+    _parts.move_to_end(key)
+    return _parts[key][1:3]
+
+
+def _bytes(part: Part) -> int:
+    """Return the bytes of a prepared part: its rows, and what solvers keep of them, about as much again."""
+    arrays = [part.train.X, part.test.X]
+    size = sum(X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes for X in arrays)
+    return int(4 * (size + part.train.y.nbytes + part.test.y.nbytes))
 
 
 def with_features(part: Part, features: Features | None) -> tuple[Part, Any]:
@@ -209,17 +238,30 @@ def _timed_fit(make: Callable[[], Any], cell: Cell, part: Part, timing: Timing) 
     if timing.warmup and what not in _warm:
         with noted_warnings():
             part.fit(make())
+    fit = part.fit if cell.timed else part.rows.fit
     _warm.add(what)
     runs = []
     for _ in range(timing.repeats):
         model = make()
         with noted_warnings() as texts, _no_collection():
             started = time.perf_counter()
-            model = part.fit(model)
+            model = fit(model)
             seconds = time.perf_counter() - started
         runs.append((seconds, model, texts))
     middle = sorted(range(len(runs)), key=lambda i: runs[i][0])[(len(runs) - 1) // 2]
     return _TimedFit(runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2])
+
+
+_controllers: dict[int, ThreadpoolController] = {}
+
+
+def _threads(limit: int) -> Any:
+    """Limit the threads of the libraries that are loaded; they are looked for again when a module was imported."""
+    loaded = len(sys.modules)
+    if loaded not in _controllers:
+        _controllers.clear()
+        _controllers[loaded] = ThreadpoolController()
+    return _controllers[loaded].limit(limits=limit)
 
 
 @contextmanager
@@ -260,8 +302,8 @@ def _visit(cell: Cell, part: Part, values: Mapping[str, Any], model: Any, warm: 
     with noted_warnings() as texts:
         try:
             made = _next_model(cell, values, model, warm)
-            model = part.fit(made)
-            scores = part.score(model, part.predict(model), [metric], cell.scoring.average)[metric]
+            model = part.rows.fit(made)
+            scores = part.score(model, part.predict(model, many=True), [metric], cell.scoring.average)[metric]
             result["score"] = None if math.isnan(scores.mean) else scores.mean
             result["undefined"] = scores.undefined
         except Exception as error:  # a candidate may be impossible; the record says so and the search goes on

@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
-from mtlrun.errors import ConfigError, suggest
+from mtlrun.errors import ConfigError, UserError, suggest
+from mtlrun.runs.cell import is_nested
 from mtlrun.runs.experiment import as_experiment
-from mtlrun.runs.spec import ONE_OF, TRAIN
+from mtlrun.runs.methods import has_parameter
+from mtlrun.runs.spec import ONE_OF, TRAIN, Claim
 from mtlrun.utils.yaml import Document, KeyPath, Mark, Problem, load_text
 
 #: What a file that extends another one does not take from it.
@@ -219,19 +222,22 @@ class Layers:
     def _merge_entry(
         self, name: Any, item: Any, path: KeyPath, place: KeyPath, source: _Source, *, listed: bool = False
     ) -> None:
-        """Merge a value into the entries of a list with this label or id, ``*`` for all of them.
+        """Merge a value into the entries of a list with this label or id, or whose label or id a pattern matches.
 
         A name that only another profile has is no problem: the change waits for that profile. An entry of a list of
         methods is added where that is allowed.
         """
         entries = self._get(path)
-        found = [i for i, entry in enumerate(entries) if name in (*_names(entry), *["*"] * (not listed))]
+        found = [i for i, entry in enumerate(entries) if name in _names(entry)]
+        if not found and not listed:
+            found = [i for i, entry in enumerate(entries) if name == "*" or _matches(_names(entry), name)]
         for i in found:
             if isinstance(entries[i], str):  # the short form of a data set
                 self.origins[(*path, i, "id")] = self.origin((*path, i))
                 entries[i] = {"id": entries[i]}
-            self._merge(item, (*path, i), place, source)
-        if found or (not listed and name in ("*", *self._known(str(path[0])))):
+            for target, below in [((), ())] if listed else _targets(entries[i], item, path):
+                self._merge(_at(item, below), (*path, i, *target), (*place, *below), source)
+        if found or (not listed and (name == "*" or _matches(self._known(str(path[0])), name))):
             return
         if listed and source.new_methods:
             entries.append(copy.deepcopy(item))
@@ -292,6 +298,47 @@ def _names(entry: Any) -> list[str]:
     """Return the label and the id of an entry of a list, or its text."""
     names = (entry.get("label"), entry.get("id")) if isinstance(entry, dict) else (entry,)
     return [name for name in names if isinstance(name, str)]
+
+
+def _matches(names: list[str], pattern: Any) -> bool:
+    """Whether one of some names is the pattern, or is matched by it (``*RMTL*``)."""
+    return any(name == pattern or fnmatchcase(name, str(pattern)) for name in names)
+
+
+def _targets(entry: Any, changes: Any, path: KeyPath) -> list[tuple[KeyPath, KeyPath]]:
+    """Return where in an entry of a list its changes belong, each with its place in the changes.
+
+    A parameter that a method does not have goes to the estimator inside it that has it; a field that a claim does not
+    have goes to all of its checks.
+    """
+    if not isinstance(changes, dict) or not isinstance(entry, dict) or path not in (("methods",), ("claims",)):
+        return [((), ())]
+    found: list[tuple[KeyPath, KeyPath]] = []
+    checks = entry.get("checks")
+    for key, value in changes.items():
+        if path == ("claims",) and key not in Claim.model_fields and isinstance(checks, list) and checks:
+            found += [(("checks", k, key), (key,)) for k in range(len(checks))]
+        elif path == ("methods",) and key == "params" and isinstance(value, dict) and entry.get("params"):
+            found += [(_home(entry, name) or (key, name), (key, name)) for name in value]
+        else:
+            found.append(((key,), (key,)))
+    return found
+
+
+def _home(method: Any, name: Any) -> KeyPath | None:
+    """Return the path of a parameter in a method, or in an estimator inside it; None where nothing has it."""
+    params = method.get("params") or {}
+    try:
+        if has_parameter(str(method.get("estimator")), params, str(name)):
+            return ("params", name)
+    except UserError:  # the checks say what is wrong with it
+        return None
+    inside: dict[str, Any] = params if isinstance(params, dict) else {}
+    for key, inner in inside.items():
+        if is_nested(inner) and (below := _home(inner, name)) is not None:
+            inside[key] = {**inner, "params": inner.get("params") or {}}
+            return ("params", key, *below)
+    return None
 
 
 def _list_step(entries: list[Any], name: str) -> tuple[str | int, str]:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtlrun.errors import DataError, counted
 from mtlrun.record import CELLS, PACKED, Record, Records
-from mtlrun.report.grid import show
 from mtlrun.report.run import Run, checked, read_run
 from mtlrun.report.stored import read_json
 from mtlrun.runs.store import PROVENANCE, Store
-from mtlrun.runs.survey import explain
-
-#: Numbers of one cell from two machines may differ by this much, relatively.
-SAME = 1e-6
 
 
 @dataclass
@@ -33,15 +27,12 @@ class Merged:
         Of no cell of the plan here.
     unfinished : int
         Failed there, or unreadable.
-    conflicts : list of str
-        Cells that have other numbers there, and cells of the plan that were computed there in another way.
     """
 
     copied: int = 0
     known: int = 0
     foreign: int = 0
     unfinished: int = 0
-    conflicts: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         counts = {
@@ -50,7 +41,8 @@ class Merged:
             "not finished there": self.unfinished,
         }
         rest = [f"{count} {what}" for what, count in counts.items() if count]
-        return f"{counted(self.copied, 'cell')} copied" + f" ({', '.join(rest)})" * bool(rest)
+        copied = f"{counted(self.copied, 'cell')} copied"
+        return f"{copied} ({', '.join(rest)})" if rest else copied
 
 
 def merge(folder: Path, other: Path) -> Merged:
@@ -67,11 +59,13 @@ def merge(folder: Path, other: Path) -> Merged:
     Raises
     ------
     DataError
-        If one of the folders is not one of a run.
+        If one of the folders is not one of a run, or is of a run with another plan. Nothing is copied then.
     OSError
         If the folder cannot be written.
     """
     run = read_run(folder)
+    if (Path(other) / "run.json").is_file():
+        _refuse_other_plan(run, read_run(Path(other)), Path(other))
     theirs, stored = _records(Path(other))
     here = {key: record for key, record in run.cells.items() if record.done}
     wanted = {cell.key for cell in run.all_planned}
@@ -85,13 +79,11 @@ def merge(folder: Path, other: Path) -> Merged:
             merged.foreign += 1
         elif key in here:
             merged.known += 1
-            merged.conflicts += _other_numbers(_name(run, key), here[key], record)
         else:
             if (scores := stored.scores(record)) is not None:
                 store.copy_scores(key, scores)
             store.save(record)
             merged.copied += 1
-    merged.conflicts += _other_ways(run, Path(other), theirs)
     if merged.copied:
         store.pack(wanted)
         store.add_provenance((read_json(Path(other) / PROVENANCE) or {}).get("runs") or [])
@@ -124,35 +116,14 @@ def _records(other: Path) -> tuple[dict[str, Record | None], Records]:
     return found, stored
 
 
-def _other_numbers(name: str, ours: Record, theirs: Record) -> list[str]:
-    """Name the metrics in which two records of one cell differ; seconds always do."""
-    differences = []
-    for metric in sorted({*ours.metrics, *theirs.metrics}):
-        a, b = ours.metrics.get(metric), theirs.metrics.get(metric)
-        same = a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=SAME, abs_tol=SAME))
-        if not same and "second" not in metric:
-            differences.append(f"{metric} is {show(a, 'number')} here and {show(b, 'number')} there")
-    return [f"{name}: {', '.join(differences)}; the one here is kept"] if differences else []
-
-
-def _other_ways(run: Run, other: Path, theirs: dict[str, Record | None]) -> list[str]:
-    """Say how cells that the plan has under another key were computed."""
-    if not (other / "run.json").is_file():
-        return []
-    there = read_run(other)
-    if there.info.get("id") != run.info.get("id"):
-        return []
-    here = {(cell.dataset, cell.method, cell.trial): cell for cell in run.planned}
-    lines = []
-    for cell in there.planned:
-        mine, record = here.get((cell.dataset, cell.method, cell.trial)), theirs.get(cell.key)
-        if mine is None or mine.key == cell.key or record is None or not record.done:
-            continue
-        known = run.cells.get(mine.key)
-        why = "" if known is None else explain(record, known)
-        lines.append(f"{cell.name}: not copied, computed differently there: {why or 'other settings or version'}")
-    return lines
-
-
-def _name(run: Run, key: str) -> str:
-    return next((cell.name for cell in run.all_planned if cell.key == key), key[:16])
+def _refuse_other_plan(run: Run, there: Run, other: Path) -> None:
+    """Refuse a run of another experiment, or one that has a cell of ours under another key."""
+    if (theirs := there.info.get("id")) != (ours := run.info.get("id")):
+        raise DataError(f"{other} is a run of {theirs}, not of {ours}", "Merge runs of one experiment.")
+    here = {(one.reading, cell.name): cell.key for one in (run, *run.others) for cell in one.planned}
+    for reading, cell in ((one.reading, cell) for one in (there, *there.others) for cell in one.planned):
+        if here.get((reading, cell.name), cell.key) != cell.key:
+            raise DataError(
+                f"{other} has another plan: {cell.name} was planned there with other settings or another version",
+                "Run both with the same file, options and version of mtlrun.",
+            )

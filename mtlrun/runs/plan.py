@@ -18,6 +18,7 @@ from mtlrun.data.load import check_options, dataset_fingerprint, source_name, so
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
+from mtlrun.record import Place
 from mtlrun.report.grid import show
 from mtlrun.report.stored import RUN_FILE, read_sound
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
@@ -138,44 +139,26 @@ def _changed(method: MethodSpec, names: list[str], value: Any) -> MethodSpec:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A place in the table: the labels under which the number of a cell is shown. Several places may share a cell.
+class PlannedCell(Place):
+    """A place in the table with its cell.
 
     Attributes
     ----------
-    dataset, method : str
-        Labels; in a sweep the first is that of the setting (`Setting.name`).
-    trial : int
-        From 0.
     cell : Cell
-    value : object
-        Of the axis of a sweep.
     was : str or None
         Key of the cell that stood at this place in an earlier plan of the run.
     wanted : bool
         False outside `only` and the readings asked for.
-    reading : str
-        Name of a reading other than the main one.
     """
 
-    dataset: str
-    method: str
-    trial: int
     cell: Cell
-    value: Any = None
     was: str | None = None
     wanted: bool = True
-    reading: str = ""
-
-    @property
-    def name(self) -> str:
-        """Name for people: ``enron/APG-RMTL/trial 0``; that of another reading than the main one ends with it."""
-        return f"{self.dataset}/{self.method}/trial {self.trial}" + f" [{self.reading}]" * bool(self.reading)
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The row as `run.json` has it."""
-        entry = {"key": self.cell.key, "family": self.cell.family, "dataset": self.dataset, "method": self.method}
+        """The entry of `run.json`, which `Place.read` reads."""
+        entry = {"key": self.key, "family": self.cell.family, "dataset": self.dataset, "method": self.method}
         more = {"trial": self.trial, "value": self.value, "was": self.was, "reading": self.reading or None}
         return {**entry, **{name: value for name, value in more.items() if value is not None}}
 
@@ -192,7 +175,7 @@ class Plan:
     output : Path
         Folder of all runs.
     data_dir : Path or None
-    rows : tuple of Row
+    rows : tuple of PlannedCell
         In the order of the table: data sets, methods, trials.
     datasets : dict
         Reading -> label -> facts for `run.json`.
@@ -202,11 +185,11 @@ class Plan:
     folder: Path
     output: Path
     data_dir: Path | None
-    rows: tuple[Row, ...]
+    rows: tuple[PlannedCell, ...]
     datasets: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     @property
-    def wanted(self) -> tuple[Row, ...]:
+    def wanted(self) -> tuple[PlannedCell, ...]:
         """The rows inside `only`."""
         return tuple(row for row in self.rows if row.wanted)
 
@@ -311,7 +294,7 @@ def plan(
     directory = None if data_dir is None else Path(data_dir)
     before = _earlier_keys(folder, Store(Path(output), folder))
     about: dict[str, dict[str, dict[str, Any]]] = {}
-    rows: list[Row] = []
+    rows: list[PlannedCell] = []
     known: dict[tuple[str, ...], Versions] = {}
     for one in (experiment, *experiment.others):
         facts_of = about.setdefault(one.reading, {})
@@ -328,9 +311,8 @@ def plan(
                     cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
                     key, was = before.get((name, setting.name, method.label, trial), (None, None))
                     was = was if key == cell.key else key
-                    rows.append(
-                        Row(setting.name, method.label, trial, cell, setting.axis.get("value"), was, reading=name)
-                    )
+                    value = setting.axis.get("value")
+                    rows.append(PlannedCell(name, setting.name, value, method.label, trial, cell.key, cell, was))
     chosen = zip(rows, _of_reading(experiment, rows, reading), _matching(rows, only or ()), strict=True)
     rows = [replace(row, wanted=asked and matching) for row, asked, matching in chosen]
     return Plan(experiment, folder, Path(output), directory, tuple(rows), about)
@@ -444,7 +426,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 # --- what `reading` and `only` choose
 
 
-def _of_reading(experiment: Experiment, rows: Sequence[Row], reading: str | None) -> list[bool]:
+def _of_reading(experiment: Experiment, rows: Sequence[PlannedCell], reading: str | None) -> list[bool]:
     """Return whether each row is one of the reading asked for.
 
     Raises
@@ -469,7 +451,7 @@ class NoMatchError(ConfigError):
     """A pattern of `only` that matches nothing of the experiment."""
 
 
-def _matching(rows: Sequence[Row], only: Iterable[str]) -> list[bool]:
+def _matching(rows: Sequence[PlannedCell], only: Iterable[str]) -> list[bool]:
     """Return whether each row matches one of the patterns of every key in ``method=LADM*,dataset=enron``.
 
     Raises

@@ -28,6 +28,8 @@ BACKENDS = ("loky", "threading", "dask")
 MOST = 1000
 #: What a worker process takes before it has any data.
 WORKER_BYTES = 300 << 20
+#: Bytes by which a worker process may grow before it is replaced.
+GROWN = 1 << 30
 #: Seconds to wait for the scheduler, and for a first worker.
 PATIENCE = 30
 #: What is said of a piece of work that Dask has given up.
@@ -163,6 +165,11 @@ class Pool:
         return self.jobs in (None, 1) and self.backend is None
 
     @property
+    def started(self) -> bool:
+        """Whether no process that is kept is still starting."""
+        return all(worker.ready is None or worker.ready.done() for worker in self.workers)
+
+    @property
     def late(self) -> bool:
         """Whether nothing more is begun."""
         return self.until is not None and time.monotonic() >= self.until
@@ -178,7 +185,8 @@ class Pool:
     def keeping(self, most: int | None = None) -> Iterator[Pool]:
         """Yield this pool with processes, at most so many, that several runs share: starting one takes seconds."""
         workers = self._new_workers(most)
-        for worker in workers if not self.late else ():
+        needed = not self.late and not (self.serial and self.left() is None)
+        for worker in workers if needed else ():
             worker.begin()
         try:
             yield replace(self, workers=workers)
@@ -332,6 +340,10 @@ def end_with(parent: int) -> None:
 
 
 def _prepare(parent: int) -> None:
+    from joblib.externals.loky import process_executor
+
+    # loky replaces a process that has grown by 100 MB since its first piece of work, which compiled code alone takes.
+    process_executor._MAX_MEMORY_LEAK_SIZE = GROWN
     end_with(parent)
     import mtlrun.data.load
     import mtlrun.runs.fit

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from mtlrun.errors import counted
 from mtlrun.provenance import command_line, host_facts, now, source_facts
 from mtlrun.record import DONE, FAILED, FOLD, OK, TIMEOUT, Record
 from mtlrun.runs.cell import Cell
-from mtlrun.runs.compute import compute_cell
+from mtlrun.runs.compute import compute_cells
 from mtlrun.runs.locks import TimingLock
 from mtlrun.runs.plan import Plan, other_settings, settings_text, write_plan
 from mtlrun.runs.pool import Outcome, Pool
@@ -28,6 +30,8 @@ from mtlrun.runs.survey import rerun_reasons, survey
 NO_ROOM = "Free some space, or choose another folder with --output; finished cells are kept."
 #: Seconds between two looks at a cell that another process computes.
 POLL = 0.5
+#: Seconds of computing that a process is handed at once where single cells take less.
+AT_ONCE = 0.3
 #: Numbers of a finished cell that are shown; measures may return many.
 SHOWN = 6
 
@@ -181,6 +185,8 @@ class Runner:
         self.before = self.store.stamps()
         self.begun: dict[str, dict[str, Stamp | None]] = {}
         self.timing = TimingLock(self.progress.message)
+        #: What the last cell took.
+        self.seconds = math.inf
 
     def run(self) -> RunSummary:
         """Do everything; see `run`."""
@@ -322,7 +328,7 @@ class Runner:
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
         by_key = {cell.key: cell for cell in cells}
 
-        def claimed() -> Iterator[tuple[str, tuple[Any, ...]]]:
+        def claimed() -> Iterator[tuple[Cell, dict[str, Any] | None]]:
             for cell in cells:
                 if pool.late:
                     return
@@ -332,16 +338,38 @@ class Runner:
                     self.tries[cell.key] += 1
                     self.begun[cell.key] = self.store.stamps() if cell.timed else {}
                     self.progress.begin(self._name(cell))
-                    yield cell.key, (cell, self.choices.get(cell.key, {}).get("chosen"), data_dir)
+                    yield cell, self.choices.get(cell.key, {}).get("chosen")
 
-        with contextlib.closing(pool.run(compute_cell, claimed())) as results:
-            for key, outcome in results:
-                if outcome.status == TIMEOUT and pool.stops:  # nothing is known of it but that time was short
-                    self.store.locks.release(key)
-                else:
-                    self._finish(by_key[key], self._record(by_key[key], outcome, pool))
+        work, at_once = claimed(), self._at_once(len(cells), pool)
+        parts = iter(lambda: list(islice(work, at_once)), [])
+        units = (([cell.key for cell, _ in part], (part, data_dir)) for part in parts)
+        died: list[Cell] = []
+        with contextlib.closing(pool.run(compute_cells, units)) as results:
+            for keys, outcome in results:
+                if outcome.status == OK:
+                    found = dict(zip(keys, outcome.value, strict=True))
+                elif len(keys) == 1:
+                    found = {keys[0]: outcome}
+                else:  # one of them has killed the process: which, only each alone can tell
+                    found = {}
+                    died += [by_key[key] for key in keys]
+                for key, one in found.items():
+                    if one.status == TIMEOUT and pool.stops:  # nothing is known of it but that time was short
+                        self.store.locks.release(key)
+                    else:
+                        self._finish(by_key[key], self._record(by_key[key], one, pool))
         self.timing.release()
-        return busy
+        for cell in died:
+            self.store.locks.release(cell.key)
+            self.tries[cell.key] -= 1
+            self.seconds = math.inf
+        return busy + self._batch(died, pool) if died else busy
+
+    def _at_once(self, cells: int, pool: Pool) -> int:
+        """Return how many cells a process is handed at once: small ones cost more to hand over than to compute."""
+        if pool.serial or pool.backend is not None or pool.left() is not None:
+            return 1
+        return max(1, min(math.ceil(cells / max(len(pool.workers), 1)), int(AT_ONCE / max(self.seconds, 1e-3))))
 
     def _claim(self, cell: Cell, busy: list[Cell]) -> bool:
         """Lock a cell that is still to be computed."""
@@ -404,6 +432,7 @@ class Runner:
         self.store.locks.release(cell.key)
         self.timing.release()
         self.computed[cell.key] = record.status
+        self.seconds = record.seconds.get("total", math.inf)
         self.progress.cell(self._name(cell), record.status, record.seconds.get("total"), _note(record))
         if self._may_retry(cell):
             return

@@ -103,7 +103,7 @@ def read_settings(options: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
             near = suggest(name, own | roles)
             raise TypeError(f"compare has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     given = {name: value for name, value in options.items() if value is not None}
-    for name in {"methods", "drop", "categorical", "family", "task_order"} & given.keys():
+    for name in {"methods", "drop", "categorical", "keep", "family", "task_order"} & given.keys():
         given[name] = several(given[name])
     settings = Settings(**{name: value for name, value in given.items() if name in own})
     return settings, {name: value for name, value in given.items() if name in roles}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable
@@ -23,6 +24,10 @@ PROVENANCE = "provenance.json"
 TRIAL = 1 << 14
 #: Identity of a file: another one after every writing, whatever the clock says.
 Stamp = tuple[int, int]
+
+
+#: Seconds of computing that need not survive a loss of power.
+MOMENT = 1.0
 
 
 class Store(Records):
@@ -67,12 +72,15 @@ class Store(Records):
     def save(self, record: Record) -> None:
         """Write a record.
 
+        What took a moment is not waited for until the disk has it: after a loss of power it is found damaged, and
+        computed again.
+
         Raises
         ------
         OSError
             If the folder cannot be written.
         """
-        write_atomic(self.path(record.key), record.line())
+        write_atomic(self.path(record.key), record.line(), durable=record.seconds.get("total", math.inf) > MOMENT)
 
     def stamp(self, key: str) -> Stamp | None:
         """Return the identity of the file of a cell, None where there is none."""

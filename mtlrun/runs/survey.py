@@ -14,7 +14,7 @@ from mtlrun.record import FAILED, PROTOCOL, Record, Records
 from mtlrun.report.stored import COMPARED, RUN_FILE, read_sound
 from mtlrun.runs.code import OWN_CODE
 from mtlrun.runs.code import reason as reason_of
-from mtlrun.runs.plan import Plan, Row
+from mtlrun.runs.plan import Plan, PlannedCell
 from mtlrun.runs.store import Store, settled
 
 #: Packages whose versions may change a number in its last digits; they are recorded and compared, and change no key.
@@ -58,7 +58,7 @@ def survey(plan: Plan, store: Store | None = None) -> list[State]:
     return [_state(row, store, plan.limit, here) for row in plan.rows]
 
 
-def _state(row: Row, store: Store, limit: float | None, here: Mapping[str, str]) -> State:
+def _state(row: PlannedCell, store: Store, limit: float | None, here: Mapping[str, str]) -> State:
     try:
         record = store.read(row.cell.key)
     except ValueError as error:

@@ -60,10 +60,10 @@ class Waves:
             for number, wave in enumerate(self._waves()):
                 cells = [self.cells[place] for place in wave]
                 self._known(cells, done=True)
-                # The first is computed in any case, so that there is a board whatever the budget. The first two are
-                # cheap, and computed here while the processes of the pool start.
-                here = replace(pool, until=self.deadline if number else None, stops=False, workers=())
-                here = here if number < 2 else pool
+                # The first is computed in any case, so that there is a board whatever the budget, and in this process,
+                # as are others while those of the pool start.
+                here = replace(pool, jobs=1, until=self.deadline if number else None, stops=False, workers=())
+                here = here if number == 0 or not pool.started else pool
                 self.runner.fits([self.cells[place] for place in wave if place in self.open], here)
                 self._known(cells, done=False)  # of other processes
         late: dict[int, list[str]] = {}

@@ -154,3 +154,10 @@ def writer_of(path: Path) -> tuple[str, int] | None:
     """Return host and pid of the process that made a temporary file or folder, None for any other one."""
     host, _, rest = path.name[1:].rpartition("-")[0].rpartition("-")
     return (host, int(rest)) if host and rest.isdecimal() and path.name[0] == "." else None
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list: nothing for None, one element for a single value."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -68,7 +68,7 @@ def test_every_row_keeps_its_task_weight_group_and_time_when_others_are_left_out
     kept = frame[frame.mark.notna() & (frame.school != "tiny")]
     for role, column in (("group", "form"), ("time", "day"), ("time", "number")):
         frame["again"] = frame.number
-        found = load(frame, **ROLES, weight="w", min_rows=4, **{role: column})
+        found = load(frame, **ROLES, weight="w", min_rows=4, keep=["again"], **{role: column})
         np.testing.assert_array_equal(found.X[:, found.features.index("again")], kept.number)
         np.testing.assert_array_equal(found.y, kept.mark)
         np.testing.assert_array_equal(found.source["weight"], kept.w)
@@ -146,7 +146,7 @@ def test_rows_of_a_shared_design_stay_as_long_as_one_target_is_known(load):
     frame["other"] = frame.a * 2
     frame.loc[[2, 3], "mark"] = np.nan
     frame.loc[[3, 4], "other"] = np.nan
-    found = load(frame, targets=["mark", "other"])
+    found = load(frame, targets=["mark", "other"], keep=["number"])
     kept = frame.drop(index=3)
     np.testing.assert_array_equal(found.y, kept[["mark", "other"]])
     np.testing.assert_array_equal(found.X, kept[["number", "a"]])
@@ -173,7 +173,7 @@ def test_tasks_are_sorted_numbers_by_their_size(load):
 
 def test_test_rows_are_a_published_split(load):
     frame, more = schools(), schools(9).assign(number=range(100, 109))
-    found = load(frame, more[more.columns[::-1]], **ROLES)
+    found = load(frame, more[more.columns[::-1]], **ROLES, keep=["number"])
     ((train, test),) = found.splits["test"]
     assert (train.tolist(), test.tolist()) == (list(range(24)), list(range(24, 33)))
     np.testing.assert_array_equal(found.X[test][:, 0], more.number)
@@ -349,9 +349,9 @@ def test_the_task_may_be_the_group_and_nothing_else_has_two_roles(load):
         load(schools(), **ROLES, group="form", time="day")
 
 
-@pytest.mark.parametrize("role", ["targets", "task", "weight", "group", "time", "drop", "categorical"])
+@pytest.mark.parametrize("role", ["targets", "task", "weight", "group", "time", "drop", "categorical", "keep"])
 def test_a_column_that_does_not_exist_is_named(load, role):
-    given = {**ROLES, role: ["lenght"] if role in ("targets", "drop", "categorical") else "lenght"}
+    given = {**ROLES, role: ["lenght"] if role in ("targets", "drop", "categorical", "keep") else "lenght"}
     with pytest.raises(UnknownNameError, match="'lenght'"):
         load(schools(), **given)
 
@@ -367,10 +367,28 @@ def test_positive_labels_are_those_of_binary_targets(load):
 # --- features
 
 
+def test_a_column_that_numbers_the_rows_is_an_identifier(load):
+    frame = schools().assign(
+        pupil=np.arange(24)[::-1] * 7 + 100, half=np.arange(24) + 0.5, twice=np.resize(range(23), 24)
+    )
+    found = load(frame, **ROLES)
+    assert found.features == ["a", "half", "twice"]
+    assert "number, pupil; --keep" in found.notes
+    assert load(frame, **ROLES, keep=["pupil"]).features == ["a", "pupil", "half", "twice"]
+    assert load(frame[["school", "mark", "number"]], **ROLES).features == ["number"]  # there is no other
+    assert load(frame[:19], **ROLES).features[0] == "number"  # few rows may differ by chance
+
+
+def test_what_is_constant_within_tasks_is_named(load):
+    frame = schools().assign(size=lambda f: f.school.map({name: k for k, name in enumerate(f.school.unique())}))
+    assert "constant within every task" not in load(schools(), **ROLES).notes
+    assert "shift a task as a whole: size" in load(frame, **ROLES).notes
+
+
 def test_numbers_words_and_gaps_of_features(load):
     frame = schools().assign(colour=np.resize(["red", "blue", ""], 24), gap=np.resize([1.5, np.nan], 24))
     frame["code"] = np.resize([10, 9, 8.5], 24)
-    found = load(frame, **ROLES, categorical=["code"])
+    found = load(frame, **ROLES, categorical=["code"], keep=["number"])
     assert found.features == ["number", "a", "colour", "gap", "code"]
     assert found.categories == {"colour": ["blue", "red"], "code": ["10", "8.5", "9"]}
     np.testing.assert_array_equal(found.X[:, 2], np.resize([1, 0, np.nan], 24))

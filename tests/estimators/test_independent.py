@@ -216,3 +216,26 @@ def test_convergence_does_not_warn():
         warnings.simplefilter("error")
         for model in (IndependentRidge(), IndependentLasso(), IndependentLogistic(), IndependentSVC()):
             assert model.fit(X, Y).converged_
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(40, 6), (12, 30), (30, 200)])
+def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
+    rng = np.random.default_rng(d)
+    X, ids = rng.normal(size=(2 * n, d)) + 1, np.repeat([0, 1], n)
+    y = X[:, 0] - X[:, 1] + rng.normal(size=2 * n)
+    w = rng.integers(1, 4, 2 * n).astype(float) if weighted else np.ones(2 * n)
+    for alpha in (0.5, 5.0, 1e4):
+        model = IndependentLasso(alpha=alpha, fit_intercept=intercept, tol=1e-9)
+        model.fit(X, y, task_id=ids, sample_weight=w if weighted else None)
+        for t in (0, 1):
+            rows, weights = ids == t, w[ids == t]
+            other = Lasso(alpha / weights.sum(), fit_intercept=intercept, tol=1e-12, max_iter=100_000)
+            other.fit(X[rows], y[rows], sample_weight=weights)
+
+            def value(coef, b, rows=rows, weights=weights, alpha=alpha):
+                return 0.5 * weights @ (y[rows] - X[rows] @ coef - b) ** 2 + alpha * np.abs(coef).sum()
+
+            best = value(other.coef_, other.intercept_)
+            assert value(model.coef_[t], model.intercept_[t]) <= best + 1e-6 * max(best, 1)

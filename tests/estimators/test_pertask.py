@@ -6,13 +6,14 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeCV
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from mtlrun.estimators.baselines import PerTask, takes_task_id
-from mtlrun.estimators.tuned import TunedLogistic, TunedRidge
+from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
 
 def _ragged(seed=0, n=60, d=4):
@@ -176,3 +177,43 @@ def test_rows_of_an_unknown_task_get_the_mean_of_all_models():
     np.testing.assert_allclose(model.predict([[1.0], [1.0]], task_id=["b", "new"]), [3.0, 2.0])
     with pytest.raises(ValueError, match="new"):
         PerTask(LinearRegression()).fit(X, X[:, 0], task_id=ids).predict([[1.0]], task_id=["new"])
+
+
+def test_tuned_kernel_ridge_is_kernel_ridge_of_the_best_strength_and_width():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(30, 2)), rng.integers(1, 3, 30).astype(float)
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
+    alphas, widths, mean = [0.1, 1.0, 10.0], [0.5, 1.0], np.average(y, weights=weights)
+
+    def by_hand(rows, alpha, width, new):
+        gamma = 1 / (2 * 2 * width**2)
+        model = KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma)
+        return model.fit(X[rows], y[rows] - mean, sample_weight=weights[rows]).predict(X[new]) + mean
+
+    errors = {
+        (alpha, width): sum(
+            weights[i] * (y[i] - by_hand(np.delete(np.arange(30), i), alpha, width, [i])[0]) ** 2 for i in range(30)
+        )
+        for alpha in alphas
+        for width in widths
+    }
+    model = TunedKernelRidge(alphas, widths).fit(X, y, sample_weight=weights)
+    assert (model.alpha_, model.width_) == min(errors, key=errors.get)
+    new = rng.normal(size=(5, 2))
+    gamma = 1 / (4 * model.width_**2)
+    expected = KernelRidge(alpha=model.alpha_, kernel="rbf", gamma=gamma).fit(X, y - mean, sample_weight=weights)
+    assert_allclose(model.predict(new), expected.predict(new) + mean, atol=1e-10)
+    assert_allclose(model.predict(sp.csr_array(new)), model.predict(new))
+    without = np.append(weights, 0.0)
+    assert_allclose(
+        TunedKernelRidge(alphas, widths).fit(np.vstack([X, [[9.0, 9.0]]]), np.append(y, 99.0), without).predict(new),
+        model.predict(new),
+    )
+
+
+def test_tuned_kernel_ridge_predicts_the_mean_of_what_it_cannot_learn():
+    X = np.ones((8, 1))
+    model = TunedKernelRidge().fit(X, np.resize([1.0, -1.0], 8))
+    assert model.alpha_ == np.inf
+    assert_allclose(model.predict(X), 0.0)
+    assert TunedKernelRidge().fit(X[:1], [3.0]).predict(X).tolist() == [3.0] * 8

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 
 from mtlrun.report.build import build_report
 from mtlrun.report.drawing import COLOURS, draw, write_drawing
-from mtlrun.report.figures import Curve, Figure, Panel
+from mtlrun.report.figures import Figure, Line, Panel
 from mtlrun.report.writers import markdown, write_report
 
 
@@ -97,7 +97,7 @@ def test_no_figures_without_an_axis(maker, tmp_path):
 
 
 def made(values, n_curves=3, **panel):
-    curves = [Curve(f"m{i}", list(values), [10.0**k for k in range(len(values))], [0.0] * 2) for i in range(n_curves)]
+    curves = [Line(f"m{i}", list(values), [10.0**k for k in range(len(values))], [0.0] * 2) for i in range(n_curves)]
     log = panel.pop("x_log", False)
     return Figure("made", "Made", [Panel("auc", curves=curves, **panel)], "axis", list(values), log)
 

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from mtlrun.record import Record
+from mtlrun.report.cells import MethodResult
 from mtlrun.report.checks import Verdict
 from mtlrun.report.claims import Evidence, evaluate
-from mtlrun.report.references import judged
-from mtlrun.report.run import Row, Run, read_run
+from mtlrun.report.readings import judged
+from mtlrun.report.run import Run, read_run
 from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.load import load_experiment
 
@@ -35,17 +37,15 @@ def shipped(path: Path) -> Iterator[Any]:
                     yield one.config, f"[{one.reading}] {claim['id']}: {check}", check
 
 
-def rows_of(check: dict[str, Any], values: dict[str, float], dataset: str) -> list[Row]:
+def rows_of(check: dict[str, Any], values: dict[str, float], dataset: str) -> list[MethodResult]:
     """Return a row per method with the same number in all splits and tasks."""
     rows = []
     for method, value in values.items():
-        row = Row(dataset, method, "ok", len(TRIALS), len(TRIALS), len(TRIALS))
         quantity = check.get("quantity", "")
-        row.samples = {quantity: dict.fromkeys(TRIALS, value)}
-        row.tasks = {quantity: {t: [value] * 9 for t in TRIALS}}
-        row.task_names = [str(task) for task in as_list(check.get("task"))]
-        row.medians = ()
-        rows.append(row)
+        cell = {"status": "ok", quantity: value, "tasks": {quantity: [value] * 9}, "counts": {}}
+        names = [str(task) for task in as_list(check.get("task"))]
+        cells = pd.DataFrame([{"trial": t, **cell} for t in TRIALS])
+        rows.append(MethodResult(dataset, method, cells, names, medians=()))
     return rows
 
 
@@ -53,16 +53,15 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def stop(rows: list[Row], check: dict[str, Any], config: dict[str, Any]) -> Row:
+def stop(rows: list[MethodResult], check: dict[str, Any], config: dict[str, Any]) -> MethodResult:
     """Let rows be those of runs that were stopped; return the row of the method that they are compared with."""
     stopped = check["stopped"]
     params = {method["label"]: method["params"] for method in config["methods"]}
     for row in rows:
         limit = 0.5 if "below" in stopped else params[row.method][stopped["at_least"]]
-        row.samples[stopped["quantity"]] = dict.fromkeys(TRIALS, float(limit))
-    whole = Row(rows[0].dataset, stopped.get("below", ""), "ok", len(TRIALS), len(TRIALS), len(TRIALS))
-    whole.samples = {stopped["quantity"]: dict.fromkeys(TRIALS, 1.0)}
-    return whole
+        row.cells[stopped["quantity"]] = float(limit)
+    cells = pd.DataFrame([{"trial": t, "status": "ok", stopped["quantity"]: 1.0} for t in TRIALS])
+    return MethodResult(rows[0].dataset, stopped.get("below", ""), cells)
 
 
 def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mtlrun.report.run import build_rows, read_run
+from mtlrun.report.cells import method_results
+from mtlrun.report.run import read_run
 from mtlrun.report.statistics import comparison_section, paired, rank_methods
 
 DC = "LADM-DC-RMTL-10%"
@@ -12,7 +13,7 @@ DC = "LADM-DC-RMTL-10%"
 
 def ranking_of(maker):
     run = read_run(maker.write())
-    rows = build_rows(run)
+    rows = method_results(run)
     return rank_methods(run, rows), comparison_section(run, rows)
 
 
@@ -72,7 +73,7 @@ def test_tasks_without_a_value_in_any_split_do_not_count(maker):
     for trial in range(2):
         maker.cell("alpha", "One Norm", trial, per_task={"auc": [0.5, None, 0.6, 0.7]})
         maker.cell("alpha", DC, trial, per_task={"auc": [0.6, 0.9, None if trial else 0.7, 0.8]})
-    rows = build_rows(read_run(maker.write()))
+    rows = method_results(read_run(maker.write()))
     test = paired(rows[1], rows[0], "auc", "task")
     assert (test.n, test.wins) == (3, 3)
     assert test.mean_difference == pytest.approx(0.1)
@@ -82,5 +83,5 @@ def test_tasks_that_do_not_match_are_not_compared(maker):
     for trial in range(2):
         maker.cell("alpha", "One Norm", trial, per_task={"auc": [0.5, 0.6]})
         maker.cell("alpha", DC, trial, per_task={"auc": [0.5, 0.6, 0.7]})
-    rows = build_rows(read_run(maker.write()))
+    rows = method_results(read_run(maker.write()))
     assert paired(rows[1], rows[0], "auc", "task") is None

@@ -4,21 +4,39 @@ import math
 import statistics
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mtlrun.report import claims
+from mtlrun.report.cells import MethodResult
 from mtlrun.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate, judge
-from mtlrun.report.run import Row, Run
+from mtlrun.report.run import Run
 from mtlrun.report.statistics import Ranking
 
 INFO = {"datasets": {"alpha": {"id": "alpha"}}, "paper_datasets": ["alpha"], "profile": "quick"}
 
 
-def row(method, *values, dataset="alpha", quantity="auc", **fields):
-    """Return a row with a value per split."""
-    n = len(values)
-    kept = {"status": "ok", "n": n, "planned": n, "affected": n, "medians": (), **fields}
-    return Row(dataset, method, samples={quantity: dict(enumerate(values))}, **kept)
+def row(method, *values, dataset="alpha", quantity="auc", status="ok", planned=0, affected=None, tasks=(), **fields):
+    """Return a result with a value per split; cells that are planned and have none failed, unless a status is given."""
+    samples = dict(enumerate(values)) if quantity else {}
+    return made(dataset, method, {quantity: samples}, status, planned, affected, dict(tasks), **fields)
+
+
+def made(dataset, method, samples, status="ok", planned=0, affected=None, tasks=None, task_names=()):
+    """Return a result of cells made by hand."""
+    trials = sorted({t for values in samples.values() for t in values})
+    statuses = ["ok"] * len(trials)
+    if not trials:
+        trials, statuses = [*range(planned or 1)], [status] * (planned or 1)
+    elif status != "ok":
+        statuses[: affected or len(trials)] = [status] * (affected or len(trials))
+    rest = range(len(trials), planned)
+    cells = pd.DataFrame({"trial": [*trials, *rest], "status": [*statuses, *["failed"] * len(rest)]})
+    for name, values in samples.items():
+        cells[name] = cells["trial"].map(values).astype(float)
+    cells["tasks"] = [{name: by[t] for name, by in (tasks or {}).items() if t in by} for t in cells["trial"]]
+    cells["counts"] = [{} for _ in cells["trial"]]
+    return MethodResult(dataset, method, cells, list(task_names), medians=())
 
 
 def results(check, *rows, groups=(), **info):
@@ -161,7 +179,7 @@ def test_a_task_must_be_known_in_every_row():
 
 
 def test_the_splits_behind_a_number_are_told_where_some_are_missing():
-    few, all_ = row("A", 0.5, 0.6, n=2, planned=5), row("B", 0.1, 0.2)
+    few, all_ = row("A", 0.5, 0.6, planned=5), row("B", 0.1, 0.2)
     for rows in ((few, all_), (all_, few)):
         assert (
             "2 of 5 splits"
@@ -199,8 +217,7 @@ def effect(*rows, of=float):
 
 def test_only_splits_of_both_rows_count_for_the_smallest_effect():
     a = row("A", 0.1, 0.5, 0.2, 0.9)
-    b = row("B", 0.0, 0.0)
-    b.samples["auc"] = {0: 0.0, 2: 0.0, 7: 5.0}
+    b = made("alpha", "B", {"auc": {0: 0.0, 2: 0.0, 7: 5.0}})
     assert effect(a, b) == pytest.approx(statistics.stdev([0.1, 0.2]) / math.sqrt(2))
 
 
@@ -321,9 +338,7 @@ def test_groups_are_looked_at_by_name():
 
 def stopped(seconds, of="A", other=None, limit=20, **stopped):
     """Whether the number of A counts as a bound (True), as a number (False) or decides nothing (None)."""
-    mine = row("A", 0.5)
-    mine.samples["seconds_run"] = {} if seconds is None else {0: seconds}
-    rows = [mine]
+    rows = [made("alpha", "A", {"auc": {0: 0.5}, "seconds_run": {} if seconds is None else {0: seconds}})]
     if other is not None:
         rows.append(row("B", other, quantity="seconds_run"))
     config = {"methods": [{"label": "A", "params": {"seconds": limit}}, {"label": "B"}]}

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.errors import DataError
-from mtlrun.report.frames import load_results
+from mtlrun.report.cells import load_results
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def test_a_cell_whose_search_is_none_is_told_and_left_out(maker, wrong):
     maker.cell("alpha", "One Norm", 0, selection={**GOOD_SEARCH, **wrong})
     maker.cell("alpha", "One Norm", 1, selection={**GOOD_SEARCH, "chosen": "x", "edges": {"alpha": "x"}})
     report = build_report(maker.write())
-    assert report.run.unreadable == ["alpha / One Norm / trial 0"]
+    assert report.run.unreadable == ["alpha/One Norm/trial 0"]
     for form in FORMATS:
         assert render(report, form)
 
@@ -171,7 +171,7 @@ def test_a_plan_that_is_none_is_refused(tmp_path, text):
 def test_a_cell_that_is_none_is_told_and_left_out(maker, old, new):
     folder = maker.fill().write()
     maker.change(old, new, "alpha", "One Norm", 0)
-    assert build_report(folder).run.unreadable == ["alpha / One Norm / trial 0"]
+    assert build_report(folder).run.unreadable == ["alpha/One Norm/trial 0"]
 
 
 def test_merging_follows_no_links_and_takes_no_foreign_cells(folder_maker, tmp_path):
@@ -203,7 +203,7 @@ def test_the_page_of_numbers_beyond_all_bounds(maker):
     maker.cell("alpha", "APG-RMTL", 0, auc=1e308)
     maker.cell("alpha", "APG-RMTL", 1, fit=1e308)
     report = build_report(maker.write())
-    assert report.run.unreadable == ["alpha / APG-RMTL / trial 0", "alpha / APG-RMTL / trial 1"]
+    assert report.run.unreadable == ["alpha/APG-RMTL/trial 0", "alpha/APG-RMTL/trial 1"]
     for form in FORMATS:
         assert render(report, form)
     assert html_report(report)

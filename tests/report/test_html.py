@@ -101,7 +101,7 @@ def test_what_users_write_is_escaped(made):
 
 
 def test_nothing_is_loaded_from_elsewhere(made):
-    assert Checker(made).loads == ["data:,"]
+    assert all(address.startswith("data:") for address in Checker(made).loads)
     assert "@import" not in made
     assert not re.search(r"url\((?!#)", made)
 
@@ -200,17 +200,8 @@ const shown = () => [...document.querySelectorAll(".matrix:not([hidden])")].map(
 const first = shown(); document.querySelectorAll(".switch button")[1].click(); const second = shown();
 heading.querySelector("button").click(); const up = column();
 heading.querySelector("button").click(); const down = column();
-const points = [...document.querySelectorAll("figure .panel")].flatMap((p) => JSON.parse(p.dataset.plot).points);
-const key = document.querySelector("figure .legend button");
-const curve = key.closest("figure").querySelector('[id*="-curve-0-"]');
-key.click(); const off = curve.style.display; key.click(); const on = curve.style.display;
-const box = document.querySelector(".pick input"); box.click();
-const hidden = [...document.querySelectorAll("#results tr, #results th")].filter((e) => e.hidden).length; box.click();
-const scale = document.querySelector(".scales button:not([aria-pressed=true])"); scale.click();
-const panel = scale.closest("figure").querySelector(".panel[data-scale]:not([hidden])");
-const scaled = panel.dataset.scale === scale.textContent;
 const size = { wide: document.documentElement.scrollWidth, page: window.innerWidth };
-document.title = JSON.stringify({ up, down, first, second, points: points.length, off, on, hidden, scaled, ...size });
+document.title = JSON.stringify({ up, down, first, second, ...size });
 </script>
 """
 
@@ -222,17 +213,13 @@ def test_in_a_browser(made, tmp_path, width):
     path.write_text(page.replace("</body>", f"{TRIAL}</body>"), encoding="utf-8")
     dom, console = browse(path, width, tmp_path)
     assert console == ""
-    assert dom.count("<svg") == page.count("<svg") >= 1
+    assert dom.count("<img") == page.count("<img") >= 1
     assert dom.count("<table") >= 5
     found = json.loads(re.search(r"<title>(.*?)</title>", dom)[1].replace("&quot;", '"'))
     assert [found["first"], found["second"]] == [["auc, alpha"], ["seconds, alpha"]], "one table is shown at a time"
     assert len(found["up"]) == 2
     assert found["up"] == sorted(found["up"], key=float)
     assert found["down"] == sorted(found["down"], key=float, reverse=True)
-    assert found["points"] >= 2
-    assert (found["off"], found["on"]) == ("none", ""), "a click in the legend takes a curve away and brings it back"
-    assert found["hidden"] >= 1
-    assert found["scaled"]
     assert found["wide"] <= found["page"], "the page itself does not scroll sideways"
 
 

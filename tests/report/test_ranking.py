@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mtlrun.report.build import build_report
-from mtlrun.report.run import build_rows, read_run
+from mtlrun.report.cells import method_results
+from mtlrun.report.run import read_run
 from mtlrun.report.statistics import rank_groups
 
 DATA = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
@@ -33,7 +34,7 @@ def claim(maker, **check):
 
 def test_groups_and_their_tests(ranked):
     run = read_run(ranked.write())
-    (group,) = rank_groups(run, build_rows(run))
+    (group,) = rank_groups(run, method_results(run))
     assert group.average == {"One Norm": pytest.approx(17 / 6), "APG-RMTL": pytest.approx(13 / 6), DC: 1.0}
     assert group.tests[0][1].z == pytest.approx((17 / 6 - 1) / np.sqrt(3 * 4 / 36))
     assert [(method, t.rejected, t.alpha) for method, t in group.tests] == [
@@ -123,7 +124,7 @@ def test_a_data_set_with_metrics_of_its_own_is_ranked_by_the_first(ranked):
         for trial in range(2):
             ranked.cell("zeta", method, trial, metrics={"mse": value})
     run = read_run(ranked.write())
-    (group,) = rank_groups(run, build_rows(run))
+    (group,) = rank_groups(run, method_results(run))
     assert group.ranks[-1].tolist() == [3.0, 1.0, 2.0], "less is better for this one"
     assert group.own == {"zeta": "mse"}
     assert not group.left_out
@@ -139,7 +140,7 @@ def test_ranks_on_other_data_than_the_papers_decide_nothing(ranked):
 def test_less_is_better_where_the_registry_says_so(ranked):
     ranked.info["quantities"] = {"auc": {"text": "", "greater_is_better": False}}
     run = read_run(ranked.write())
-    assert rank_groups(run, build_rows(run))[0].average[DC] == 3.0
+    assert rank_groups(run, method_results(run))[0].average[DC] == 3.0
 
 
 @pytest.fixture

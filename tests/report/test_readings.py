@@ -84,7 +84,7 @@ def test_the_report_shows_the_table_of_every_reading_and_the_level_that_chose_th
 def test_failures_of_other_readings_are_listed(two_readings, maker):
     maker.fail("alpha", "APG-RMTL other", 1, error="ValueError: not so")
     text = markdown(two_readings(0.8))
-    assert "| reading other: alpha / APG-RMTL / trial 1 | failed | ValueError: not so |" in text
+    assert "| alpha/APG-RMTL/trial 1 [other] | failed | ValueError: not so |" in text
 
 
 def test_pages_show_readings(two_readings):
@@ -97,7 +97,7 @@ def test_an_altered_plan_is_told(two_readings, maker):
     path = maker.folder / "run.json"
     plan = json.loads(path.read_text())
     path.write_text(json.dumps({**plan, DIGEST: "0" * 64}))
-    assert any("run.json is not as it was written" in line for line in build_report(maker.folder).summary)
+    assert any("run.json was modified after it was written" in line for line in build_report(maker.folder).summary)
 
 
 @pytest.mark.skipif(not RUN.is_dir(), reason="needs a checkout")

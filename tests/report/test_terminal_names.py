@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mtlrun.record import FIT, MEASURE, Record
+from mtlrun.record import FIT, MEASURE, Place, Record
 from mtlrun.report import build
 from mtlrun.report.run import Run
-from mtlrun.report.stored import PlannedCell
 from mtlrun.report.terminal import print_report
 from mtlrun.runs.artefacts import artefacts
 from mtlrun.runs.load import load_experiment
@@ -32,7 +31,7 @@ def filled(name: str) -> Run:
         for method in place.methods:
             for trial in range(2):
                 key = str(len(planned))
-                planned.append(PlannedCell(key=key, dataset=place.name, method=method.label, trial=trial))
+                planned.append(Place("", place.name, None, method.label, trial, key))
                 record = Record(key, family, {})
                 record.metrics = dict.fromkeys(spec.all_metrics, 1234.5678 + 99 * trial)
                 record.seconds = {"fit": 12345.6, "predict": 0.1, "total": 1.0} if spec.timing else {"total": 1.0}

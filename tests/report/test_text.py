@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.report.grid import Column, Grid, escape_tex, exact, markdown_grid, show, significant
+from mtlrun.report.grid import Column, Grid, escape_tex, markdown_grid, rounded, show, significant
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_show(value, kind, text):
 
 
 def test_exact_rounds_below_the_noise():
-    assert exact({"a": [0.1 + 0.2, float("nan"), 3], 1: "x"}) == {"a": [0.3, None, 3], "1": "x"}
+    assert rounded({"a": [0.1 + 0.2, float("nan"), 3], 1: "x"}) == {"a": [0.3, None, 3], "1": "x"}
 
 
 @given(st.text(alphabet="ab|\n\t ", max_size=8), st.text(alphabet="xy|", max_size=5))

@@ -38,7 +38,7 @@ def test_scores_parameters_and_the_largest_coefficients_first(tested, rng):
     coef[:, 3] = [-40, 20]
     names = [f"x{j}" for j in range(coef.shape[1])]
     page = training_page(RESULT, {"seed": 7}, tested, (coef, names), regression=True)
-    words = ["&lt;made&gt;", "0.2000", "0.3000", "alpha", "seed", "task 1", 'class="panel"']
+    words = ["&lt;made&gt;", "0.2000", "0.3000", "alpha", "seed", "task 1", '<img alt="Predictions of the test rows']
     assert [word for word in words if word not in page] == []
     shown = re.findall(r"<td>(x\d+)</td>", page)
     assert shown[0] == "x3"

@@ -119,7 +119,7 @@ def test_errors_stay_on_their_line(full):
     report = build_report(full.write())
     section = next(s for s in report.sections if s.title == "Failures")
     assert section.grids[0].rows[0][:3] == [
-        "beta / One Norm / trial 1",
+        "beta/One Norm/trial 1",
         "failed",
         "LinAlgError: SVD did not converge second line | with a bar",
     ]

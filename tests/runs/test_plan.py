@@ -1,10 +1,12 @@
 """Plans: which cells there are, what they share, what makes them outdated."""
 
+import dataclasses
 import json
 
 import pytest
 
 from mtlrun.errors import ConfigError
+from mtlrun.record import Place
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run, todo
@@ -50,6 +52,19 @@ def test_cells_in_the_order_of_the_table(lab):
     ]
     assert states(made) == ["missing"] * 4
     assert made.rows[2].cell.folds == ()
+
+
+def test_a_place_is_read_as_it_was_planned(lab):
+    made = lab.plan()
+    written = json.loads(json.dumps(made.run_json()))["cells"]
+    names = [field.name for field in dataclasses.fields(Place)]
+    assert [Place.read(entry) for entry in written] == [
+        Place(**{name: getattr(row, name) for name in names}) for row in made.rows
+    ]
+    good = written[0]
+    for wrong in ({"key": "../x"}, {"key": 1}, {"trial": True}, {"trial": 1.5}, {"method": None}, {"reading": 3}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Place.read({**good, **wrong})
 
 
 def test_identical_searches_are_one_cell(lab):

@@ -9,6 +9,7 @@ import pytest
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.report.build import build_report
 from mtlrun.runs.load import load_experiment, validate_file
+from mtlrun.runs.merge import merge
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 
@@ -119,3 +120,49 @@ def test_wrong_readings_are_refused_at_their_place(file, old, new, place):
     with pytest.raises(ConfigError) as caught:
         validate_file(file)
     assert f"readings.yaml{place}" in str(caught.value), str(caught.value)
+
+
+def test_one_line_changes_a_group_of_methods_or_a_field_of_all_checks(file):
+    text = FILE.replace(
+        "readings:\n",
+        "  - label: DC-Mean\n    estimator: DivideAndConquerRMTL\n"
+        "    params: {n_blocks: 2, base: {estimator: RobustMTL, params: {lam: 0.5}}}\n"
+        "claims:\n"
+        "  - {id: own-1, text: Low, checks: [{kind: value, quantity: rmse, of: Ridge, at_most: 1},\n"
+        "                                    {kind: value, quantity: rmse, of: Mean, at_most: 2}]}\n"
+        "readings:\n  grouped:\n    why: One line.\n    changes:\n"
+        '      methods: {"*Mean": {params: {fit_intercept: false}}, "DC-*": {params: {lam: 0.7, n_blocks: 3}}}\n'
+        '      claims: {"own-[12]": {quantity: mse}}\n',
+    ).replace("metrics: [rmse]", "metrics: [rmse, mse]")
+    file.write_text(text)
+    made = load_experiment(file, profile="small")
+    grouped = next(one for one in made.others if one.reading == "grouped")
+    ridge, mean, divided = (method.params for method in grouped.spec.methods)
+    assert ridge == {"alpha": 1.0}
+    assert mean == {"alpha": 0.1, "fit_intercept": False}
+    assert divided == {
+        "n_blocks": 3,
+        "base": {"estimator": "RobustMTL", "params": {"lam": 0.7, "fit_intercept": False}},
+    }
+    assert [check["quantity"] for check in grouped.spec.claims[0].checks] == ["mse", "mse"]
+    assert [check["quantity"] for check in made.spec.claims[0].checks] == ["rmse", "rmse"]
+
+    line = next(i for i, row in enumerate(text.split("\n"), 1) if '"*Mean"' in row)
+    file.write_text(text.replace('"*Mean"', '"*Meen"'))
+    with pytest.raises(ConfigError, match=rf":{line}:.*[*]Meen"):
+        load_experiment(file, profile="small")
+    file.write_text(text.replace("{fit_intercept: false}", "{fit_intercepts: false}"))
+    with pytest.raises(ConfigError, match=rf":{line}:.*fit_intercepts"):
+        load_experiment(file, profile="small")
+    file.write_text(text.replace("{quantity: mse}", "{quantiti: mse}"))
+    with pytest.raises(ConfigError, match=rf":{line + 1}:.*quantiti"):
+        load_experiment(file, profile="small")
+
+
+def test_runs_with_readings_are_merged_reading_by_reading(file, tmp_path):
+    made = load_experiment(file, profile="small")
+    for output, reading in (("one", "half"), ("two", "all")):
+        run(plan(made, reading=reading, output=tmp_path / output))
+    one, two = made.folder(tmp_path / "one"), made.folder(tmp_path / "two")
+    assert merge(one, two).copied == 8
+    assert merge(one, two).copied == 0

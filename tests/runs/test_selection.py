@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mtlrun.data.load import load_dataset
-from mtlrun.evaluation import Part
+from mtlrun.estimators.rows import Rows
 from mtlrun.record import FOLD, Record, candidates
 from mtlrun.runs.fit import part_of, score_candidates
 from mtlrun.runs.selection import choice_of, choose, strong_to_weak
@@ -181,15 +181,15 @@ def test_estimators_that_add_to_what_they_have_start_anew(lab):
 
 
 def test_after_a_failure_the_path_starts_anew(lab, monkeypatch):
-    calls, fit = [], Part.fit
+    calls, fit = [], Rows.fit
 
-    def stumbling(part, estimator):
+    def stumbling(rows, estimator):
         calls.append((estimator.alpha, hasattr(estimator, "coef_")))
         if estimator.alpha == 3:
             raise RuntimeError("stumbled")
-        return fit(part, estimator)
+        return fit(rows, estimator)
 
-    monkeypatch.setattr(Part, "fit", stumbling)
+    monkeypatch.setattr(Rows, "fit", stumbling)
     result = scored(fit_of(lab, grid="{alpha: [5, 2, 3]}"))
     assert calls == [(5, False), (3, True), (2, False)]
     assert result["errors"] == [None, None, "RuntimeError: stumbled"]

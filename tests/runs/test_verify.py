@@ -98,7 +98,7 @@ def test_a_changed_solver_does_not_agree(finished, monkeypatch):
     monkeypatch.setattr(norms.TraceNorm, "prox_value", lambda self, W, step: prox(self, W, 1.5 * step))
     monkeypatch.setattr(norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.5 * step)[0])
     agrees = {trial.names[finished]: trial.agrees for trial in verify([finished])}
-    assert {name.split(" / ")[1]: good for name, good in agrees.items()} == {"ridge": True, "trace": False}
+    assert {name.split("/")[1]: good for name, good in agrees.items()} == {"ridge": True, "trace": False}
 
 
 def test_what_cannot_be_tried_is_counted_with_the_reason(finished, monkeypatch):
@@ -111,7 +111,7 @@ def test_what_cannot_be_tried_is_counted_with_the_reason(finished, monkeypatch):
 def test_the_cheapest_of_every_method_come_first_and_a_sample_is_one(finished):
     assert len([*verify([finished], sample=2)]) == 2
     found = json.loads((finished / "verified.json").read_text())
-    labels = {name.split(" / ")[1] for trial in verify([finished], sample=2) for name in trial.names.values()}
+    labels = {name.split("/")[1] for trial in verify([finished], sample=2) for name in trial.names.values()}
     assert labels == {"ridge", "trace"}
     assert len(found["cells"]) == 2
     assert [*verify([finished], seconds=0)] == []

@@ -138,7 +138,7 @@ def solve_metag(
     gaps: list[tuple[int, float, float]] = []
     if lam == 0 or data.n_tasks == 1:
         W = term.alone()
-        at = Place(W, Flows(*W.shape))
+        at = Node(W, Flows(*W.shape))
         gaps.append((1, term.value(W), term.bound(*at, 0.0)))
     else:
         places = [_equal(term)] if start is None else [_equal(term), start.info["at"]]
@@ -160,22 +160,22 @@ def solve_metag(
     )
 
 
-class Place(NamedTuple):
+class Node(NamedTuple):
     """Coefficients (T, r) in coordinates, and flows."""
 
     W: np.ndarray
     flows: Flows
 
 
-def _equal(term: LeastSquares) -> Place:
+def _equal(term: LeastSquares) -> Node:
     """Return the best place where all tasks have equal coefficients: the solution if no flow is longer than lam."""
     W = term.centre(np.zeros((term.rotation.data.n_tasks, term.rotation.data.n_features)))
-    return Place(W, term.flows(W))
+    return Node(W, term.flows(W))
 
 
 def _descend(
-    term: LeastSquares, at: Place, lam: float, tol: float, max_iter: int, gaps: list[tuple[int, float, float]]
-) -> Place:
+    term: LeastSquares, at: Node, lam: float, tol: float, max_iter: int, gaps: list[tuple[int, float, float]]
+) -> Node:
     """Run `fuse` in rounds, each beginning with short trials of the step of the flows; append to `gaps`."""
 
     def value(W: np.ndarray) -> float:
@@ -209,7 +209,7 @@ def _descend(
             W = term.centre(found.W)
             best = min(found.primal, value(W))
         gaps.append((done, best, bound))
-    return Place(W, flows)
+    return Node(W, flows)
 
 
 @compiled

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 from scipy.stats import invgamma
 from sklearn.cluster import KMeans
 
@@ -27,8 +26,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Degrees of freedom that are tried, infinity beside them; scales per distribution.
 DEGREES, SCALES = (2.0, 4.0, 10.0), 9
-#: Numbers of clusters that are tried, and tasks that each needs; starts and steps of EM, and the fall that ends it.
-CLUSTERS, TASKS_PER_CLUSTER, STARTS, STEPS, FALL = (2, 3, 4, 6), 3, 3, 100, 1e-3
+#: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
+#: worse than fewer.
+CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
+#: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
+STARTS, SHORT, STEPS, FALL = 3, 10, 100, 1e-3
 # A ridge of the means of clusters towards the common mean, as a share of the information of one task.
 _RIDGE = 1e-3
 
@@ -112,7 +114,7 @@ class _Scales:
             n, rest = data.n[block.tasks], data.rest[block.tasks]
             quadratic, logdet = part.quadratic(self.scales) + rest[:, None], part.logdet(self.scales)
             density = -0.5 * (n[:, None] * np.log(2 * np.pi * s2) + logdet + quadratic / s2) - np.log(K)
-            value = logsumexp(density, axis=1)
+            value = _log_of_sums(density)
             r = np.exp(density - value[:, None])
             self.responsibility[block.tasks] = r
             total -= 2 * float(value.sum())
@@ -187,11 +189,12 @@ class _Spectrum:
 def clusters(result: Result) -> Mixture | None:
     """Return clusters of tasks, their number by BIC; None where one normal distribution is better."""
     one = _clustered(result, 1)
-    best, lowest = None, one.bic
+    best, lowest, worse = None, one.bic, 0
     for K in CLUSTERS:
-        if K * TASKS_PER_CLUSTER > result.m.data.T:
+        if K * TASKS_PER_CLUSTER > result.m.data.T or worse == WORSE:
             break
         found = _clustered(result, K)
+        worse = 0 if found.bic < lowest else worse + 1
         if found.bic < lowest:
             best, lowest = found, found.bic
     if best is None:
@@ -201,11 +204,14 @@ def clusters(result: Result) -> Mixture | None:
 
 
 def _clustered(result: Result, K: int) -> _EM:
-    """Return the best of some runs of EM."""
+    """Run EM from the best of some starts."""
     runs = [_EM(result, K, seed) for seed in range(STARTS if K > 1 else 1)]
-    for run in runs:
-        run.solve()
-    return min(runs, key=lambda run: run.criterion)
+    if len(runs) > 1:
+        for run in runs:
+            run.solve(SHORT)
+    best = min(runs, key=lambda run: run.criterion)
+    best.solve(STEPS)
+    return best
 
 
 class _EM:
@@ -232,9 +238,9 @@ class _EM:
         """The criterion plus a means and a share per cluster."""
         return float(self.criterion + (self.K * self.data.p + self.K) * np.log(self.data.T))
 
-    def solve(self) -> None:
+    def solve(self, steps: int) -> None:
         """Step until the criterion falls by little."""
-        for step in range(STEPS):
+        for step in range(steps):
             before = self.criterion
             self._step()
             if step > 5 and before - self.criterion < FALL:
@@ -255,7 +261,7 @@ class _EM:
             h[block.tasks] = e @ q
             diagonal += block.copies * np.square(q).sum(axis=(0, 1))
         density = -0.5 * (density + data.n[:, None] * np.log(2 * np.pi * self.s2)) + np.log(self.pi)
-        total = logsumexp(density, axis=1)
+        total = _log_of_sums(density)
         self.responsibility = np.exp(density - total[:, None])
         self.criterion = -2 * float(total.sum())
         self.point = (self.theta, self.s2)
@@ -289,6 +295,12 @@ class _EM:
 
 
 # ---------------------------------------------------------------------- both
+
+
+def _log_of_sums(logs: Array) -> Array:
+    """Return log(sum(exp)) of every row; scipy's takes ten times as long on matrices as small as these."""
+    most = logs.max(axis=1)
+    return np.asarray(most + np.log(np.exp(logs - most[:, None]).sum(axis=1)))
 
 
 class _Component:

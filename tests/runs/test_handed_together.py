@@ -1,0 +1,60 @@
+"""Small cells are handed to processes several at once, with the records of cells alone, whatever happens to one."""
+
+from mtlrun.runs.pool import Pool
+from mtlrun.runs.run import AT_ONCE, Runner
+
+MANY = """\
+schema: 1
+id: lab/tiny
+title: Many small cells
+kind: evaluate
+datasets: [{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}]
+split: {kind: random, train: 0.5, trials: 12}
+metrics: [auc]
+selection: {folds: 2}
+methods:
+  - label: strong
+    estimator: "lab.models:Ridge"
+    grid: {alpha: [0.1, 10]}
+"""
+
+
+def handed(monkeypatch):
+    """How many cells processes are handed at once."""
+    sizes, at_once = [], Runner._at_once
+    monkeypatch.setattr(Runner, "_at_once", lambda *given: sizes.append(at_once(*given)) or sizes[-1])
+    return sizes
+
+
+def test_small_cells_go_together_and_give_the_same_records(lab, monkeypatch):
+    alone = lab.run(MANY)
+    assert alone.n_ok == 12
+    expected = {key: (record.metrics, record.selection.get("chosen")) for key, record in lab.records().items()}
+    sizes = handed(monkeypatch)
+    lab.output = lab.root / "others"
+    assert lab.run(MANY, jobs=2).n_ok == 12
+    assert max(sizes) > 1
+    found = {key: (record.metrics, record.selection.get("chosen")) for key, record in lab.records().items()}
+    assert found == expected
+
+
+def test_large_cells_and_cells_with_limits_go_alone(lab):
+    runner = Runner(lab.plan(MANY))
+    for seconds, pool, size in ((AT_ONCE, Pool(2), 1), (1e-3, Pool(2, seconds=9.0), 1), (1e-3, Pool(1), 1)):
+        runner.seconds = seconds
+        assert runner._at_once(12, pool) == size
+    runner.seconds = 1e-3
+    with Pool(2).keeping() as pool:
+        assert runner._at_once(12, pool) == 6
+
+
+def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, monkeypatch):
+    lab.models.write_text(
+        lab.models.read_text().replace("if self.alpha < 0:", "if self.alpha == 7:\n            os._exit(3)")
+    )
+    text = MANY.replace("trials: 12", "trials: 4").replace("grid: {alpha: [0.1, 10]}", "params: {alpha: 0.5}")
+    sizes = iter([5])
+    monkeypatch.setattr(Runner, "_at_once", lambda *_: next(sizes, 1))
+    summary = lab.run(text + '  - {label: deadly, estimator: "lab.models:Ridge", params: {alpha: 7}}\n', jobs=2)
+    assert (summary.n_ok, summary.n_failed) == (4, 4)
+    assert all("died" in failure.error for failure in summary.failures)
