@@ -1,5 +1,6 @@
 """What the documents point at exists, and the generated ones are up to date."""
 
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -108,3 +109,10 @@ def test_an_example_of_the_gallery_draws(script, tmp_path, monkeypatch):
     runpy.run_path(str(script))
     assert plt.get_fignums()
     plt.close("all")
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=lambda page: page.stem)
+def test_what_the_api_lists_exists(page):
+    for name in re.findall(r"^   (mtlrun\.[\w.]+)$", page.read_text("utf-8"), re.MULTILINE):
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name
