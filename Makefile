@@ -90,7 +90,9 @@ bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some ta
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
 docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python scripts/docs_source.py build/docs
+	$(BIN)/python scripts/docs_pictures.py build/docs/pictures
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/sphinx-build -W --keep-going -q -j 2 -c docs -b html -d build/doctrees build/docs site
 
 clean: ## Remove the environment, caches and builds; results stay
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache mutants .coverage .coverage.*

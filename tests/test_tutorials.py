@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from mtlrun.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "start" / "first-comparison.md"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^\n]*?) -->\n\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",

@@ -397,7 +397,7 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         return design
 
     def transform(self, X: Any) -> sp.csr_array:
-        """Return the features as a CSR array (n, n_features_out_)."""
+        """Return the features as a CSR array of shape ``(n, n_features_out_)``."""
         return self.design(X).tocsr()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

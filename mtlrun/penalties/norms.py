@@ -193,7 +193,7 @@ def _shrink(norms: np.ndarray, threshold: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class L1Inf(Penalty):
-    """alpha * sum over rows (features) of their largest |entry|.
+    """alpha * sum over rows (features) of their largest absolute entry.
 
     Prox: per row x - (projection of x on the l1 ball of radius alpha * step); dual norm: largest l1 norm of a row.
     """

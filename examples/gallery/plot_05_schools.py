@@ -1,0 +1,38 @@
+"""
+A dot per school, with its interval
+===================================
+
+Which schools differ from the average? Ranking raw averages rewards small schools, whose averages vary most. A
+hierarchical model gives every school an estimate and an interval.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mtlrun.estimators import HierarchicalMTL
+
+rng = np.random.default_rng(1)
+n_schools = 30
+sizes = rng.integers(4, 40, n_schools)
+school = np.repeat(np.arange(n_schools), sizes)
+effect = 2 * rng.normal(size=n_schools)
+hours = rng.normal(size=school.size)
+grade = 60 + effect[school] + 3 * hours + 6 * rng.normal(size=school.size)
+
+model = HierarchicalMTL("intercept").fit(hours[:, None], grade, task_id=school)
+level, std = model.intercept_, model.intercept_std_
+raw = np.array([np.mean((grade - 3 * hours)[school == s]) for s in range(n_schools)])
+order = np.argsort(level)
+
+# %%
+# Open circles are raw averages, adjusted for hours of study; dots are the estimates of the model with 95% intervals.
+# Small circles, schools with few rows, are pulled furthest towards the average.
+
+fig, ax = plt.subplots(figsize=(6.4, 6), layout="constrained")
+places = np.arange(n_schools)
+ax.errorbar(level[order], places, xerr=1.96 * std[order], fmt="o", label="hierarchical model")
+ax.scatter(raw[order], places, s=sizes[order] * 3, facecolors="none", edgecolors="tab:orange", label="raw (size: rows)")
+ax.axvline(model.mean_intercept_, color="gray", linewidth=1)
+ax.set(xlabel="level of the school", ylabel="school, sorted", yticks=[])
+ax.legend(loc="upper left")
+plt.show()

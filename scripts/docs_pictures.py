@@ -1,0 +1,195 @@
+"""The pictures of W in the chapters of the user guide, drawn from fits: `python scripts/docs_pictures.py FOLDER`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mtlrun.estimators import (
+    FETR,
+    MTRL,
+    ClusteredMTL,
+    FusedMTL,
+    GraphMTL,
+    GraphSVC,
+    HierarchicalMTL,
+    IndependentRidge,
+    JointFeatureMTL,
+    PooledRidge,
+    RobustMTL,
+    SparseMTL,
+    TraceNormMTL,
+)
+
+TASKS, FEATURES, ROWS = 12, 10, 25
+Panels = dict[str, np.ndarray]
+RNG = np.random.default_rng
+COLOURS = plt.colormaps["RdBu"].with_extremes(bad="0.6")  # missing: grey
+
+
+def _data(truth: np.ndarray, noise: float = 1.5, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = RNG(1)
+    task = np.repeat(np.arange(TASKS), rows)
+    X = rng.normal(size=(task.size, FEATURES))
+    return X, (X * truth[task]).sum(axis=1) + noise * rng.normal(size=task.size), task
+
+
+def _panels(truth: np.ndarray, noise: float = 1.5, **models: object) -> Panels:
+    X, y, task = _data(truth, noise)
+    fits = {name.replace("_", " "): model.fit(X, y, task_id=task).coef_ for name, model in models.items()}  # type: ignore[attr-defined]
+    return {"truth": truth, **fits}
+
+
+def _around_a_mean() -> np.ndarray:
+    rng = RNG(0)
+    return rng.normal(size=FEATURES) + 0.4 * rng.normal(size=(TASKS, FEATURES))
+
+
+def _rows() -> np.ndarray:
+    truth = np.zeros((TASKS, FEATURES))
+    truth[:, [1, 4, 5]] = RNG(0).normal(size=(TASKS, 3)) + 1
+    return truth
+
+
+def _factors() -> np.ndarray:
+    rng = RNG(2)
+    return rng.normal(size=(TASKS, 2)) @ rng.normal(size=(2, FEATURES))
+
+
+def _steps() -> np.ndarray:
+    return np.repeat(RNG(3).normal(size=(3, FEATURES)), TASKS // 3, axis=0)
+
+
+def _outlier() -> np.ndarray:
+    rng = RNG(4)
+    truth = np.outer(1 + 0.2 * rng.normal(size=TASKS), rng.normal(size=FEATURES))
+    truth[8] = 2 * rng.normal(size=FEATURES)
+    return truth
+
+
+def _opposed() -> np.ndarray:
+    rng = RNG(5)
+    return np.outer(np.repeat([1, -1], TASKS // 2), rng.normal(size=FEATURES)) + 0.2 * rng.normal(
+        size=(TASKS, FEATURES)
+    )
+
+
+def _what() -> Panels:
+    return {
+        "separate": RNG(0).normal(size=(TASKS, FEATURES)),
+        "pooled": np.repeat(RNG(1).normal(size=(1, FEATURES)), TASKS, axis=0),
+        "partially pooled": _around_a_mean(),
+        "shared features": _rows(),
+        "low rank": _factors() / 1.5,
+    }
+
+
+def _relations() -> Panels:
+    X, y, task = _data(_opposed())
+    found = MTRL(lam1=0.1, lam2=5).fit(X, y, task_id=task)
+    scale = np.sqrt(np.diag(found.task_covariance_))
+    return {
+        "truth": _opposed(),
+        "MTRL": found.coef_,
+        "learned relations": found.task_covariance_ / np.outer(scale, scale),
+    }
+
+
+def _outliers() -> Panels:
+    X, y, task = _data(_outlier())
+    found = RobustMTL(lam=0.7, beta=0.2).fit(X, y, task_id=task)
+    return {"truth": _outlier(), "low-rank part": found.low_rank_, "outlier part": found.outlier_}
+
+
+def _clusters() -> Panels:
+    order = np.tile([0, 1, 2], TASKS // 3)
+    truth = RNG(6).normal(size=(3, FEATURES))[order]
+    X, y, task = _data(truth)
+    found = ClusteredMTL(alpha=5, n_clusters=3).fit(X, y, task_id=task).coef_
+    return {"truth": truth, "ClusteredMTL": found, "sorted by cluster": found[np.argsort(order, kind="stable")]}
+
+
+def _margins() -> Panels:
+    X, y, task = _data(_around_a_mean())
+    labels = np.where(y > 0, 1, -1)
+    couplings = {"coupling 0": 0.0, "coupling 1": 1.0, "coupling 100": 100.0}
+    return {name: GraphSVC(C=0.1, coupling=c).fit(X, labels, task_id=task).coef_ for name, c in couplings.items()}
+
+
+def _layouts() -> Panels:
+    rng = RNG(0)
+    target = rng.normal(size=(12, 10))
+    return {"shared: Y": target, "with gaps": np.where(rng.random(target.shape) < 0.3, np.nan, target)}
+
+
+def _path() -> Panels:
+    models = {f"alpha {a}": JointFeatureMTL(alpha=a) for a in (150, 100, 50, 20, 2)}
+    return dict(list(_panels(_rows(), **models).items())[1:])
+
+
+def _tolerances() -> Panels:
+    X, y, task = _data(_factors())
+    fits = {}
+    for tol in (0.5, 1e-8):
+        model = TraceNormMTL(20, solver="fista", tol=tol).fit(X, y, task_id=task)
+        fits[f"gap {model.gap_:.0e}"] = model.coef_
+    loose, tight = fits.values()
+    return {**fits, "difference": loose - tight}
+
+
+def _sizes() -> Panels:
+    found = {"truth": _factors()}
+    for rows in (ROWS, 100 * ROWS):
+        X, y, task = _data(_factors(), noise=4, rows=rows)
+        found[f"{rows:,} rows per task"] = IndependentRidge(1.0).fit(X, y, task_id=task).coef_
+    return found
+
+
+PICTURES: dict[str, Callable[[], Panels]] = {
+    "what": _what,
+    "pooling": lambda: _panels(
+        _around_a_mean(),
+        separate=IndependentRidge(1e-3),
+        pooled=PooledRidge(),
+        partially_pooled=HierarchicalMTL("diagonal"),
+    ),
+    "shared-features": lambda: _panels(_rows(), entries=SparseMTL(20), whole_rows=JointFeatureMTL(40)),
+    "low-rank": lambda: _panels(_factors(), 5, separate=IndependentRidge(1e-3), trace_norm=TraceNormMTL(60)),
+    "graphs-time": lambda: _panels(_steps(), smooth_chain=GraphMTL(30, "chain"), fused_steps=FusedMTL(1, 15)),
+    "clusters": _clusters,
+    "outliers": _outliers,
+    "relations": _relations,
+    "svm": _margins,
+    "networks": lambda: _panels(_factors(), FETR=FETR(eta=1, rho=10)),
+    "paths": _path,
+    "evaluation": lambda: _panels(_around_a_mean(), partially_pooled=HierarchicalMTL("diagonal"), pooled=PooledRidge()),
+    "layouts": _layouts,
+    "certificates": _tolerances,
+    "large-data": _sizes,
+}
+
+
+def draw(panels: Panels, path: Path) -> None:
+    """Draw matrices of shape (tasks, features) as the guide has W: a column per task."""
+    limit = max(np.nanmax(np.abs(W)) for W in panels.values())
+    fig, axes = plt.subplots(1, len(panels), figsize=(0.4 + 2.1 * len(panels), 2.5), layout="constrained")
+    for ax, (name, W) in zip(np.atleast_1d(axes), panels.items(), strict=True):
+        square = name == "learned relations"
+        ax.imshow(W.T, cmap=COLOURS, vmin=-1 if square else -limit, vmax=1 if square else limit, aspect="auto")
+        ax.set_title(name, fontsize=11)
+        ax.set(xticks=[], yticks=[], xlabel="tasks")
+    np.atleast_1d(axes)[0].set_ylabel("rows" if "with gaps" in panels else "features")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, metadata={"Date": None})
+    plt.close(fig)
+
+
+if __name__ == "__main__":
+    plt.switch_backend("svg")
+    plt.rcParams["svg.hashsalt"] = "mtlrun"
+    for name, panels in PICTURES.items():
+        draw(panels(), Path(sys.argv[1]) / f"{name}.svg")

@@ -1,0 +1,187 @@
+"""Collect the sources of the documentation: `python scripts/docs_source.py build/docs`, then Sphinx builds them.
+
+Pages that lie outside docs/ take part in the site and stay where they are: CHANGELOG.md, SECURITY.md, results/ with
+every report, its table and its figures; notebooks appear with what their cells show. Links are written as they hold in
+the repository; here they become those of the site. Only what changed is written, so that a second build is short.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import runpy
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from mtlrun.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md", "results/summary.md")
+REPORTS = ("*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
+#: Figures of a run on the page of figures; its report has all.
+MOST_FIGURES = 2
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+_TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
+#: Reached from the page of results; in the menu they would be too many.
+ORPHAN = "---\norphan: true\n---\n\n"
+
+
+def collect(target: Path) -> None:
+    """Write all sources below `target` and remove what no longer belongs there, but not what Sphinx generated."""
+    texts = {path.relative_to(ROOT / "docs"): path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file()}
+    texts |= {Path(name): ROOT / name for name in PAGES}
+    for pattern in REPORTS:
+        texts |= {path.relative_to(ROOT): path for path in sorted(ROOT.glob(f"results/{pattern}"))}
+    for place, path in texts.items():
+        if path.suffix == ".md":
+            _write(target / place, page(path.read_text("utf-8"), place, path).encode())
+        else:
+            _write(target / place, path.read_bytes())
+    _write(target / "figures.md", figures().encode())
+    _write(target / "reference" / "cli.md", command_line().encode())
+    _write(target / "reference" / "keys.md", keys().encode())
+    notebook = runpy.run_path(str(ROOT / "scripts" / "notebooks.py"))["page"]
+    for path in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
+        place = Path("tutorials") / f"{path.stem}.md"
+        if not _newer(target / place, path):
+            _write(target / place, notebook(path).encode())
+    made = {Path("figures.md"), Path("reference/cli.md"), Path("reference/keys.md")}
+    made |= {Path("tutorials") / f"{path.stem}.md" for path in (ROOT / "docs" / "tutorials").glob("*.ipynb")}
+    for old in target.rglob("*.md"):
+        if old.relative_to(target) not in made | texts.keys():
+            old.unlink()
+    shutil.rmtree(target / "gallery_code", ignore_errors=True)
+    shutil.copytree(ROOT / "examples" / "gallery", target / "gallery_code")
+
+
+def page(text: str, place: Path, path: Path) -> str:
+    """Return a page as the site has it: links between its pages, file names above code, reports outside the menu."""
+    origin, uri = path.relative_to(ROOT).as_posix(), place.as_posix()
+
+    def moved(link: re.Match[str]) -> str:
+        goal = posixpath.normpath(posixpath.join(posixpath.dirname(origin), link[1]))
+        return posixpath.relpath(goal.removeprefix("docs/"), posixpath.dirname(uri) or ".")
+
+    text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
+    return ORPHAN + text if path.name in ("report.md", "summary.md") else text
+
+
+def figures() -> str:
+    """Return a page with figures of every run that has some, by paper, each with a link to its report."""
+    lines = ["# Figures of the runs", "", "Drawn by `mtlrun report`. Each title leads to its report."]
+    paper = ""
+    for path in sorted(ROOT.glob("results/*/*/*/run.json")):
+        found = sorted(path.parent.glob("figures/*.svg"))
+        info = json.loads(path.read_text("utf-8"))
+        place = path.parent.relative_to(ROOT).as_posix()
+        if not found or not (path.parent / "report.md").exists():
+            continue
+        if str(info["paper"]["cite"]).partition(":")[0] != paper:
+            paper = str(info["paper"]["cite"]).partition(":")[0]
+            lines += ["", f"## {info['paper']['cite']}"]
+        lines += ["", f"### [{info['title']}]({place}/report.md)", "", f"`{info['command']}`"]
+        for figure in found[:MOST_FIGURES]:
+            lines += ["", f"![{info['title']}, {figure.stem}]({place}/figures/{figure.name})"]
+    return "\n".join(lines) + "\n"
+
+
+def command_line() -> str:
+    """Return a page with every command, its arguments and options, as `--help` has them."""
+    lines = ["# Command line", "", "The same text as `mtlrun COMMAND --help`."]
+
+    def section(name: str, command: Any, level: int) -> None:
+        lines.extend(["", f"{'#' * level} `{name}`", "", _plain(command.help or "")])
+        rows = [_option(parameter) for parameter in command.params if parameter.name != "help"]
+        if rows:
+            lines.extend(["", "| option | meaning | default |", "| --- | --- | --- |", *rows])
+        for sub, inner in getattr(command, "commands", {}).items():
+            section(f"{name} {sub}", inner, min(level + 1, 4))
+
+    for name, command in typer.main.get_command(app).commands.items():
+        section(f"mtlrun {name}", command, 2)
+    return "\n".join(lines) + "\n"
+
+
+def keys() -> str:
+    """Return a page with the keys of experiment files, from their JSON Schema."""
+    schema = json.loads((ROOT / "docs" / "config.schema.json").read_text("utf-8"))
+    lines = [
+        "# Configuration keys",
+        "",
+        "Keys of experiment files; `mtlrun init --schema` writes the JSON Schema for editors.",
+    ]
+    parts = {"Experiment": schema, **schema.get("$defs", {})}
+    for name, part in parts.items():
+        rows = [
+            f"| `{key}` | {_cell(_kind(value))} | {_cell(value.get('description', ''))} | "
+            f"{'required' if key in part.get('required', ()) else _default(value)} |"
+            for key, value in part.get("properties", {}).items()
+        ]
+        if rows:
+            about = _plain(part.get("description", ""))
+            lines += [
+                "",
+                f"## {name}",
+                "",
+                about,
+                "",
+                "| key | type | meaning | default |",
+                "| --- | --- | --- | --- |",
+                *rows,
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _option(parameter: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    default = getattr(parameter, "default", None)
+    shown = (
+        "required"
+        if parameter.required
+        else ""
+        if default in (None, (), False) or callable(default)
+        else f"`{default}`"
+    )
+    return f"| {names} | {_cell(getattr(parameter, 'help', None) or '')} | {_cell(shown)} |"
+
+
+def _kind(value: dict[str, Any]) -> str:
+    if "$ref" in value:
+        return str(value["$ref"]).rpartition("/")[2]
+    choices = value.get("anyOf") or value.get("oneOf")
+    return (
+        " or ".join(dict.fromkeys(map(_kind, choices)))
+        if choices
+        else str(value.get("type", value.get("const", "any")))
+    )
+
+
+def _default(value: dict[str, Any]) -> str:
+    return f"`{_cell(json.dumps(value['default']))}`" if "default" in value else ""
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\x00-\x08]|\[/?(?:bold|dim|[a-z]+)\]", "", text).replace("<", "&lt;").strip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(_plain(text).split()).replace("|", "\\|")
+
+
+def _write(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _newer(made: Path, source: Path) -> bool:
+    return made.exists() and made.stat().st_mtime > source.stat().st_mtime
+
+
+if __name__ == "__main__":
+    collect(Path(sys.argv[1]))
