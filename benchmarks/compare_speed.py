@@ -96,10 +96,10 @@ def _script(data: Any, options: dict[str, Any]) -> None:
     """Fit what a user of scikit-learn would write: every model on the folds of `compare`, scored on the test rows."""
     from compare_tables import by_hand
 
+    from mtlrun.comparison.protocol import Protocol, read_settings
     from mtlrun.data.roles import Roles, make_dataset
     from mtlrun.data.selectors import label_list, target_columns
     from mtlrun.data.table import read_table, table_of_frame
-    from mtlrun.runs.settings import Protocol, read_settings
 
     data, labels = label_list(data, None, other=bool(options))
     rows = table_of_frame(data) if isinstance(data, pd.DataFrame) else read_table(data)

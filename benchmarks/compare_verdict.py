@@ -1,6 +1,6 @@
 """How often the verdict of `mtlrun compare` is right, on simulated tables whose truth is known.
 
-Runs the statistics of the comparison (`mtlrun.report.verdict`) on models of mtlrun that are fitted and chosen by inner
+Runs the statistics of the comparison (`mtlrun.comparison.verdict`) on models of mtlrun, fitted and chosen by inner
 cross-validation on the folds of the comparison, without the files of the pipeline. Every seed draws coefficients and
 rows. Rows are Gaussian, so the error of a fitted model on new rows is known exactly: the true gain of a table is that
 of the strategies as they were fitted on its folds, which its interval should cover.
@@ -19,15 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
+from mtlrun.comparison.candidates import Candidate, named_candidates
+from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.verdict import MULTITASK, Entry, Strategy, answer
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.estimators.registry import build
 from mtlrun.evaluation import Part
 from mtlrun.record import candidates
-from mtlrun.report.verdict import MULTITASK, Entry, Strategy, answer
-from mtlrun.runs.candidates import Candidate, named_candidates
 from mtlrun.runs.cell import with_params
-from mtlrun.runs.settings import Protocol, Settings
 
 METHODS = ("GraphMTL", "TraceNormMTL")
 FEATURES, NOISE = 12, 1.0

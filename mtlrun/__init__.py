@@ -4,16 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mtlrun.comparison.compare import compare
     from mtlrun.models import load_model
     from mtlrun.report.cells import load_results
-    from mtlrun.runs.compare import compare
     from mtlrun.runs.results import load_run, reproduce
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "compare", "load_model", "load_results", "load_run", "reproduce"]
 
 _HOMES = {
-    "compare": "mtlrun.runs.compare",
+    "compare": "mtlrun.comparison.compare",
     "load_model": "mtlrun.models",
     "load_results": "mtlrun.report.cells",
     "load_run": "mtlrun.runs.results",

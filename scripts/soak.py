@@ -365,8 +365,6 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="for the runs; kept when something is wrong")
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NO_COLOR="1")
-    import mtlrun.report.writers
-    import mtlrun.runs.compare  # noqa: F401 (loaded before the forks)
 
     root = Path(options.folder or tempfile.mkdtemp(prefix="mtlrun-soak-")).resolve()
     for name in options.command or COMMANDS:

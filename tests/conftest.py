@@ -193,8 +193,8 @@ def _forget_modules_below(folder: str) -> None:
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> type[Forked]:
     """Start a copy of this process: ``forked(function, cwd, environment)``."""
+    import mtlrun.comparison.compare
     import mtlrun.report.build
-    import mtlrun.runs.compare
     import mtlrun.runs.fit
     import mtlrun.runs.run  # noqa: F401 - once, here, not in every copy
 

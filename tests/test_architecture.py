@@ -20,6 +20,7 @@ LAYERS = [
     "papers",
     "report",
     "runs",
+    "comparison",
     "cli",
 ]
 HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba", "joblib", "requests"]
@@ -144,7 +145,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
         "runs/verify.py",
         "report/terminal.py",
         "runs/artefacts.py",
-        "runs/settings.py",
+        "comparison/protocol.py",
     }  # the first line of a message
     octets = {"report/drawing.py", "data/formats/svmlight.py"}  # bytes.splitlines cuts at line ends only
     found = {path.relative_to(PACKAGE).as_posix() for path in MODULES if ".splitlines(" in path.read_text()}

@@ -154,8 +154,8 @@ def compare(
     for path in filter(None, (*data, test, labels)):
         if not (path.is_dir() or glob.has_magic(str(path))):
             data_file(path)  # one that is not there is named at once, before seconds of imports
-    from mtlrun.runs.compare import compare as run
-    from mtlrun.runs.compare import short_name
+    from mtlrun.comparison.compare import compare as run
+    from mtlrun.comparison.compare import short_name
     from mtlrun.runs.store import check_folder
 
     table = next((path for path in data if path.suffix != ".xml"), data[0])
@@ -214,7 +214,7 @@ class _Progress:
 
     def keep(self, board: Any) -> None:
         """Write and show the leaderboard so far, unless that would take too much of the time of the fits."""
-        from mtlrun.runs.comparison import save_unfinished
+        from mtlrun.comparison.result import save_unfinished
 
         started = clock.monotonic()
         self.board = board
@@ -259,20 +259,20 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def _board_lines(board: Any, width: int) -> list[str]:
+    from mtlrun.comparison.leaderboard import leaderboard_grid
     from mtlrun.report.grid import text_lines
-    from mtlrun.report.leaderboard import leaderboard_grid
 
     return text_lines(leaderboard_grid(board), width, DROP_FIRST)
 
 
 def _show_board(result: Any) -> None:
+    from mtlrun.comparison.leaderboard import caption
     from mtlrun.report.grid import text_lines
-    from mtlrun.report.leaderboard import caption
 
     board, width = result.board, output().width
     lines = [*_board_lines(board, width), "", caption(board)]
     if result.curve is not None:
-        from mtlrun.runs.curve import curve_grid
+        from mtlrun.comparison.curve import curve_grid
 
         lines += ["", *text_lines(curve_grid(result.curve), width, ("part",))]
     lines += [f"left out: {line}" for line in board.left_out]

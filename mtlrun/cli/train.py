@@ -61,7 +61,7 @@ def train(
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:
-        from mtlrun.runs.chunked import train_chunks
+        from mtlrun.comparison.chunked import train_chunks
 
         pool = Pool(jobs, backend, scheduler)
         trained = train_chunks(chunked, output=output_dir, pool=pool, force=force, say=progress.message)

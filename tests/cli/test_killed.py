@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from mtlrun.comparison.compare import compare
+from mtlrun.comparison.result import Comparison
 from mtlrun.data.table import read_table
-from mtlrun.runs.compare import compare
-from mtlrun.runs.comparison import Comparison
 from mtlrun.runs.load import load_training
 from mtlrun.runs.train import train
 

@@ -205,8 +205,8 @@ NAMES = [
 
 
 def test_tables_of_different_names_have_folders_and_ids_of_their_own():
+    from mtlrun.comparison.compare import short_name
     from mtlrun.data.cards import check_id
-    from mtlrun.runs.compare import short_name
     from mtlrun.utils.text import id_of, stem_of
 
     folders = {short_name(f"{name}.csv.gz") for name in NAMES}

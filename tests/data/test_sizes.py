@@ -13,6 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import mtlrun
+from mtlrun.comparison.protocol import Settings
 from mtlrun.data.table import read_table
 from mtlrun.errors import UserError
 from mtlrun.problem.statistics import TaskStatistics
@@ -20,7 +21,6 @@ from mtlrun.record import PACKED, unpack
 from mtlrun.report.modelplots import plot_model
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
-from mtlrun.runs.settings import Settings
 from mtlrun.utils import sizes
 from mtlrun.utils.sizes import SizeError
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t as student
 from sklearn.metrics import log_loss, roc_auc_score
 
-from mtlrun.report.gain import (
+from mtlrun.comparison.gain import (
     Layout,
     auc_gain,
     concordances,

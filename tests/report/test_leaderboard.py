@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from mtlrun.report.gain import Layout
-from mtlrun.report.leaderboard import Board, leaderboard_grid, leaderboard_json, markdown
-from mtlrun.report.verdict import (
+from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.leaderboard import Board, leaderboard_grid, leaderboard_json, markdown
+from mtlrun.comparison.verdict import (
     AUC,
     CANNOT_TELL,
     HELPS,

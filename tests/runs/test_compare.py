@@ -17,6 +17,9 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
+from mtlrun.comparison.candidates import BOOSTING, core, default_candidates
+from mtlrun.comparison.protocol import Protocol, Settings
+from mtlrun.comparison.verdict import Strategy
 from mtlrun.data.load import load_dataset
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import time_folds
@@ -29,10 +32,7 @@ from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
 from mtlrun.models import load_model
 from mtlrun.record import Record
-from mtlrun.report.verdict import Strategy
-from mtlrun.runs.candidates import BOOSTING, core, default_candidates
 from mtlrun.runs.cell import with_params
-from mtlrun.runs.settings import Protocol, Settings
 
 FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
 

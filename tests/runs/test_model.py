@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import mtlrun
 from mtlrun.cli.compare import compare as command
+from mtlrun.comparison.protocol import Settings
 from mtlrun.data.roles import Roles
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.predictions import answers_table
-from mtlrun.runs.settings import Settings
 
 RNG = np.random.default_rng(0)
 FAST = {"splits": 2, "repeats": 1, "folds": 2}

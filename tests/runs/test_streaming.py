@@ -7,16 +7,16 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
+from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.chunked import Chunked
+from mtlrun.comparison.foldsums import SummedEvaluation, Training
+from mtlrun.comparison.gain import Layout, correction, relative_gain
+from mtlrun.comparison.verdict import MULTITASK, POOLED
 from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.report.gain import Layout, correction, relative_gain
-from mtlrun.report.verdict import MULTITASK, POOLED
-from mtlrun.runs.candidates import Candidate
-from mtlrun.runs.chunked import Chunked
-from mtlrun.runs.foldsums import SummedEvaluation, Training
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.streaming import Products, add_up, statistics_of
 

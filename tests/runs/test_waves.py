@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.comparison.candidates import Candidate, core
+from mtlrun.comparison.leaderboard import markdown
+from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
 from mtlrun.errors import ConfigError
 from mtlrun.record import Record
-from mtlrun.report.leaderboard import markdown
-from mtlrun.report.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
-from mtlrun.runs.candidates import Candidate, core
-from mtlrun.runs.waves import Waves
 
 OWN = """
 import time
@@ -77,7 +77,7 @@ def test_what_every_verdict_needs_comes_first_on_all_splits():
     assert [c.label for c in core(made)] == ["Mean", "Alone", "One", "Tuned", "Joint"]
     tested = SimpleNamespace(folds=3, repeats=2, rows=range(6))
     cells = {(c.label, s): SimpleNamespace(key=f"{c.label} {s}") for c in made for s in range(6)}
-    waves = list(Waves(made, cells, SimpleNamespace(finished=None), tested)._waves())
+    waves = list(CompareSchedule(made, cells, SimpleNamespace(finished=None), tested)._waves())
     assert waves[:5] == [[(label, s) for s in range(3)] for label in ("Mean", "Alone", "One", "Tuned", "Joint")]
     assert waves[5] == [("Mean", 3), ("Mean", 4), ("Mean", 5)]
     assert waves[-1] == [("Lasso", 3), ("Lasso", 4), ("Lasso", 5)]
@@ -118,7 +118,7 @@ def test_the_saved_model_is_the_best_one_that_the_budget_has_time_for(own, monke
     in_time = mtlrun.compare(frame, **options)
     assert in_time.saved == in_time.board.ranked()[0].label == "Square"
     assert not in_time.board.left_out
-    monkeypatch.setattr("mtlrun.runs.compare.FINAL", 1500)  # 750 s of the 600, and less for the others
+    monkeypatch.setattr("mtlrun.comparison.compare.FINAL", 1500)  # 750 s of the 600, and less for the others
     late = mtlrun.compare(frame, **options)
     assert late.board.ranked()[0].label == "Square"
     assert late.saved != "Square"

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mtlrun.comparison.candidates import MAX_TREE_ROWS, TREES, Candidate, read_families
+from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.selectors import several
@@ -15,9 +18,6 @@ from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
-from mtlrun.report.gain import Layout
-from mtlrun.report.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST, SMALLEST_AUC, Evaluation
-from mtlrun.runs.candidates import MAX_TREE_ROWS, TREES, Candidate, read_families
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.pool import Pool
 from mtlrun.utils.seeds import derive_seed

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.errors import counted
-from mtlrun.report.gain import (
+from mtlrun.comparison.gain import (
     Gain,
     Layout,
     auc_gain,
@@ -29,6 +28,7 @@ from mtlrun.report.gain import (
     squared_losses,
     task_scales,
 )
+from mtlrun.errors import counted
 from mtlrun.report.run import std
 from mtlrun.report.statistics import task_means
 

@@ -8,11 +8,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from mtlrun.errors import counted, listed
-from mtlrun.report.figures import Forest
-from mtlrun.report.gain import Gain
-from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
-from mtlrun.report.verdict import (
+from mtlrun.comparison.gain import Gain
+from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,
     INDEPENDENT,
@@ -25,6 +22,9 @@ from mtlrun.report.verdict import (
     Evaluation,
     answer,
 )
+from mtlrun.errors import counted, listed
+from mtlrun.report.figures import Forest
+from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_section
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 2

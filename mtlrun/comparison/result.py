@@ -12,6 +12,15 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from mtlrun.comparison.curve import curve_grid, curve_text
+from mtlrun.comparison.leaderboard import (
+    Board,
+    leaderboard_grid,
+    leaderboard_json,
+    markdown,
+    sections,
+    task_grid,
+)
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.files import data_file, digest, suffix_of
 from mtlrun.data.formats.frames import dump_frame
@@ -23,16 +32,7 @@ from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.predictions import distinct, to_csv
 from mtlrun.report.figures import Forest
 from mtlrun.report.grid import Grid, Section, csv_grid, html_block, text_lines
-from mtlrun.report.leaderboard import (
-    Board,
-    leaderboard_grid,
-    leaderboard_json,
-    markdown,
-    sections,
-    task_grid,
-)
 from mtlrun.report.stored import COMPARED, read_sound
-from mtlrun.runs.curve import curve_grid, curve_text
 from mtlrun.runs.train import Trained, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
 from mtlrun.utils.publish import publish
@@ -66,7 +66,7 @@ class Comparison:
     cells : dict
         Options, metric and split, and the key of the cell of every method on every split.
     curve : DataFrame or None
-        The gain against the rows per task (`mtlrun.runs.curve.curve_of`), where it was asked for.
+        The gain against the rows per task (`mtlrun.comparison.curve.curve_of`), where it was asked for.
     saved : str
         Name of the method of the model.
     """

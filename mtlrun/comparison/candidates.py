@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mtlrun.comparison.verdict import FAMILIES, INDEPENDENT, MULTITASK, NATIVE, OWN, POOLED, TRIVIAL
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.facts import Facts, Scale
 from mtlrun.estimators.registry import METHODS, build, load_class
-from mtlrun.report.verdict import FAMILIES, INDEPENDENT, MULTITASK, NATIVE, OWN, POOLED, TRIVIAL
 from mtlrun.runs.cell import with_params
 from mtlrun.runs.methods import class_path, parameter_names
 
@@ -47,7 +47,7 @@ class Candidate:
     ----------
     label : str
     family : str
-        One of `mtlrun.report.verdict.FAMILIES`.
+        One of `mtlrun.comparison.verdict.FAMILIES`.
     estimator : str
     params, select_with : dict
     grid : dict of str to list

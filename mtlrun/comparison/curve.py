@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.comparison.verdict import Answer, Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.report.grid import Column, Grid
-from mtlrun.report.verdict import Answer, Evaluation
 
 #: Parts of the training rows of every task.
 PARTS = (0.1, 0.2, 0.5, 1.0)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mtlrun.comparison.candidates import Candidate, core
+from mtlrun.comparison.verdict import Entry, Evaluation
 from mtlrun.metrics import get_metric
 from mtlrun.record import NOT_CONVERGED, Record
-from mtlrun.report.verdict import Entry, Evaluation
-from mtlrun.runs.candidates import Candidate, core
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.run import Runner
 
@@ -19,7 +19,7 @@ Finished = Callable[[list[Entry]], None]
 
 
 @dataclass
-class Waves:
+class CompareSchedule:
     """Computes the cells of a comparison and collects their records.
 
     Attributes

@@ -15,6 +15,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mtlrun.comparison.candidates import (
+    Candidate,
+    calibrated,
+    chosen_candidate,
+    named_candidates,
+    read_families,
+    with_unseen,
+)
+from mtlrun.comparison.chunked import compare_chunks
+from mtlrun.comparison.curve import PARTS, curve_of
+from mtlrun.comparison.differences import differences
+from mtlrun.comparison.leaderboard import Board
+from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
+from mtlrun.comparison.result import MODEL, Comparison, Source, store_table
+from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
@@ -24,29 +40,13 @@ from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError
 from mtlrun.metrics import get_metric
 from mtlrun.predictions import distinct
-from mtlrun.report.leaderboard import Board
-from mtlrun.report.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
-from mtlrun.runs.candidates import (
-    Candidate,
-    calibrated,
-    chosen_candidate,
-    named_candidates,
-    read_families,
-    with_unseen,
-)
-from mtlrun.runs.chunked import compare_chunks
-from mtlrun.runs.comparison import MODEL, Comparison, Source, store_table
 from mtlrun.runs.compute import loaded
-from mtlrun.runs.curve import PARTS, curve_of
-from mtlrun.runs.differences import differences
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
-from mtlrun.runs.settings import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
 from mtlrun.runs.train import Trained, fit_training, load_trained
-from mtlrun.runs.waves import Waves
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, id_of, stem_of
 
@@ -159,12 +159,12 @@ def compare(
         facts.append(line)
     for line in facts:
         say(line)
-    with _bench(output, source, dataset, protocol, settings, say) as bench:
+    with _session(output, source, dataset, protocol, settings, say) as bench:
         return bench.run(candidates, facts, started, finished)
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _Session:
     """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
 
     source: Source
@@ -218,12 +218,12 @@ class _Bench:
 
     def _waves(
         self, protocol: Protocol, candidates: list[Candidate], tested: Evaluation, deadline: float | None
-    ) -> Waves:
+    ) -> CompareSchedule:
         """Return what computes methods on all splits."""
         made = self._plan(protocol.experiment(candidates, self.dataset))
         cells = {(row.method, row.trial): row.cell for row in made.rows}
         runner = Runner(made, Pool(self.settings.jobs), Progress(self.say), retries=self.settings.retries)
-        return Waves(candidates, cells, runner, tested, deadline, self.say)
+        return CompareSchedule(candidates, cells, runner, tested, deadline, self.say)
 
     def _plan(self, experiment: Experiment) -> Plan:
         """Return the cells of an experiment on the table; they have no run folder of their own."""
@@ -292,14 +292,14 @@ class _Bench:
 
 
 @contextmanager
-def _bench(
+def _session(
     output: str | Path | None,
     source: Source,
     dataset: Dataset,
     protocol: Protocol,
     settings: Settings,
     say: Callable[[str], None],
-) -> Iterator[_Bench]:
+) -> Iterator[_Session]:
     """Store the table beside a card and read it back, so that its cells are those of ``mtlrun train chosen.yaml``."""
     with ExitStack() as stack:
         folder = Path(output) if output is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -310,7 +310,7 @@ def _bench(
         store_table(data, data, source, dataset)
         stored = loaded(dataset.id, canonical_json({}), dataset_fingerprint(dataset.id, data_dir=data), str(data))
         source.check(dataset, stored)
-        yield _Bench(source, folder, data, stored, protocol, settings, say)
+        yield _Session(source, folder, data, stored, protocol, settings, say)
 
 
 def _table(data: Any, like: Table | None) -> Table:

@@ -15,6 +15,13 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from mtlrun.comparison.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
+from mtlrun.comparison.foldsums import TUNED, Folds, Search, SummedEvaluation, Training, target_moments, values_of
+from mtlrun.comparison.gain import Layout
+from mtlrun.comparison.leaderboard import Board
+from mtlrun.comparison.protocol import Settings, read_settings
+from mtlrun.comparison.result import MODEL, Comparison
+from mtlrun.comparison.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
 from mtlrun.data.chunks import ChunkedTable, chunk_files
 from mtlrun.data.files import data_file
 from mtlrun.data.roles import Roles
@@ -25,16 +32,9 @@ from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.registry import METHODS, build, load_class
 from mtlrun.fitted import Model
 from mtlrun.report.figures import are_numbers
-from mtlrun.report.gain import Layout
-from mtlrun.report.leaderboard import Board
 from mtlrun.report.stored import COMPARED
-from mtlrun.report.verdict import INDEPENDENT, NMSE, SMALLEST, TRIVIAL, Entry
-from mtlrun.runs.candidates import FIT_TOL, SEARCH_TOL, Candidate, grid_of, registered
 from mtlrun.runs.chunkspec import ChunkTraining
-from mtlrun.runs.comparison import MODEL, Comparison
-from mtlrun.runs.foldsums import TUNED, Folds, Search, SummedEvaluation, Training, target_moments, values_of
 from mtlrun.runs.pool import Pool
-from mtlrun.runs.settings import Settings, read_settings
 from mtlrun.runs.streaming import Losses, Products, add_up, check_tasks, statistics_of
 from mtlrun.runs.train import Trained, TrainingSummary, check_settings, save_training
 from mtlrun.utils.io import jsonable, write_atomic, writing
@@ -191,7 +191,7 @@ def compare_chunks(
     scheduler: str | None = None,
     **options: Any,
 ) -> ChunkComparison:
-    """Compare methods on a table in chunks; see `mtlrun.runs.compare.compare`.
+    """Compare methods on a table in chunks; see `mtlrun.comparison.compare.compare`.
 
     Raises
     ------

@@ -16,12 +16,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
 
+from mtlrun.comparison.candidates import Candidate
+from mtlrun.comparison.gain import SHRINK, Gain, correction
+from mtlrun.comparison.verdict import POOLED, TRIVIAL, Evaluation
 from mtlrun.estimators.registry import build
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.report.gain import SHRINK, Gain, correction
-from mtlrun.report.verdict import POOLED, TRIVIAL, Evaluation
-from mtlrun.runs.candidates import Candidate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # A standard deviation below this, relative to the mean, is rounding.
@@ -52,7 +52,7 @@ class Folds:
 
     @cached_property
     def scales(self) -> Array:
-        """Variance that squared errors of every task are divided by, as `mtlrun.report.gain.task_scales`."""
+        """Variance that squared errors of every task are divided by, as `mtlrun.comparison.gain.task_scales`."""
         (_, variances), sizes = target_moments(self.whole), self.whole.n_rows
         if not self.whole.shared:
             average = np.sum(sizes * variances) / sizes.sum()
