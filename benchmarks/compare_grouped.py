@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 import mtlrun
+from mtlrun.data.load import load_dataset
 
 sys.path.append(str(Path(__file__).parent))
 from compare_tables import cells, cpu_seconds
@@ -57,7 +58,7 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _school() -> tuple[pd.DataFrame, dict[str, Any]]:
-    data = mtlrun.load_dataset("school")
+    data = load_dataset("school")
     frame = pd.DataFrame(np.asarray(data.X)).add_prefix("x")
     return frame.assign(task=[data.tasks[t] for t in data.task_id], y=data.y), {"target": "y", "task": "task"}
 

@@ -29,7 +29,7 @@ from mtlrun.evaluation import Part
 from mtlrun.record import candidates
 from mtlrun.runs.cell import with_params
 
-METHODS = ("GraphMTL", "TraceNormMTL")
+METHODS = ("HierarchicalMTL", "GraphMTL", "TraceNormMTL")
 FEATURES, NOISE = 12, 1.0
 #: Tasks, rows of each, and how their coefficients are drawn.
 REGIMES = {

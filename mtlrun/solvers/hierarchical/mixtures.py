@@ -30,7 +30,7 @@ DEGREES, SCALES = (2.0, 4.0, 10.0), 9
 #: worse than fewer.
 CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
 #: Starts of EM, each of a few steps; the steps of the best of them, and the fall that ends these.
-STARTS, SHORT, STEPS, FALL = 3, 10, 100, 1e-3
+STARTS, SHORT, STEPS, FALL = 3, 10, 100, 1e-2
 # A ridge of the means of clusters towards the common mean, as a share of the information of one task.
 _RIDGE = 1e-3
 
