@@ -245,7 +245,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         cite=("laird1982", "bates2015"),
         cost="T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per task are enough",
         grid={"prior": ("normal", "student", "clusters")},
-        changes=("Clusters: EM goes on from the best of short starts, and ends where more of them do not pay.",),
+        changes=("Priors: clusters go on from the best of short starts, Student from the next thinner tails.",),
     )
     _by_sums: ClassVar = True
 

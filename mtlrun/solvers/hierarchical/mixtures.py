@@ -25,7 +25,7 @@ from mtlrun.solvers.hierarchical.posterior import Posterior
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Degrees of freedom that are tried, infinity beside them; scales per distribution.
-DEGREES, SCALES = (2.0, 4.0, 10.0), 9
+DEGREES, SCALES = (10.0, 4.0, 2.0), 9
 #: Numbers of clusters that are tried, and tasks that each needs; no larger number is tried after so many that BIC finds
 #: worse than fewer.
 CLUSTERS, TASKS_PER_CLUSTER, WORSE = (2, 3, 4, 6), 3, 2
@@ -64,11 +64,14 @@ class Mixture:
 
 def student(result: Result) -> Mixture:
     """Return the prior whose degrees of freedom fit best, from a normal fit of the same covariance structure."""
-    found = [(np.inf, _Scales(result, np.ones(1)))]
-    found += [(nu, _Scales(result, _quantiles(nu))) for nu in DEGREES]
-    for _, scales in found:
-        scales.solve()
-    degrees, best = min(found, key=lambda pair: pair[1].criterion)
+    degrees, best = np.inf, _Scales(result, np.ones(1))
+    best.solve()
+    for nu in DEGREES:  # from thin tails to heavy ones, until they fit worse
+        heavier = _Scales(result, _quantiles(nu), best.x)
+        heavier.solve()
+        if heavier.criterion >= best.criterion:
+            break
+        degrees, best = nu, heavier
     weights = best.responsibility @ (1.0 / best.scales)
     return Mixture(best.posterior(), best.criterion, weights, np.zeros(len(weights), dtype=int), degrees)
 
@@ -81,7 +84,7 @@ def _quantiles(nu: float) -> Array:
 class _Scales:
     """A mixture over given scales with equal weights, as a function of mu, s2 and the parameters of the structure."""
 
-    def __init__(self, result: Result, scales: Array) -> None:
+    def __init__(self, result: Result, scales: Array, x: Array | None = None) -> None:
         self.result, self.m, self.scales = result, result.m, scales
         v = result.fit.value
         self.frame = v.basis if v.kappa is None else np.eye(len(v.mu))
@@ -89,7 +92,7 @@ class _Scales:
         self.cut = self.frame.shape[1]
         self.unit = np.sqrt(np.maximum(np.diag(v.inverse), 1e-12)) if v.kappa is None else np.full(self.cut, 1.0)
         start = np.linalg.lstsq(self.frame, v.mu, rcond=None)[0] / self.unit
-        self.x = np.concatenate([start, [np.log(v.s2)], result.fit.x])
+        self.x = np.concatenate([start, [np.log(v.s2)], result.fit.x]) if x is None else x
         self.criterion = np.inf
 
     def solve(self) -> None:
