@@ -30,7 +30,7 @@ MAX_CATEGORIES = 255
 #: Labels of the baselines that are made of trees.
 TREES = ("GradientBoosting+Task", "IndependentGradientBoosting", "MultiOutputExtraTrees", "MultiOutputRandomForest")
 #: With fewer training rows per task than this, kernel ridge is the nonlinear model of single tasks, in place of boosted
-#: trees: better on 21 of 26 published tables of 4 to 25 rows per task, in a twentieth of the time (docs/benchmarks.md).
+#: trees: better on 16 of 23 tables, in a twentieth of the time (docs/benchmarks.md).
 FEW_ROWS = 32
 #: With more rows than this a tree of a forest is grown on so many of them.
 MAX_TREE_ROWS = 20000
