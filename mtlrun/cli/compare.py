@@ -25,8 +25,8 @@ column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
 #: Columns of the leaderboard that are left out on a narrow terminal, in this order.
 DROP_FIRST = ("std", "splits", "better in", "kind", "seconds")
-#: The unfinished leaderboard is written every so many seconds at most, and takes at most 1/WAIT of the time.
-EVERY, WAIT = 1.0, 20
+#: Writing the unfinished leaderboard may take 1/WAIT of the time where it takes more than SLOW seconds.
+WAIT, SLOW = 20, 0.2
 
 
 def compare(
@@ -228,7 +228,9 @@ class _Progress:
                 say(f"warning: cannot write into {self.folder}: {error.strerror or error}", error=True)
             self.refused = True
         self._show(board)
-        self.next = started + max(EVERY, (WAIT + 1) * (clock.monotonic() - started))
+        now = clock.monotonic()
+        if now - started > SLOW:
+            self.next = now + WAIT * (now - started)
 
     def _show(self, board: Any) -> None:
         """Show as many methods as fit, and the verdict as it stands."""

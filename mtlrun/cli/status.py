@@ -69,8 +69,7 @@ def status(
 def _made(plan: Plan, states: Sequence[State]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
     from mtlrun.provenance import commits_since
-    from mtlrun.report.sections import made_and_verified
-    from mtlrun.report.stored import VERIFIED, read_sound
+    from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
 
     def age(commit: str) -> str:
         number = commits_since(commit)

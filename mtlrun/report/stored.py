@@ -6,13 +6,18 @@ Folders come from others and from earlier versions: unknown keys are left alone.
 from __future__ import annotations
 
 import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from mtlrun.errors import DataError
-from mtlrun.record import Place
+from mtlrun.errors import DataError, counted
+from mtlrun.record import CELLS, Place
+from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import allow_json
 from mtlrun.utils.text import cleaned
 
@@ -435,3 +440,39 @@ def read_sound(path: Path) -> dict[str, Any]:
         return read_json(path) or {}
     except DataError:
         return {}
+
+
+def made_and_verified(
+    commits: Iterable[str | None], verified: Mapping[str, Any], age: Callable[[str], str] = lambda commit: ""
+) -> list[str]:
+    """Return a sentence on the commits that made some records, and one on whether the code still gives the same.
+
+    `age` says of a commit how old it is; a report that is the same everywhere and always cannot.
+    """
+    made = Counter(str(commit) for commit in commits if commit)
+    listed = [
+        f"{name[:8]}{age(name)}" + (f" ({counted(count, 'cell')})" if len(made) > 1 else "")
+        for name, count in made.most_common()
+    ]
+    lines = [f"Made by {', '.join(listed)}."] if made else []
+    if not verified:
+        return [*lines, "Not verified since."] if lines else []
+    tried = [entry for entry in as_list(verified.get("cells")) if isinstance(entry, dict)]
+    good = [entry for entry in tried if entry["agrees"]]
+    by = verified["made_by"]
+    commit = (
+        f"{str(by['commit'])[:8]}{' (changed)' if by['dirty'] else ''}" if by["commit"] else f"mtlrun {by['mtlrun']}"
+    )
+    text = (
+        f"Verified at {commit} on {verified['date'][:10]}: {len(good)} of {counted(len(tried), 'cell')} computed again"
+    )
+    text += f" (of {verified['finished']} finished)"
+    text += f" agree to {math.floor(min(e['digits'] for e in good))} digits or more" if good else " agree"
+    ratios = sorted(entry["seconds_ratio"] for entry in tried if entry["seconds_ratio"])
+    text += f"; seconds x{statistics.median(ratios):.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})" if ratios else ""
+    lines.append(f"{text}.")
+    for entry in tried:
+        if not entry["agrees"]:
+            what = entry["error"] or f"{entry['quantity']} agrees to {entry['digits']:g} digits"
+            lines.append(f"Does not agree: {CELLS}/{entry['key'][:16]}...: {what}.")
+    return lines + [f"Not tried: {count}, {why}." for why, count in sorted(verified.get("not_tried", {}).items())]
