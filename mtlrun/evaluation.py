@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
-from mtlrun.estimators.baselines import for_tasks
+from mtlrun.estimators.baselines import predict_scores
 from mtlrun.estimators.rows import Rows
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 
@@ -73,9 +73,7 @@ class Part:
 
     def fit(self, estimator: Any) -> Any:
         """Fit on the training rows, wrapped per task where that is needed (`for_tasks`), and return what was fitted."""
-        weights = {} if WEIGHT not in self.train.source else {"sample_weight": self.train.source[WEIGHT]}
-        estimator = for_tasks(estimator, self.train.y, self.train.task_id)
-        return estimator.fit(self.train.X, self.train.y, **_task_ids(self.train), **weights)
+        return self.rows.fit_alone(estimator)
 
     @cached_property
     def rows(self) -> Rows:
@@ -146,12 +144,6 @@ class Part:
             per_task, self.test.sum_by_task(~np.isnan(self.test.y)), "sample" if how == "sample" else "task"
         )
         return Scores(mean, undefined, per_task)
-
-
-def predict_scores(estimator: Any, X: Any, task_id: np.ndarray | None) -> np.ndarray:
-    """Return the decision function where there is one, else the predictions."""
-    call = getattr(estimator, "decision_function", None) or estimator.predict
-    return np.asarray(call(X) if task_id is None else call(X, task_id=task_id))
 
 
 def innermost(estimator: Any) -> Any:

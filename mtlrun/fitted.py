@@ -21,7 +21,8 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
 from mtlrun.data.table import Table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
-from mtlrun.evaluation import Part, predict_deviations, predict_labels, predict_scores
+from mtlrun.estimators.baselines import predict_scores
+from mtlrun.evaluation import Part, predict_deviations, predict_labels
 from mtlrun.features.table import TableFeatures
 
 #: Default name of the column that names the task of every row.

@@ -159,8 +159,8 @@ def compare(
         facts.append(line)
     for line in facts:
         say(line)
-    with _session(output, source, dataset, protocol, settings, say) as bench:
-        return bench.run(candidates, facts, started, finished)
+    with _session(output, source, dataset, protocol, settings, say) as session:
+        return session.run(candidates, facts, started, finished)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,10 @@ from mtlrun.errors import DataError, UnknownNameError, counted, listed
 MAX_WORDS = 50
 #: A target of up to so many different texts holds categories.
 MIN_TEXTS = 20
-#: Rows from which on a column with another whole number in every row is an identifier, and what it is called.
+#: Rows from which on a column with another whole number in every row is an identifier, what it is called, and what is
+#: added to its name.
 MIN_NUMBERED, NUMBERED = 20, "identifiers (a different whole number in every row)"
+HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
 #: Rows that a task needs at least: training and test rows, and training rows in every inner fold.
 MIN_ROWS = 4
 #: What to do with tasks that occur only in the test rows.
@@ -174,9 +176,9 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
-    y = y[keep]
+    X, y = X[keep], y[keep]
     if task_id is not None and not sparse.issparse(X):
-        make.notes += _shifts(X[keep], task_id, features)
+        make.notes += _shifts(X, task_id, features)
     if task_id is not None and labels:
         words = labels[targets[0]]
         if task_type == "multiclass":
@@ -185,7 +187,7 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
         else:
             labels = dict.fromkeys(tasks, words)
     data = Dataset(
-        X=X[keep],
+        X=X,
         y=y,
         task_type=task_type,
         task_id=task_id,
@@ -561,8 +563,6 @@ def _published(data: Dataset, tested: np.ndarray, roles: Roles) -> tuple[np.ndar
 def _is_numbering(make: _Building, name: str) -> bool:
     """Whether a column holds another whole number in every row, as row numbers and the numbers of persons do."""
     column = make.typed(name)[: make.n_train]
-    if name in (*make.roles.keep, *make.roles.categorical):
-        return False
     if not is_numeric_dtype(column) or is_bool_dtype(column) or len(column) < MIN_NUMBERED or column.isna().any():
         return False
     values = column.to_numpy(dtype=float)
@@ -588,12 +588,12 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
     left_out: dict[str, list[str]] = {}
     dense = [*map(str, table.frame.columns), *(name for name in table.names if name in make.roles.categorical)]
     free = [name for name in dense if name not in taken]
-    unused = [] if "*" in make.roles.keep else [name for name in free if _is_numbering(make, name)]
+    wanted = {*make.roles.categorical, *(free if "*" in make.roles.keep else make.roles.keep)}
+    unused = [name for name in free if name not in wanted and _is_numbering(make, name)]
     if table.sparse is None and len(unused) == len(free):
         unused = []  # there is nothing else to learn from
     for name in free:
         column, categorical = make.typed(name), name in make.roles.categorical
-        wanted = categorical or name in make.roles.keep or "*" in make.roles.keep
         if column.isna().all():
             left_out.setdefault("empty", []).append(name)
         elif name in unused:
@@ -605,15 +605,13 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
                 make.refuse_odd_words(name)
             found = make.named(name)
             words = sorted(found.names)
-            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and not wanted:
+            if len(words) > MAX_WORDS and len(words) > 0.5 * len(column) and name not in wanted:
                 dates = spoken_dates(column)
                 left_out.setdefault("dates" if dates else "identifiers (words that hardly repeat)", []).append(name)
                 continue
             codes = found.sorted(words).codes
             categories[name], columns[name] = words, np.where(codes < 0, np.nan, codes)
-    gone = [f"left out as {kind}: {listed(names)}" for kind, names in left_out.items()]
-    if NUMBERED in left_out:
-        gone[list(left_out).index(NUMBERED)] += "; --keep COLUMN keeps one as a feature"
+    gone = [f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}" for kind, names in left_out.items()]
     if "dates" in left_out:
         gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
     make.notes += gone

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import joblib
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
@@ -59,7 +60,7 @@ def usual_bytes(data: TaskData, coefficients: float = 4, fields: float = 6, desi
 
 def content_key(data: TaskData, *more: Any) -> str:
     """Return a digest of everything in the data but the names of the tasks, and of some other things."""
-    return f"{data.digest} {more!r}"
+    return str(joblib.hash([data.digest, *more], hash_name="sha1"))
 
 
 class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,12 +32,13 @@ _COPIES = 3
 
 def takes_task_id(estimator: Any) -> bool:
     """Return whether ``fit`` of an estimator has a parameter `task_id`, as all estimators of mtlrun do."""
-    return _takes_task_id(cast(Hashable, type(estimator)))
+    return "task_id" in _parameters(getattr(estimator.fit, "__func__", estimator.fit))
 
 
 @cache
-def _takes_task_id(cls: Hashable) -> bool:
-    return "task_id" in inspect.signature(cls.fit).parameters  # type: ignore[attr-defined]
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the parameters of a function; a search asks for those of few functions, very often."""
+    return frozenset(inspect.signature(function).parameters)
 
 
 def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
@@ -437,7 +438,7 @@ class ScaledTargets(_Wrapper, _Tasks):
         y = np.asarray(y, dtype=np.float64)
         scaled, center, scale = scaled_targets(y)
         self.begin(y, task_id, center, scale)
-        self.estimator_.fit(X, scaled, **_given(task_id=task_id, sample_weight=sample_weight))
+        self.estimator_.fit(X, scaled, **given(task_id=task_id, sample_weight=sample_weight))
         return self.finish(X.shape[1])
 
     def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
@@ -462,7 +463,7 @@ class ScaledTargets(_Wrapper, _Tasks):
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict in the units of the targets; `return_std` is for estimators that have it, and scaled as well."""
         check_is_fitted(self, "estimator_")
-        found = self.estimator_.predict(X, **_given(task_id=task_id, return_std=return_std or None))
+        found = self.estimator_.predict(X, **given(task_id=task_id, return_std=return_std or None))
         predicted, std = found if return_std else (np.asarray(found), None)
         return self.unscaled(predicted, task_id, std)
 
@@ -534,7 +535,7 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
             if ids is not None:  # tasks without rows in this part have no score
                 test = test[np.isin(ids, task_id[train])]
                 ids = task_id[test]
-            held[test] = _scores_of(model, X[test], ids)
+            held[test] = predict_scores(model, X[test], ids)
         use = ~np.isnan(y) & ~np.isnan(held)
         weights = check_weights(sample_weight, y.shape)
         if weights is not None:
@@ -549,12 +550,12 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
 
     def _fitted(self, X: Any, y: Array, task_id: Any, sample_weight: Any) -> Any:
         model = for_tasks(clone(self.estimator), y, task_id)
-        return model.fit(X, y, **_given(task_id=task_id, sample_weight=sample_weight))
+        return model.fit(X, y, **given(task_id=task_id, sample_weight=sample_weight))
 
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
         """Return calibrated log-odds, in the shape of the estimator's scores."""
         check_is_fitted(self, "estimator_")
-        return self.slope_ * _scores_of(self.estimator_, X, task_id) + self.offset_
+        return self.slope_ * predict_scores(self.estimator_, X, task_id) + self.offset_
 
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities: (n, T) of +1 for a shared design, else (n, 2)."""
@@ -585,12 +586,13 @@ def _of(values: Any, rows: Array) -> Any:
     return None if values is None else np.asarray(values)[rows]
 
 
-def _scores_of(model: Any, X: Any, task_id: Any) -> Array:
-    call = getattr(model, "decision_function", None) or model.predict
-    return np.asarray(call(X, **_given(task_id=task_id)))
+def predict_scores(estimator: Any, X: Any, task_id: Any) -> Array:
+    """Return the decision function where there is one, else the predictions."""
+    call = getattr(estimator, "decision_function", None) or estimator.predict
+    return np.asarray(call(X, **given(task_id=task_id)))
 
 
-def _given(**arguments: Any) -> dict[str, Any]:
+def given(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None."""
     return {name: value for name, value in arguments.items() if value is not None}
 

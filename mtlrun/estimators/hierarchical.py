@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
@@ -306,15 +306,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""
         problem = self._problem(data)
-        settings = (
-            self.covariance,
-            problem.random.tobytes(),
-            problem.intercept,
-            problem.method,
-            problem.shrink,
-            problem.tol,
-            problem.max_iter,
-        )
+        plain = [getattr(problem, f.name) for f in fields(problem) if f.name not in ("data", "random")]
+        settings = (self.covariance, problem.random.tobytes(), *plain)
         if settings not in known:
             known[settings] = fit_covariance(problem, self.covariance)
         return known[settings]

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import check_array
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
-from mtlrun.estimators.baselines import ScaledTargets, for_tasks, scaled_targets
+from mtlrun.estimators.baselines import ScaledTargets, for_tasks, given, predict_scores, scaled_targets
 from mtlrun.estimators.inputs import task_codes
 from mtlrun.estimators.params import check_params
 from mtlrun.problem.arrays import is_sparse
@@ -53,16 +53,19 @@ class Rows:
             rows.fit(estimator.estimator_)
             return estimator.finish(self.X.shape[1])
         if not _reads_plainly(estimator):
-            given = {"task_id": self.task_id, "sample_weight": self.weights}
-            given = {name: value for name, value in given.items() if value is not None}
             with config_context(assume_finite=self._finite):
-                return estimator.fit(self.X, self.y, **given)
+                return self.fit_alone(estimator)
         check_params(estimator, estimator._rules)
         data, learnt = self._data(estimator)
         vars(estimator).update(learnt)
         estimator._require_memory(data)
         estimator._publish(estimator._fit_data(data))
         return estimator
+
+    def fit_alone(self, estimator: Any) -> Any:
+        """Do what `fit` does by the method of the estimator, which reads and checks the rows itself."""
+        estimator = for_tasks(estimator, self.y, self.task_id)
+        return estimator.fit(self.X, self.y, **given(task_id=self.task_id, sample_weight=self.weights))
 
     def predict(self, estimator: Any) -> Array:
         """Return the decision function of the rows where there is one, else the predictions."""
@@ -73,9 +76,8 @@ class Rows:
                 return np.asarray(estimator._of_all_tasks(estimator._scores_of_tasks(self._design)))
             codes = self._codes_of(estimator.tasks_, estimator.unseen)
             return np.asarray(estimator._scores_of_rows(self._design, codes))
-        call = getattr(estimator, "decision_function", None) or estimator.predict
         with config_context(assume_finite=self._finite):
-            return np.asarray(call(self.X) if self.task_id is None else call(self.X, task_id=self.task_id))
+            return predict_scores(estimator, self.X, self.task_id)
 
     def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
         """Return the rows as such a model reads them, and the attributes that it sets then."""

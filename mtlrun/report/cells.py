@@ -261,8 +261,8 @@ class MethodResult:
         Of the tasks, empty when unknown.
     medians : tuple of str
         Quantities whose number is the median and not the mean.
-    speedup : float or None
-        Against the baseline, on the splits that both finished.
+    base : MethodResult or None
+        Of the baseline, which `speedup` is against.
     task : str or None
         Only this one is looked at.
     """
@@ -272,8 +272,13 @@ class MethodResult:
     cells: pd.DataFrame
     task_names: Sequence[str] = ()
     medians: tuple[str, ...] = MEDIAN_QUANTITIES
-    speedup: float | None = None
+    base: MethodResult | None = None
     task: str | None = None
+
+    @cached_property
+    def speedup(self) -> float | None:
+        """Against the baseline, on the splits that both finished."""
+        return _speedup(self.base, self)
 
     @property
     def planned(self) -> int:
@@ -363,7 +368,13 @@ class MethodResult:
         """Return the result on a single task: its values in place of the means; None if it is not known."""
         if task not in self.task_names:
             return None
-        return replace(self, dataset=f"{self.dataset}, {task}", task=task, speedup=None)
+        if task not in self._of_tasks:  # its samples are asked for again and again
+            self._of_tasks[task] = replace(self, dataset=f"{self.dataset}, {task}", task=task, base=None)
+        return self._of_tasks[task]
+
+    @cached_property
+    def _of_tasks(self) -> dict[str, MethodResult]:
+        return {}
 
 
 def method_results(run: Run) -> list[MethodResult]:
@@ -377,7 +388,7 @@ def method_results(run: Run) -> list[MethodResult]:
             names = [str(name) for name in named]
             found.append(MethodResult(dataset, method, groups[dataset, method], names, medians))
     bases = {one.dataset: one for one in found if one.method == run.baseline}
-    return [replace(one, speedup=_speedup(bases.get(one.dataset), one)) for one in found]
+    return [replace(one, base=bases.get(one.dataset)) for one in found]
 
 
 def _speedup(base: MethodResult | None, result: MethodResult) -> float | None:

@@ -16,7 +16,7 @@ from mtlrun.record import CELLS, Record
 from mtlrun.report.cells import MethodResult
 from mtlrun.report.grid import Column, Grid, Section, plain, show, significant
 from mtlrun.report.run import MISSING, Run, mark_simulated
-from mtlrun.report.stored import made_and_verified
+from mtlrun.report.stored import KEY_LENGTH, made_and_verified
 from mtlrun.utils.io import as_list
 
 #: Sections of an experiment file that the protocol quotes, with the word before each.
@@ -38,7 +38,7 @@ _ACCURACY = (
 OWN = ("split", "metrics", "features")
 EDGE_NOTE = {"low": "lowest", "high": "highest"}
 #: Characters that are shown of an error, of a log (from its end), and of the name of a file: enough to find it.
-ERROR_LENGTH, LOG_LENGTH, KEY_LENGTH = 200, 4000, 16
+ERROR_LENGTH, LOG_LENGTH = 200, 4000
 
 
 def run_sections(run: Run, rows: Sequence[MethodResult], others: Sequence[Run] = ()) -> list[Section]:

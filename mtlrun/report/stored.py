@@ -25,6 +25,8 @@ RUN_FILE = "run.json"
 #: What `mtlrun verify` found of a run.
 VERIFIED = "verified.json"
 #: Options of a comparison and the keys of its cells; its leaderboard.
+#: Characters of the key of a cell that are shown.
+KEY_LENGTH = 16
 COMPARED, LEADERBOARD = "compare.json", "leaderboard.json"
 PROVENANCE = "provenance.json"
 #: Results of a training, in its folder.
@@ -474,5 +476,5 @@ def made_and_verified(
     for entry in tried:
         if not entry["agrees"]:
             what = entry["error"] or f"{entry['quantity']} agrees to {entry['digits']:g} digits"
-            lines.append(f"Does not agree: {CELLS}/{entry['key'][:16]}...: {what}.")
+            lines.append(f"Does not agree: {CELLS}/{entry['key'][:KEY_LENGTH]}...: {what}.")
     return lines + [f"Not tried: {count}, {why}." for why, count in sorted(verified.get("not_tried", {}).items())]

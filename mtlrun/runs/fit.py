@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -252,16 +253,14 @@ def _timed_fit(make: Callable[[], Any], cell: Cell, part: Part, timing: Timing) 
     return _TimedFit(runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2])
 
 
-_controllers: dict[int, ThreadpoolController] = {}
+@lru_cache(maxsize=1)
+def _controller(modules: int) -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _threads(limit: int) -> Any:
     """Limit the threads of the libraries that are loaded; they are looked for again when a module was imported."""
-    loaded = len(sys.modules)
-    if loaded not in _controllers:
-        _controllers.clear()
-        _controllers[loaded] = ThreadpoolController()
-    return _controllers[loaded].limit(limits=limit)
+    return _controller(len(sys.modules)).limit(limits=limit)
 
 
 @contextmanager

@@ -1,22 +1,15 @@
 """Small cells are handed to processes several at once, with the records of cells alone, whatever happens to one."""
 
+import pytest
+
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.run import AT_ONCE, Runner
 
-MANY = """\
-schema: 1
-id: lab/tiny
-title: Many small cells
-kind: evaluate
-datasets: [{id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}]
-split: {kind: random, train: 0.5, trials: 12}
-metrics: [auc]
-selection: {folds: 2}
-methods:
-  - label: strong
-    estimator: "lab.models:Ridge"
-    grid: {alpha: [0.1, 10]}
-"""
+
+@pytest.fixture
+def many(lab):
+    """An experiment of twelve small cells, with two folds of a search for each."""
+    return lab.tiny.replace("trials: 2", "trials: 12").partition("  - label: weak")[0]
 
 
 def handed(monkeypatch):
@@ -26,20 +19,20 @@ def handed(monkeypatch):
     return sizes
 
 
-def test_small_cells_go_together_and_give_the_same_records(lab, monkeypatch):
-    alone = lab.run(MANY)
+def test_small_cells_go_together_and_give_the_same_records(lab, many, monkeypatch):
+    alone = lab.run(many)
     assert alone.n_ok == 12
     expected = {key: (record.metrics, record.selection.get("chosen")) for key, record in lab.records().items()}
     sizes = handed(monkeypatch)
     lab.output = lab.root / "others"
-    assert lab.run(MANY, jobs=2).n_ok == 12
+    assert lab.run(many, jobs=2).n_ok == 12
     assert max(sizes) > 1
     found = {key: (record.metrics, record.selection.get("chosen")) for key, record in lab.records().items()}
     assert found == expected
 
 
-def test_large_cells_and_cells_with_limits_go_alone(lab):
-    runner = Runner(lab.plan(MANY))
+def test_large_cells_and_cells_with_limits_go_alone(lab, many):
+    runner = Runner(lab.plan(many))
     for seconds, pool, size in ((AT_ONCE, Pool(2), 1), (1e-3, Pool(2, seconds=9.0), 1), (1e-3, Pool(1), 1)):
         runner.seconds = seconds
         assert runner._at_once(12, pool) == size
@@ -48,11 +41,11 @@ def test_large_cells_and_cells_with_limits_go_alone(lab):
         assert runner._at_once(12, pool) == 6
 
 
-def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, monkeypatch):
+def test_a_cell_that_kills_its_process_takes_no_other_with_it(lab, many, monkeypatch):
     lab.models.write_text(
         lab.models.read_text().replace("if self.alpha < 0:", "if self.alpha == 7:\n            os._exit(3)")
     )
-    text = MANY.replace("trials: 12", "trials: 4").replace("grid: {alpha: [0.1, 10]}", "params: {alpha: 0.5}")
+    text = many.replace("trials: 12", "trials: 4").replace("grid: {alpha: [0.1, 10]}", "params: {alpha: 0.5}")
     sizes = iter([5])
     monkeypatch.setattr(Runner, "_at_once", lambda *_: next(sizes, 1))
     summary = lab.run(text + '  - {label: deadly, estimator: "lab.models:Ridge", params: {alpha: 7}}\n', jobs=2)
