@@ -32,7 +32,7 @@ ORPHAN = "---\norphan: true\n---\n\n"
 
 
 def collect(target: Path) -> None:
-    """Write all sources below `target` and remove what no longer belongs there, but not what Sphinx generated."""
+    """Write all sources below `target` and remove what no longer belongs there."""
     texts = {path.relative_to(ROOT / "docs"): path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file()}
     texts |= {Path(name): ROOT / name for name in PAGES}
     for pattern in REPORTS:
@@ -54,6 +54,10 @@ def collect(target: Path) -> None:
     made |= {Path("tutorials") / f"{path.stem}.md" for path in (ROOT / "docs" / "tutorials").glob("*.ipynb")}
     for old in target.rglob("*.md"):
         if old.relative_to(target) not in made | texts.keys():
+            old.unlink()
+    listed = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    for old in (target / "api" / "generated").glob("*.rst"):
+        if old.stem not in listed:
             old.unlink()
     shutil.rmtree(target / "gallery_code", ignore_errors=True)
     shutil.copytree(ROOT / "examples" / "gallery", target / "gallery_code")
