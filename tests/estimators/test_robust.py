@@ -241,6 +241,10 @@ def test_not_converging_by_the_papers_rule_names_eps():
         ({"stop": "paper", "solver": "admm"}, "stop='paper' needs solver='apg' or 'ladm', got solver='admm'"),
         ({"form": "paper", "solver": "admm"}, "form='paper' needs solver='apg' or 'ladm', got solver='admm'"),
         ({"variant": "sequential", "solver": "apg"}, "variant='sequential' needs solver='ladm', got solver='apg'"),
+        (
+            {"variant": "backtracking", "solver": "ladm"},
+            "variant='backtracking' needs solver='apg', got solver='ladm'",
+        ),
         ({"variant": "accelerated"}, "variant='accelerated' needs solver='apg' or 'ladm', got solver='auto'"),
         ({"lam": 0}, r"lam must be a float in \(0, inf\), got 0"),
         ({"beta": -1.0}, r"beta must be a float in \(0, inf\), got -1.0"),

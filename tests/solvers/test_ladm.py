@@ -40,6 +40,15 @@ def test_as_printed_it_stops_at_once_with_zeros(loss, n):
     assert not result.W.any()
 
 
+def test_past_zero_it_goes_on_and_stops_by_the_same_rule():
+    data = problem(10)
+    result = solve_ladm(data, SquaredLoss(2.0), ROBUST, variant="paper-past-zero")
+    assert result.converged
+    assert result.n_iter > 10
+    assert result.W.any()
+    assert max(result.stop_crit, 0.0) <= 1e-5
+
+
 def test_as_printed_it_moves_where_the_condition_fails():
     data = problem(60)
     sigma = np.linalg.norm(data.X.T @ data.Y, 2)
