@@ -18,6 +18,7 @@ from mtlrun.solvers.hierarchical.compress import Columns, standardised
 from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
 from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic
 from mtlrun.solvers.hierarchical.posterior import shares
+from mtlrun.utils.threads import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -138,8 +139,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         columns = standardised(data, self.fit_intercept)
         p = data.n_features + int(self.fit_intercept)
-        m = Laplace(rows_of(data, columns), data.n_tasks, self._random(p), self.ridge)
-        fit = fit_logistic(LogisticProblem(m, self.fit_intercept, self.tol, self.max_iter), self.covariance)
+        with one_thread_if_small(p):
+            m = Laplace(rows_of(data, columns), data.n_tasks, self._random(p), self.ridge)
+            fit = fit_logistic(LogisticProblem(m, self.fit_intercept, self.tol, self.max_iter), self.covariance)
         self.single_class_ = m.single_class()
         self._publish_fit(fit, columns)
         original = fit.m.coefficients(fit.value) @ columns.back().T
