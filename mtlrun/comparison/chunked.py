@@ -333,10 +333,10 @@ def train_chunks(
     for values in values_of(candidate)[:1]:
         build({"estimator": candidate.estimator, "params": {**params, **values}})
     roles = training.data.model_dump(exclude={"files"})
-    files = chunk_files(training.data.files)
+    files = chunk_files(training.files)
     if not files:
-        data_file(Path(training.data.files))
-        files = [Path(training.data.files)]
+        data_file(training.files)
+        files = [training.files]
     data = Chunked.read(ChunkedTable.of(files, **roles), pool, K, training.seed, say)
     search = Search(data.folds, [candidate])
     search.run((0, other) for other in range(1, K))
@@ -359,7 +359,7 @@ def train_chunks(
     result = {
         "schema": 1,
         "id": training.id,
-        "dataset": training.data.files,
+        "dataset": training.config["data"]["files"],
         "method": name,
         "status": "ok" if converged else "not converged",
         "params": params,
