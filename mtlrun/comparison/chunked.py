@@ -173,6 +173,11 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
 class ChunkComparison(Comparison):
     """Result of `mtlrun.compare` on files in chunks; `dataset` and `source` are None."""
 
+    tables: tuple[Path, ...] = ()
+
+    def _places(self) -> list[Path]:
+        return list(self.tables)
+
     def _files(self) -> dict[str, str]:
         return dict(self.cells["files"])
 
@@ -245,7 +250,15 @@ def compare_chunks(
     )
     about = {"schema": 1, "options": asked, "files": named_files(files), "folds": K, "seed": seed}
     return ChunkComparison(
-        board, cast(Any, None), trained, cast(Any, None), coefficients, best.label, about, saved=best.label
+        board,
+        cast(Any, None),
+        trained,
+        cast(Any, None),
+        coefficients,
+        best.label,
+        about,
+        saved=best.label,
+        tables=table.files,
     )
 
 
