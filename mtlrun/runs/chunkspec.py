@@ -12,7 +12,7 @@ from mtlrun.errors import ConfigError
 from mtlrun.provenance import private_path
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.layers import Layers
-from mtlrun.runs.spec import Base, Values, experiment_id
+from mtlrun.runs.spec import Base, Folds, Values, experiment_id, few_candidates
 from mtlrun.utils.schema import schema_findings
 from mtlrun.utils.yaml import load_file, render
 
@@ -33,7 +33,7 @@ class ChunkMethod(Base):
 
     estimator: str
     params: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, Values] = Field(default_factory=dict)
+    grid: Annotated[dict[str, Values], AfterValidator(few_candidates)] = Field(default_factory=dict)
 
 
 class ChunkTraining(Base):
@@ -45,7 +45,7 @@ class ChunkTraining(Base):
     title: str = ""
     data: Columns
     method: ChunkMethod
-    folds: Annotated[int, Field(ge=3)] = 5
+    folds: Annotated[Folds, Field(ge=3)] = 5
     refit: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
 
