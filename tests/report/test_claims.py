@@ -41,8 +41,14 @@ def test_a_size_holds_within_a_factor_of_two(maker, about, verdict):
 
 @pytest.mark.parametrize(
     ("about", "bound", "verdict"),
-    [(1.9, "lower", "not confirmed"), (4.0, "lower", "undecided"), (8.1, "lower", "undecided")]
-    + [(1.9, "upper", "undecided"), (4.0, "upper", "undecided"), (8.1, "upper", "not confirmed")],
+    [
+        (1.9, "lower", "not confirmed"),
+        (4.0, "lower", "undecided"),
+        (8.1, "lower", "undecided"),
+        (1.9, "upper", "undecided"),
+        (4.0, "upper", "undecided"),
+        (8.1, "upper", "not confirmed"),
+    ],
 )
 def test_a_bound_can_only_lie_beyond_a_size(maker, about, bound, verdict):
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "about": about, "bound": bound}
