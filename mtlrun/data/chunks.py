@@ -273,7 +273,7 @@ def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None)
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise DataError(f"{file}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+        raise DataError(f"{file}: reading parquet needs pyarrow", "pip install '.[parquet]'") from None
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
         _check_columns(file, stored.schema_arrow.names, columns)
         for batch in stored.iter_batches(batch_size=rows, columns=columns):

@@ -53,7 +53,11 @@ NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of toleranc
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
 #: Whose claim it is, and under what its verdict is counted: the paper's, on its data or on others, or ours.
-CLAIM_SOURCES = {"paper": "of the {papers}", "other data": "of the {papers}, asked of other data", "ours": "of our own"}
+CLAIM_SOURCES = {
+    "paper": "of the {papers}",
+    "other data": "of the {papers}, tested on other data",
+    "ours": "of our own",
+}
 
 PARALLEL = "seconds_parallel"
 #: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
@@ -68,6 +72,26 @@ QUANTITIES = {
     "average_rank": "rank of the method averaged over the data sets (1 is best), by the metric of `statistics`",
     "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
 }
+#: Names of quantities in tables and figures, where the name with blanks is not good enough.
+_SPOKEN = {
+    **{name: name.upper() for name in ("auc", "rmse", "mse")},
+    "nmse": "normalised MSE",
+    "r2": "R²",
+    "seconds": "seconds to fit",
+    PARALLEL: "seconds to fit, one worker per block",
+    "seconds_predict": "seconds to predict",
+    "speedup": "times faster than the baseline",
+    "n_iter": "iterations",
+    "gap": "duality gap",
+    "truth_error": "relative error of the coefficients",
+}
+
+
+def spoken(quantity: str) -> str:
+    """Return the name of a quantity in words: ``balanced accuracy``, ``AUC``."""
+    return _SPOKEN.get(quantity, quantity.replace("_", " "))
+
+
 #: Quantity of a group of data sets; the label of the group when there is one only.
 AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
 #: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.

@@ -121,8 +121,8 @@ class ClaimVerdict:
 
     @property
     def place(self) -> str:
-        """Where the paper makes the claim, and whether it is asked of other data or is our own."""
-        added = {"other data": "asked of other data", "ours": "our own claim"}
+        """Where the paper makes the claim, and whether it is tested on other data or is our own."""
+        added = {"other data": "tested on other data", "ours": "our own claim"}
         return ", ".join(filter(None, [self.where, added.get(self.source)]))
 
     @property
@@ -137,11 +137,16 @@ class ClaimVerdict:
 
     @property
     def holding(self) -> str:
-        """Under how many readings it holds: ``holds under 2 of 3 readings``; "" with a single one."""
+        """Under how many readings it holds: ``holds under 2 of 3 interpretations``; "" with a single one."""
         judged = [verdict for verdict in self.readings.values() if verdict != Verdict.NOT_TESTABLE]
         if len(judged) < 2:
             return ""
-        return f"holds under {sum(verdict in HOLDING for verdict in judged)} of {len(judged)} readings"
+        holds, n = sum(verdict in HOLDING for verdict in judged), len(judged)
+        if holds == n:
+            return f"holds under {'both' if n == 2 else f'all {n}'} interpretations"
+        if not holds:
+            return "holds under neither interpretation" if n == 2 else f"holds under none of the {n} interpretations"
+        return f"holds under {holds} of {n} interpretations"
 
     @property
     def under_readings(self) -> str:
@@ -414,7 +419,7 @@ def _unsettled(
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:
-        return f"within the smallest effect of {show(effect, 'small')}"
+        return f"smaller than our threshold of {show(effect, 'small')}"
     # A lower bound can show that something is large enough, an upper one that it is small enough.
     bound, shows_large = check.get("bound"), holds == ("at_least" in check)
     if bound == _NO_BOUND:

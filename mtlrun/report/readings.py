@@ -100,7 +100,7 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     grid, distances = Grid.of("reading", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
-        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
+        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "for comparison only"
         distance = level_distance(shown[name].references, of) if name in shown else None
         distances.append(None if distance is None else 100 * distance)
         grid.rows.append([name, facts["why"], part])

@@ -25,7 +25,7 @@ def test_names_are_whole_and_lines_fit(maker, width):
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     text = printed(maker, width)
     # In a pipe a sentence is one line, to be searched and counted; only tables are set to the width.
-    sentences = ("alpha: of ", "The best number", "To finish it")
+    sentences = ("alpha: only ", "The best number", "To finish it")
     assert all(len(line) <= width for line in text.splitlines() if not line.startswith(sentences))
     for method in maker.info["methods"]:
         assert any(line.strip().startswith(method) for line in text.splitlines())

@@ -46,11 +46,11 @@ def test_claims_are_counted_by_whose_they_are(maker):
     report = build_report(maker.write())
     assert report.summary[:3] == [
         "1 claim of the paper: 1 confirmed.",
-        "1 claim of the paper, asked of other data: 1 confirmed.",
+        "1 claim of the paper, tested on other data: 1 confirmed.",
         "2 claims of our own: 2 confirmed.",
     ]
     text = markdown(report)
-    assert "* **confirmed**: b (asked of other data): so." in text
+    assert "* **confirmed**: b (tested on other data): so." in text
     assert "* **confirmed**: c (our own claim): so." in text
 
 
@@ -96,8 +96,8 @@ def test_markdown_has_the_sections_in_order(full):
         "* 11 of 12 cells done, 1 failed.",
         "* 1 claim of the paper: 1 confirmed.",
         "* 1 reference number: 1 out of tolerance.",
-        "alpha, beta: of 3 tasks in each split, 1-2 with only one class in the training part "
-        "and 1 without a defined auc.",
+        "alpha, beta: only one class in the training part for 1 to 2 tasks, "
+        "AUC undefined for 1 task of 3 in each split.",
         "* **confirmed**: made-1 (Table I): DC is 3.5x faster_. Found: 2 of 2 comparisons hold.",
         "In 1 of 1 row the best value was at an edge of the grid at least once, so a better one may lie outside.",
         "Wall clock of 1 invocation: 60.0 s.",
