@@ -19,25 +19,28 @@ class Verdict(StrEnum):
     ----------
     tone : {"good", "part", "bad", "none"}
         Class of the word in HTML; `STYLES` has its colour on a terminal.
+    said : str
+        How it is said to readers.
     """
 
     tone: str
+    said: str
 
-    def __new__(cls, word: str, tone: str) -> Verdict:
-        """Return a word with its tone."""
+    def __new__(cls, word: str, tone: str, said: str = "") -> Verdict:
+        """Return a word with its tone, and as it is said."""
         verdict = str.__new__(cls, word)
-        verdict._value_, verdict.tone = word, tone
+        verdict._value_, verdict.tone, verdict.said = word, tone, said or word
         return verdict
 
-    CONFIRMED = "confirmed", "good"
-    MOSTLY = "mostly", "good"
-    PARTLY = "partly", "part"
-    NOT_CONFIRMED = "not confirmed", "bad"
-    DEPENDS = "depends on the reading", "part"
+    CONFIRMED = "confirmed", "good", "holds"
+    MOSTLY = "mostly", "good", "mostly holds"
+    PARTLY = "partly", "part", "partly holds"
+    NOT_CONFIRMED = "not confirmed", "bad", "does not hold"
+    DEPENDS = "depends on the reading", "part", "depends on the interpretation"
     UNDECIDED = "undecided", "none"
-    NOT_TESTABLE = "not testable here", "none"
-    WITHIN = "within", "good"
-    OUTSIDE = "outside", "bad"
+    NOT_TESTABLE = "not testable here", "none", "not tested here"
+    WITHIN = "within", "good", "within tolerance"
+    OUTSIDE = "outside", "bad", "out of tolerance"
     NOT_RUN = "not run", "none"
 
 
@@ -77,6 +80,8 @@ _SPOKEN = {
     **{name: name.upper() for name in ("auc", "rmse", "mse")},
     "nmse": "normalised MSE",
     "r2": "R²",
+    "nmse_all": "normalised MSE",
+    "largest_n": "rows",
     "seconds": "seconds to fit",
     PARALLEL: "seconds to fit, one worker per block",
     "seconds_predict": "seconds to predict",

@@ -71,6 +71,10 @@ class CheckResult:
     undecided : bool
         The difference is too small, a bound is on the wrong side, fits did not converge, or a finished run has no such
         number.
+    check : mapping
+        With its defaults.
+    dataset : str
+        Where it was evaluated.
     """
 
     text: str
@@ -78,6 +82,8 @@ class CheckResult:
     found: float | None = None
     why: str | None = None
     undecided: bool = False
+    check: Mapping[str, Any] = field(default_factory=dict)
+    dataset: str = ""
 
     @property
     def answer(self) -> str:
@@ -151,7 +157,8 @@ class ClaimVerdict:
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
-        return "; ".join(f"{name}: {verdict}" for name, verdict in self.readings.items())
+        words = {str(verdict): verdict.said for verdict in Verdict}
+        return "; ".join(f"{name}: {words.get(verdict, verdict)}" for name, verdict in self.readings.items())
 
 
 def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
@@ -247,15 +254,17 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
     results = []
     for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
         if why is not None:
-            results.append(CheckResult(_title(check, place), None, why=why))
+            found = [CheckResult(_title(check, place), None, why=why)]
         elif check["kind"] == "rejections":
-            results.append(_rejections(check, next(g for g in evidence.groups if g.label == place)))
+            found = [_rejections(check, next(g for g in evidence.groups if g.label == place))]
         elif check["unit"] == PREDICTION:
-            results += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
+            found = [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
+            found = []
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
                 group = [table.get((place, m)) for m in methods]
-                results.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
+                found.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
+        results += [replace(one, check=check, dataset=place) for one in found]
     return results
 
 

@@ -109,7 +109,10 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     section.grids.append(grid)
     if others and claims:
         verdicts = Grid.of("claim", "verdict", *map(Column, shown))
-        verdicts.rows = [[c.id, c.verdict, *(c.readings.get(name) for name in shown)] for c in claims]
+        words = {str(verdict): verdict.said for verdict in Verdict}
+        verdicts.rows = [
+            [c.id, words[c.verdict], *(words.get(c.readings.get(name, "")) for name in shown)] for c in claims
+        ]
         section.grids.append(verdicts)
     return section
 
