@@ -42,7 +42,7 @@ COLUMNS = satisfies(
 
 @dataclass(frozen=True)
 class Estimates:
-    """Coefficients of every task alone and pooled, in the units of the columns, the level at their mean first.
+    """Coefficients fitted per task and pooled, in the units of the columns, the level at their mean first.
 
     Attributes
     ----------
@@ -404,7 +404,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return self._posterior.deviations(self._columns.back())
 
     def estimates(self) -> Estimates:
-        """Return the coefficients of every task alone and pooled, for a plot of how far they were shrunk."""
+        """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
         check_is_fitted(self, "_posterior")
         posterior, columns = self._posterior, self._columns
         first = int(columns.intercept)

@@ -189,7 +189,7 @@ class GroupMKLClassifier(_KernelMTL):
             + lam sum_{s<t} ||theta_s - theta_t||_2,      theta_t >= 0,  sum_m theta_t^m <= 1
 
     with f_t = sum_m <w_t^m, phi_m> + b_t. The problem is convex. Tasks that gain from it end up with *equal*
-    weights and form a group. ``lam=0`` learns every task alone (`IndependentMKLClassifier`); from
+    weights and form a group. ``lam=0`` learns each task separately (`IndependentMKLClassifier`); from
     ``lam = max ||q_s - q_t|| / T`` on all weights are equal (`SharedMKLClassifier`).
 
     Parameters
@@ -234,7 +234,7 @@ class GroupMKLClassifier(_KernelMTL):
 
 
 class IndependentMKLClassifier(_KernelMTL):
-    """Multiple kernel learning of every task alone ("STL").
+    """Multiple kernel learning, separate per task ("STL").
 
     Minimizes the objective of `GroupMKLClassifier` with ``lam=0``::
 
