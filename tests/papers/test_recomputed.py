@@ -82,7 +82,7 @@ def iterations_of_ladm(s, Y, lam, beta, tol, every=5):
     return 5000
 
 
-@pytest.mark.parametrize("coding", ["0/1", "-1/+1"])
+@pytest.mark.parametrize("coding", ["0/1", pytest.param("-1/+1", marks=pytest.mark.slow)])
 def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
     data = load_dataset("enron", coding=coding)
     train, _ = rows_of(data.n_samples, 0.4)
