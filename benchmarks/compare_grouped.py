@@ -42,6 +42,8 @@ GROUPED: dict[str, tuple[str, str, list[str]]] = {
     "Contraception": ("use", "district", ["woman"]),
     "toenail": ("outcome", "patientID", []),
 }
+#: Table -> columns of numbers and words that are names.
+NAMES = {"Contraception": ["livch"]}
 TABLES = [*GROUPED, "School", "Landmine"]
 
 
@@ -54,7 +56,7 @@ def table(name: str, folder: Path) -> tuple[Any, dict[str, Any]]:
     target, task, dropped = GROUPED[name]
     frame = pd.read_csv(folder / "grouped" / f"{name}.csv.gz")
     frame = frame.drop(columns=[column for column in ["rownames", *dropped] if column in frame])
-    return frame.astype({task: str}), {"target": target, "task": task}
+    return frame.astype({task: str}), {"target": target, "task": task, "categorical": NAMES.get(name, [])}
 
 
 def _school() -> tuple[pd.DataFrame, dict[str, Any]]:

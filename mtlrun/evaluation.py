@@ -18,7 +18,7 @@ from mtlrun.estimators.rows import Rows
 from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
 
 #: Metrics that say nothing about a task whose training labels are of one class: its scores are constant or arbitrary.
-NEEDS_BOTH_CLASSES = ("auc", "average_precision")
+NEEDS_BOTH_CLASSES = ("auc", "auc_frequent", "average_precision")
 
 
 class Diverged(MtlrunError):

@@ -31,6 +31,8 @@ from mtlrun.errors import UnknownNameError
 
 Array = np.ndarray
 Kernel = Callable[[Array, Array, Array], float]
+#: Rows of each class that a task needs for `auc_frequent_per_task`.
+FREQUENT = 10
 
 
 # --- one task: y, predictions and weights are 1-D, finite and of the same length >= 1 ---
@@ -51,6 +53,12 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
     neg, w_pos = neg[order], weight[positive]
     wins = w_pos @ (cumulated[np.searchsorted(neg, pos, "left")] + cumulated[np.searchsorted(neg, pos, "right")])
     return float(wins / (2.0 * w_pos.sum() * cumulated[-1]))
+
+
+def _auc_of_frequent(y: Array, score: Array, weight: Array) -> float:
+    positive = y > 0
+    enough = min(weight[positive].sum(), weight[~positive].sum()) >= FREQUENT
+    return _auc(y, score, weight) if enough else np.nan
 
 
 def _average_precision(y: Array, score: Array, weight: Array) -> float:
@@ -137,6 +145,39 @@ def auc_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     (0.5, 1)
     """
     return _per_task(_auc, targets, scores, **layout)
+
+
+def auc_frequent_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
+    """AUC of the tasks with at least ten rows of each class; NaN for the others, whose AUC is mostly chance."""
+    return _per_task(_auc_of_frequent, targets, scores, **layout)
+
+
+def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
+    """AUC of all rows of all tasks together (micro average), the same for every task that has rows.
+
+    Scores are compared across tasks, so that frequent labels count more, and the level of a task's scores counts.
+    """
+    pieces: list[tuple[Array, Array, Array]] = []
+
+    def keep(y: Array, score: Array, weight: Array) -> float:
+        pieces.append((y, score, weight))
+        return 0.0
+
+    empty = np.isnan(_per_task(keep, targets, scores, **layout))
+    pooled = _auc(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else np.nan
+    return np.where(empty, np.nan, pooled)
+
+
+def auc_samples_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
+    """Mean over the rows of the AUC of a row's scores (how its positive tasks are ranked), the same for every task.
+
+    Rows of one class do not count. NaN where rows belong to one task each, or cells have weights of their own.
+    """
+    Y, S, weights = np.asarray(targets, dtype=float), np.asarray(scores, dtype=float), layout.get("weights")
+    if Y.ndim != 2 or (weights is not None and np.ndim(weights) > 1):
+        return _per_task(lambda *_: np.nan, targets, scores, **layout)
+    mean, _ = average(auc_per_task(Y.T, S.T), weights, "task" if weights is None else "sample")
+    return np.where(np.isnan(Y).all(axis=0), np.nan, mean)
 
 
 def average_precision_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
@@ -286,6 +327,9 @@ METRICS = {
     metric.name: metric
     for metric in (
         Metric("auc", auc_per_task, True, "score"),
+        Metric("auc_frequent", auc_frequent_per_task, True, "score"),
+        Metric("auc_micro", auc_micro_per_task, True, "score"),
+        Metric("auc_samples", auc_samples_per_task, True, "score"),
         Metric("average_precision", average_precision_per_task, True, "score"),
         Metric("log_loss", log_loss_per_task, False, "score"),
         Metric("accuracy", accuracy_per_task, True, "label"),

@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from typing import Any
 
 from mtlrun.utils.paths import checkout_dir
 
+#: Of a scheduler.
+_ADDRESS = re.compile(r"([a-z]+://)[^\s,]+")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 
 
@@ -72,7 +75,7 @@ def now() -> str:
 
 
 def command_line() -> list[str]:
-    """Return the words of the command, without folders of the user: see `private_path`."""
+    """Return the words of the command, without addresses and folders of the user: see `private_path`."""
     return [Path(sys.argv[0]).name, *map(_without_folders, sys.argv[1:])] if sys.argv else []
 
 
@@ -87,8 +90,11 @@ def private_path(path: str) -> str:
 
 
 def _without_folders(word: str) -> str:
-    option, mark, value = word.partition("=")
-    return f"{option}={private_path(value)}" if mark and option.startswith("-") else private_path(word)
+    """Return a word of a command without folders of the user, wherever in it they stand, and without hosts."""
+    if Path(word).is_absolute():
+        return private_path(word)
+    parts = re.split(r"([=,]|^-[a-zA-Z](?=/))", _ADDRESS.sub(r"\1...", word))
+    return "".join(part if part in ("=", ",", "") else private_path(part) for part in parts)
 
 
 def _version(package: str) -> str | None:

@@ -48,6 +48,39 @@ def test_binary_metrics_equal_scikit_learn(problem):
             assert ours[0] == pytest.approx(theirs, abs=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_other_averages_of_the_auc_equal_scikit_learn(weighted):
+    rng = np.random.default_rng(0)
+    Y = (rng.random((50, 6)) < [0.5, 0.3, 0.4, 0.25, 0.5, 0.1]).astype(float)
+    Y[:2] = [1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]  # every row has both classes: scikit-learn knows no others
+    Y[2:, 0] = np.where(Y[2:, 1:].any(axis=1), Y[2:, 0], 1.0)
+    Y[2:, 1] = np.where(Y[2:].all(axis=1), 0.0, Y[2:, 1])
+    S, w = rng.integers(-3, 4, Y.shape).astype(float), rng.uniform(0.5, 2.0, 50) if weighted else None
+    for name, function in (("micro", m.auc_micro_per_task), ("samples", m.auc_samples_per_task)):
+        assert function(Y, S, weights=w).shape == (6,)
+        np.testing.assert_allclose(
+            function(Y, S, weights=w), reference.roc_auc_score(Y, S, average=name, sample_weight=w), atol=1e-12
+        )
+    frequent, auc = m.auc_frequent_per_task(Y, S), m.auc_per_task(Y, S)
+    assert np.isnan(frequent).tolist() == (Y.sum(axis=0) < m.FREQUENT).tolist()
+    assert np.isnan(frequent).any()
+    assert not np.isnan(frequent).all()
+    np.testing.assert_array_equal(frequent[~np.isnan(frequent)], auc[~np.isnan(frequent)])
+
+
+def test_other_averages_of_the_auc_in_other_layouts():
+    rng = np.random.default_rng(1)
+    y, s = np.sign(rng.normal(size=60)), rng.normal(size=60)
+    task = np.repeat([2, 0, 1], 20)
+    np.testing.assert_allclose(m.auc_micro_per_task(y, s, task_id=task), [reference.roc_auc_score(y, s)] * 3)
+    assert np.isnan(m.auc_samples_per_task(y, s, task_id=task)).tolist() == [True] * 3
+    Y, S = y.reshape(20, 3).copy(), s.reshape(20, 3)
+    Y[:, 1] = np.nan
+    micro, samples = m.auc_micro_per_task(Y, S), m.auc_samples_per_task(Y, S)
+    assert np.isnan(micro).tolist() == np.isnan(samples).tolist() == [False, True, False]
+    assert micro[0] == micro[2] == reference.roc_auc_score(Y[:, [0, 2]].ravel(), S[:, [0, 2]].ravel())
+
+
 @given(binary_problem(), st.integers(1, 3))
 def test_integer_weights_are_repetitions(problem, times):
     y, score, weight = problem
@@ -187,6 +220,7 @@ def test_registry():
 
 @pytest.mark.parametrize("metric", m.METRICS.values(), ids=lambda metric: metric.name)
 def test_direction(metric):
-    y = np.array([1.0, 1.0, -1.0, -1.0, 1.0])
-    good, bad = metric(y, y)[0], metric(y, -y)[0]
+    y = np.tile([1.0, 1.0, -1.0, -1.0, 1.0], 6)
+    Y = np.column_stack([y, -y])
+    good, bad = metric(Y, Y)[0], metric(Y, -Y)[0]
     assert (good > bad) == metric.greater_is_better

@@ -7,7 +7,6 @@ import math
 import shlex
 import sys
 import time as clock
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,6 @@ import typer
 from mtlrun.cli import complete, options
 from mtlrun.cli.console import interactive, messages, output, say
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.errors import UserError
 from mtlrun.utils.text import sanitize
 
 #: Options of the panels of the help.
@@ -156,12 +154,13 @@ def compare(
             data_file(path)  # one that is not there is named at once, before seconds of imports
     from mtlrun.comparison.compare import compare as run
     from mtlrun.comparison.compare import short_name
+    from mtlrun.comparison.result import refuse_tables
     from mtlrun.runs.store import check_folder
 
     table = next((path for path in data if path.suffix != ".xml"), data[0])
     folder = output_dir / "compare" / short_name(table)
     check_folder(folder)
-    _refuse_inputs(folder, [*data, *filter(None, (test, labels))])
+    refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
     lists = {name: _names(asked[name]) for name in ("targets", "drop", "categorical", "keep", "methods", "task_order")}
     progress = _Progress(folder, quiet)
@@ -179,14 +178,6 @@ def compare(
         progress.keep_last()
         raise
     _show_files(result, folder)
-
-
-def _refuse_inputs(folder: Path, inputs: Iterable[Path]) -> None:
-    """Refuse tables among the results of an earlier comparison; its own copy of the table, in ``data``, may be used."""
-    for path in inputs:
-        place = path.resolve()
-        if folder.resolve() in place.parents and (folder / "data").resolve() not in place.parents:
-            raise UserError(f"{path} lies where the results are written", "Choose another --output.")
 
 
 class _Progress:

@@ -173,6 +173,11 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
 class ChunkComparison(Comparison):
     """Result of `mtlrun.compare` on files in chunks; `dataset` and `source` are None."""
 
+    tables: tuple[Path, ...] = ()
+
+    def _places(self) -> list[Path]:
+        return list(self.tables)
+
     def _files(self) -> dict[str, str]:
         return dict(self.cells["files"])
 
@@ -245,7 +250,15 @@ def compare_chunks(
     )
     about = {"schema": 1, "options": asked, "files": named_files(files), "folds": K, "seed": seed}
     return ChunkComparison(
-        board, cast(Any, None), trained, cast(Any, None), coefficients, best.label, about, saved=best.label
+        board,
+        cast(Any, None),
+        trained,
+        cast(Any, None),
+        coefficients,
+        best.label,
+        about,
+        saved=best.label,
+        tables=table.files,
     )
 
 
@@ -333,10 +346,10 @@ def train_chunks(
     for values in values_of(candidate)[:1]:
         build({"estimator": candidate.estimator, "params": {**params, **values}})
     roles = training.data.model_dump(exclude={"files"})
-    files = chunk_files(training.data.files)
+    files = chunk_files(training.files)
     if not files:
-        data_file(Path(training.data.files))
-        files = [Path(training.data.files)]
+        data_file(training.files)
+        files = [training.files]
     data = Chunked.read(ChunkedTable.of(files, **roles), pool, K, training.seed, say)
     search = Search(data.folds, [candidate])
     search.run((0, other) for other in range(1, K))
@@ -359,7 +372,7 @@ def train_chunks(
     result = {
         "schema": 1,
         "id": training.id,
-        "dataset": training.data.files,
+        "dataset": training.config["data"]["files"],
         "method": name,
         "status": "ok" if converged else "not converged",
         "params": params,

@@ -28,7 +28,7 @@ from mtlrun.comparison.curve import PARTS, curve_of
 from mtlrun.comparison.differences import differences
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.result import MODEL, Comparison, Source, store_table
+from mtlrun.comparison.result import MODEL, Comparison, Source, refuse_tables, store_table
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
@@ -114,6 +114,8 @@ def compare(
     ------
     DataError, ConfigError, UnknownNameError
         For data, columns, methods or a budget with which nothing can be compared; names the remedy.
+    UserError
+        If a table lies in `output` under the name of a result.
 
     Examples
     --------
@@ -131,7 +133,11 @@ def compare(
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
     """
     started = clock.monotonic()
-    if files := chunk_files(data):
+    files = chunk_files(data)
+    if output is not None:
+        tables = files or (data if isinstance(data, list | tuple) else [data])
+        refuse_tables(Path(output), [Path(one) for one in (*tables, test) if isinstance(one, str | Path)])
+    if files:
         if labels or test is not None:
             raise ConfigError("--labels and --test cannot be used with data in chunks", "Leave them out.")
         roles = {"target": target, "task": task, "targets": targets, "targets_last": targets_last}

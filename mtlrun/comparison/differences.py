@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,60 +14,93 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import MtlrunError
-from mtlrun.estimators.hierarchical import HierarchicalMTL
+from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
+from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
 from mtlrun.predictions import distinct
 
 #: Tests are at this level. Slopes that are tested, at most, those of the largest variance first; and named.
 LEVEL, TESTED, NAMED = 0.05, 40, 5
-#: Columns and entries of a table, at most, for which the line is worth its seconds.
-MOST_COLUMNS, MOST_ENTRIES = 100, 20_000_000
+#: Columns and entries of a table, at most, for which the line is worth its seconds; and for labels, where every
+#: evaluation passes over the rows, of rows times the squares of columns.
+MOST_COLUMNS, MOST_ENTRIES, MOST_PRODUCTS = 100, 20_000_000, 20_000_000
 
 
 def differences(dataset: Dataset) -> str | None:
     """Return how tasks of their own rows differ, in words; None where that is not asked or cannot be told.
 
-    A hierarchical model is fitted to all rows. Whether tasks differ at all, and beyond their level, is told by exact
-    score tests; in which slopes by restricted likelihood ratios, adjusted by Holm.
+    A hierarchical model is fitted to all rows. For numbers exact score tests tell whether tasks differ at all, and
+    beyond their level, and restricted likelihood ratios in which slopes. For labels these are likelihood ratios, too.
+    Those of slopes are adjusted by Holm.
     """
-    if dataset.task_type != "regression" or dataset.task_id is None or dataset.n_tasks < 2:
+    if dataset.task_type not in ("regression", "binary") or dataset.task_id is None or dataset.n_tasks < 2:
         return None
     if sparse.issparse(dataset.X) or dataset.X.size > MOST_ENTRIES or dataset.n_features > MOST_COLUMNS:
         return None
     step = TableFeatures({dataset.features.index(name): words for name, words in dataset.categories.items()})
     X = step.fit_transform(dataset.X)
-    if X.shape[1] > MOST_COLUMNS:
+    labels = dataset.task_type == "binary"
+    if X.shape[1] > MOST_COLUMNS or (labels and X.size * X.shape[1] > MOST_PRODUCTS):
         return None
     names = distinct(
         step.get_feature_names_out(np.asarray(dataset.features, dtype=object) if dataset.features else None)
     )
-    weights = {} if WEIGHT not in dataset.source else {"sample_weight": dataset.source[WEIGHT]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            model = HierarchicalMTL("diagonal").fit(X, dataset.y, task_id=dataset.task_id, **weights)
-            return _text(model, names)
+            return _text((_of_labels if labels else _of_numbers)(X, dataset), names)
         except (MtlrunError, ValueError, np.linalg.LinAlgError):  # the methods themselves will say what is wrong
             return None
 
 
-def _text(model: HierarchicalMTL, names: list[str]) -> str | None:
-    every = model.test().p_value
-    if not np.isfinite(every):
+@dataclass(frozen=True)
+class _Fitted:
+    """What is said of a model, and its tests: of all, of slopes, and of some slopes one by one."""
+
+    of: str
+    shares: dict[str, float]
+    columns: np.ndarray
+    test: Callable[[str], HeterogeneityTest]
+    tests: Callable[[Sequence[int]], list[HeterogeneityTest]]
+
+
+def _of_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
+    model = HierarchicalMTL("diagonal").fit(X, dataset.y, **_rows(dataset))
+    tests = lambda columns: model.test(columns, method="lrt", each=True)  # noqa: E731
+    return _Fitted("the variance", model.variance_shares_, model.heterogeneity_, model.test, tests)
+
+
+def _of_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
+    rows = _rows(dataset)
+    model = HierarchicalMTLClassifier("diagonal").fit(X, dataset.y, **rows)
+    test = lambda tested: model.test(X, dataset.y, tested, **rows)  # noqa: E731
+    return _Fitted("the variance behind the labels", model.variance_shares_, model.heterogeneity_, test, test)
+
+
+def _rows(dataset: Dataset) -> dict[str, Any]:
+    """Return tasks and weights of the rows."""
+    weights = {} if WEIGHT not in dataset.source else {"sample_weight": dataset.source[WEIGHT]}
+    return {"task_id": dataset.task_id, **weights}
+
+
+def _text(fitted: _Fitted, names: list[str]) -> str | None:
+    every = fitted.test("all")
+    if not np.isfinite(every.p_value):
         return None
-    if every > LEVEL:
-        return f"no sign that the tasks differ (exact score test, p = {every:.2g})"
-    shares = model.variance_shares_
-    text = f"tasks explain {shares['tasks']:.0%} of the variance beyond the common model's {shares['mean']:.0%}"
-    if model.test("slopes").p_value > LEVEL:
+    if every.p_value > LEVEL:
+        how = "exact score test" if every.method == "score" else "likelihood ratio test"
+        return f"no sign that the tasks differ ({how}, p = {every.p_value:.2g})"
+    tasks, mean = fitted.shares["tasks"], fitted.shares["mean"]
+    text = f"tasks explain {tasks:.0%} of {fitted.of} beyond the common model's {mean:.0%}"
+    if fitted.test("slopes").p_value > LEVEL:
         return f"{text}; they differ in level only"
-    return f"{text}; {_slopes(model, names)}"
+    return f"{text}; {_slopes(fitted, names)}"
 
 
-def _slopes(model: HierarchicalMTL, names: list[str]) -> str:
-    share = model.heterogeneity_[1:]
-    order = [j for j in np.argsort(-share, kind="stable") if share[j] > 0][:TESTED]
-    found = model.test([int(j) for j in order], method="lrt", each=True)
+def _slopes(fitted: _Fitted, names: list[str]) -> str:
+    share = fitted.columns[1:]
+    order = [int(j) for j in np.argsort(-share, kind="stable") if share[j] > 0][:TESTED]
+    found = fitted.tests(order) if order else []
     sure = [j for j, test in zip(order, found, strict=True) if test.p_value <= LEVEL]
     if not sure:
         return "slopes differ, in no single column for sure"

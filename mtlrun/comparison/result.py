@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from mtlrun.data.files import data_file, digest, suffix_of
 from mtlrun.data.formats.frames import dump_frame
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
-from mtlrun.errors import DataError
+from mtlrun.errors import DataError, UserError
 from mtlrun.fitted import Model
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.predictions import distinct, to_csv
+from mtlrun.record import CELLS
 from mtlrun.report.figures import Forest
 from mtlrun.report.grid import Grid, Section, csv_grid, html_block, text_lines
 from mtlrun.report.stored import COMPARED, read_sound
@@ -41,6 +43,11 @@ CHOSEN, DATA, MODEL = "chosen.yaml", "data", "model"
 COEFFICIENTS, CURVE = "coefficients.csv", "curve.csv"
 #: What lies beside earlier results while a comparison runs, and after one that was interrupted.
 UNFINISHED = ("unfinished.md", "unfinished.json")
+#: What lies in the folder of a comparison, but for the copy of the table.
+WRITTEN = frozenset(
+    {*(f"leaderboard.{ending}" for ending in ("md", "html", "json", "csv")), "tasks.csv", COEFFICIENTS, CURVE}
+    | {COMPARED, CHOSEN, *UNFINISHED, MODEL, CELLS}
+)
 #: Lines of the leaderboard that a result shows of itself.
 TOP = 7
 
@@ -205,9 +212,10 @@ class Comparison:
         Raises
         ------
         UserError
-            If the folder cannot be written.
+            If the folder cannot be written, or the table lies there under the name of a result.
         """
         folder = Path(folder)
+        refuse_tables(folder, self._places())
         gone = [*UNFINISHED, COEFFICIENTS, CURVE, f"{MODEL}/{MODEL_COEFFICIENTS}"]
         with writing(folder, "Free some space, or choose another folder."), publish(folder, gone) as new:
             self._write(new, folder)
@@ -252,6 +260,10 @@ class Comparison:
         sources = [table.source for table in (self.source.table, self.source.more) if table and table.source]
         return dict(zip(distinct(one.name for one in sources), [one.sha256 for one in sources], strict=True))
 
+    def _places(self) -> list[Path]:
+        """Return where the tables were read."""
+        return [table.source.path for table in (self.source.table, self.source.more) if table and table.source]
+
     def _yaml(self) -> str:
         config = {key: value for key, value in self.config.items() if value not in (None, "", {}, [])}
         config["dataset"] = config["dataset"]["id"]
@@ -295,6 +307,20 @@ class Source:
                 f"{self.table.name}: its tasks or targets change when it is stored and read back",
                 "Save the table as csv or parquet, and compare that file.",
             )
+
+
+def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
+    """Refuse tables that the results of their comparison would be written over.
+
+    Raises
+    ------
+    UserError
+    """
+    home = folder.resolve()
+    for path in tables:
+        place = path.resolve()
+        if home in place.parents and place.relative_to(home).parts[0] in WRITTEN:
+            raise UserError(f"{path} lies where the results are written", "Choose another folder with --output.")
 
 
 def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import importlib
+import io
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
 
-from mtlrun.data.files import suffix_of
+from mtlrun.data.files import data_file, suffix_of
+from mtlrun.data.formats.text import checked_names, decode, one_line_name
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import is_number
 from mtlrun.data.selectors import matching, several, target_columns
@@ -24,12 +27,15 @@ from mtlrun.data.table import Table
 from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.seeds import derive_seed
+from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SUFFIXES = (".parquet", ".csv")
 #: Bytes of the numbers of a chunk, and rows at the head of the first file that the shifts are taken from.
 CHUNK_BYTES, HEAD_ROWS = 32 << 20, 10_000
+#: A header of a csv file has fewer bytes.
+HEADER_BYTES = 32 << 20
 _ENCODE = "Data in chunks takes numbers only: store a 0/1 column per category, or leave the column out (--drop)."
 #: How Hive and Spark call the folder of rows without a value.
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -275,7 +281,10 @@ def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None)
     except ImportError:
         raise DataError(f"{file}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
-        _check_columns(file, stored.schema_arrow.names, columns)
+        names = stored.schema_arrow.names
+        allow(file, len(names), COLUMNS, "columns", "Use fewer, or a sparse format such as svmlight.")
+        checked_names(names, str(file))
+        _check_columns(file, names, columns)
         for batch in stored.iter_batches(batch_size=rows, columns=columns):
             yield batch.to_pandas(split_blocks=True)
 
@@ -288,11 +297,86 @@ def release_memory() -> None:
 
 def _csv(file: Path, columns: list[str] | None, rows: int, task: str | None) -> Iterator[pd.DataFrame]:
     options: dict[str, Any] = {"skipinitialspace": True, "keep_default_na": False, "na_values": list(MISSING)}
-    found = [str(name) for name in pd.read_csv(file, nrows=0, **options).columns]
-    _check_columns(file, found, columns)
-    kinds = {task: str} if task in found else {}
-    with pd.read_csv(file, usecols=columns, chunksize=rows, dtype=kinds, **options) as reader:
-        yield from reader
+    with data_file(file)[0].open() as inner:
+        found = _header(inner, file)
+        _check_columns(file, found, columns)
+        kinds = {found.index(task): str} if task in found else {}
+        some = None if columns is None else [found.index(name) for name in columns]
+        n, stream = 0, _Counted(inner)
+        try:
+            with pd.read_csv(
+                stream, header=None, names=range(len(found)), index_col=False, usecols=some, chunksize=rows,
+                dtype=kinds, **options,
+            ) as reader:  # fmt: skip
+                for frame in reader:
+                    n += len(frame)
+                    yield frame.set_axis([found[k] for k in frame.columns], axis=1)
+        except pd.errors.EmptyDataError:
+            return
+        except pd.errors.ParserError:
+            _refuse_unequal_rows(file, len(found))
+            raise
+        if stream.commas != n * (len(found) - 1):
+            _refuse_unequal_rows(file, len(found))
+
+
+class _Counted:
+    """A stream that counts the commas outside quotes: pandas fills short rows, and cuts long ones.
+
+    It is no stream of Python's, of which pandas would decode small pieces.
+    """
+
+    def __init__(self, inner: IO[bytes]) -> None:
+        self.inner = inner
+        self.commas, self.quoted = 0, 0
+
+    def read(self, size: int = -1) -> bytes:
+        content = self.inner.read(size)
+        if not self.quoted and b'"' not in content:
+            self.commas += int(np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord(",")))
+            return content
+        parts = content.split(b'"')
+        self.commas += sum(part.count(b",") for part in parts[self.quoted :: 2])
+        self.quoted = (self.quoted + len(parts) - 1) % 2
+        return content
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.inner)
+
+
+def _header(stream: IO[bytes], file: Path) -> list[str]:
+    """Return the names of the columns of a csv file, and leave the stream behind them.
+
+    Raises
+    ------
+    DataError
+        As `mtlrun.data.formats.text.checked_names`; for more columns than are read, and other separators.
+    """
+    record, blank = b"", 0
+    while not record.strip() or record.count(b'"') % 2:
+        line = stream.readline(HEADER_BYTES)
+        blank += not record.strip()
+        allow(file, blank, LINES_BEFORE, "blank lines before the first row", "Delete them.")
+        allow(file, len(record) + len(line), HEADER_BYTES - 1, "bytes in the header", "Is it a csv file?")
+        if not line:
+            break
+        record = record + line if record.strip() else line
+    allow(file, record.count(b","), COLUMNS, "columns", "Use fewer, or a sparse format such as svmlight.")
+    text = decode(record, str(file))
+    cells = next(csv.reader(io.StringIO(text), skipinitialspace=True), [])
+    if len(cells) == 1 and max(map(text.count, ";\t")):
+        raise DataError(f"{file}: its columns are not separated by commas", "Data in chunks are comma-separated.")
+    return checked_names([one_line_name(cell) for cell in cells], f"{file}:1")
+
+
+def _refuse_unequal_rows(file: Path, width: int) -> None:
+    """Refuse a file with a row that has more or fewer cells than the header; commas inside quotes are none."""
+    with data_file(file)[0].open() as stream:
+        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), skipinitialspace=True)
+        for cells in reader:
+            if len(cells) != width and any(cell.strip() for cell in cells):
+                text = f"{file}:{reader.line_num}: {counted(len(cells), 'cell')}, the header has {width}"
+                raise DataError(text, "Every row needs the same number of cells.")
 
 
 def _check_columns(file: Path, found: Sequence[str], wanted: Sequence[str] | None) -> None:
@@ -307,6 +391,7 @@ def _numbers(column: pd.Series, file: Path, first: int) -> Array:
     """Return a column as floats, NaN where a value is missing."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu":
         return np.asarray(column, dtype=np.float64)
+    column = typed(column)
     if pd.api.types.is_numeric_dtype(column) or column.isna().all():
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     row = int(np.argmax(pd.to_numeric(column, errors="coerce").isna() & column.notna()))

@@ -9,6 +9,7 @@ from scipy import sparse, special
 
 from mtlrun.data.dataset import Dataset, check_sizes
 from mtlrun.errors import DataError
+from mtlrun.utils.sizes import allow_simulated
 
 #: The three studies whose patients the paper pools, and their sizes (474 in all).
 STUDIES = {"E-GEOD-16446": 114, "E-GEOD-20194": 278, "E-GEOD-22093": 82}
@@ -71,6 +72,7 @@ def simulate_rmtl(
     ((50, 10), (50, 6), ['E', 'L', 'W', 'outliers'])
     """
     check_sizes(n=n, d=d, m=m, rank=rank)
+    allow_simulated((n, d), (d, m), (n, m), (d, rank), (m, rank))
     _require(kind in ("sign", "value"), f"kind must be 'sign' or 'value', not {kind!r}")
     fine = 0 <= outliers <= 1 and noise >= 0
     _require(fine, f"outliers must be in [0, 1] and noise >= 0, not {outliers} and {noise}")
@@ -126,6 +128,7 @@ def simulate_fetr(
         If a size is not positive or not 0 < l <= u.
     """
     check_sizes(n=n, d=d, m=m)
+    allow_simulated((n, d), (d, m), (n, m), (d, d), (m, m))
     fine = 0 < l <= u and noise >= 0
     _require(fine, f"0 < l <= u and noise >= 0 are needed, not l={l}, u={u}, noise={noise}")
     rng = np.random.default_rng(seed)
@@ -177,6 +180,7 @@ def simulate_gauss2d(
         If there is less than one row per class and task, the error is outside (0, 0.5), or there are no such means.
     """
     check_sizes(n=n, tasks=tasks)
+    allow_simulated((n, 2), (tasks, tasks))
     fine = n >= 2 * tasks and 0 < bayes_error < 0.5
     _require(fine, f"n >= 2 * tasks and 0 < bayes_error < 0.5 are needed, not n={n}, bayes_error={bayes_error}")
     _require(means in ("rotated", "authors"), f"means must be rotated or authors, not {means!r}")
@@ -223,6 +227,7 @@ def simulate_kernel_groups(
         If a size is too small or `noise` is out of range.
     """
     check_sizes(rows=rows, tasks=tasks, d=d)
+    allow_simulated((tasks, rows, d))
     _require(d >= 2 and 0 <= noise < 0.5, f"d >= 2 and 0 <= noise < 0.5 are needed, not d={d}, noise={noise}")
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((tasks, rows, d))
@@ -340,6 +345,7 @@ def simulate_eurlex(
         If a size is not positive, there are more outliers than labels, or the labels do not fit the rows.
     """
     check_sizes(n=n, d=d, m=m, draws=draws, rank=rank, least=least)
+    allow_simulated((n, draws), (d, m), (n, m), (d, rank), (m, rank))
     _require(0 <= outliers <= m, f"{outliers} outliers of {m} labels cannot be")
     rng = np.random.default_rng(seed)
     X = _documents(n, d, draws, rng)
@@ -428,6 +434,7 @@ def simulate_breast_cancer(
         If a parameter is out of range.
     """
     check_sizes(n_genes=n_genes, factors=factors)
+    allow_simulated((n_genes, factors), (sum(STUDIES.values()), n_genes), (sum(STUDIES.values()), factors))
     fine = 0 <= shared <= 1 and 0 < response < 1
     _require(fine, f"0 <= shared <= 1 and 0 < response < 1 are needed, not shared={shared}, response={response}")
     generator = np.random.default_rng(seed)
@@ -500,6 +507,7 @@ def simulate_splice(
         If a parameter is out of range.
     """
     check_sizes(n=n, length=length, decoys=decoys)
+    allow_simulated((n, length), (len(organisms), length, LEVELS))
     _require(length >= 24 and 0 <= shared <= 1, f"length >= 24 and 0 <= shared <= 1, not {length} and {shared}")
     _require(0 < len(set(organisms)) == len(organisms), "organisms must be a list of different names")
     _require(n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms")

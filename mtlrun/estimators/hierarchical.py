@@ -22,6 +22,7 @@ from mtlrun.solvers.hierarchical.compress import Columns, Compressed, of_data, o
 from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Problem, Result, fit_covariance
 from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
 from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
+from mtlrun.utils.threads import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -274,7 +275,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _fit_data(self, data: TaskData) -> SolverResult:
         found = _compressed.setdefault(data, {})
         if self.fit_intercept not in found:
-            found[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
+            with one_thread_if_small(data.n_features):
+                found[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
         return self._fit_compressed(*found[self.fit_intercept])
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
@@ -285,11 +287,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _fit_compressed(self, data: Compressed, columns: Columns, known: dict[Any, Result]) -> SolverResult:
         self._columns = columns
-        result = self._normal(data, known)
-        self.structure_ = result.name
-        self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
-        self._posterior = self._posterior_of(result)
+        with one_thread_if_small(data.p):
+            result = self._normal(data, known)
+            self.structure_ = result.name
+            self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
+            self._posterior = self._posterior_of(result)
         self._publish_variances()
         coef, intercept = self._original()
         fit = result.fit
@@ -482,11 +485,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         else:
             given = tested if isinstance(tested, list | tuple | np.ndarray) else [tested]
             columns = np.array(list(dict.fromkeys(self._position(name) + first for name in given)), dtype=int)
-        if each:
-            return self._each(problem, columns, len(slopes), how, draws, random_state)
-        own = np.arange(first) if tested == "slopes" and plain else np.setdiff1d(problem.random, columns)
-        name = str(tested) if plain else ", ".join(self._names(columns))
-        return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
+        with one_thread_if_small(data.p):
+            if each:
+                return self._each(problem, columns, len(slopes), how, draws, random_state)
+            own = np.arange(first) if tested == "slopes" and plain else np.setdiff1d(problem.random, columns)
+            name = str(tested) if plain else ", ".join(self._names(columns))
+            return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
 
     def _each(
         self, problem: Problem, columns: Array, family: int, how: str, draws: int | None, seed: int

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.facts import Facts
-from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates
+from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates, HeterogeneityTest
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import Columns, standardised
+from mtlrun.solvers.hierarchical.inference import holm
 from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
 from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic
 from mtlrun.solvers.hierarchical.posterior import shares
+from mtlrun.solvers.hierarchical.ratios import test_of_all, test_of_slopes, tests_of_columns
+from mtlrun.utils.threads import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -137,10 +142,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         columns = standardised(data, self.fit_intercept)
-        p = data.n_features + int(self.fit_intercept)
-        m = Laplace(rows_of(data, columns), data.n_tasks, self._random(p), self.ridge)
-        fit = fit_logistic(LogisticProblem(m, self.fit_intercept, self.tol, self.max_iter), self.covariance)
-        self.single_class_ = m.single_class()
+        with one_thread_if_small(data.n_features):
+            problem = self._problem(data, columns)
+            fit = fit_logistic(problem, self.covariance)
+        self.single_class_ = problem.m.single_class()
         self._publish_fit(fit, columns)
         original = fit.m.coefficients(fit.value) @ columns.back().T
         return SolverResult(
@@ -152,6 +157,11 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             gap=fit.gain,
             stop_crit=fit.gain,
         )
+
+    def _problem(self, data: TaskData, columns: Columns) -> LogisticProblem:
+        random = self._random(data.n_features + int(self.fit_intercept))
+        m = Laplace(rows_of(data, columns), data.n_tasks, random, self.ridge)
+        return LogisticProblem(m, self.fit_intercept, self.tol, self.max_iter)
 
     def _publish_fit(self, fit: LaplaceFit, columns: Columns) -> None:
         """Set the variances, the mean, and standard deviations, in the units of the data."""
@@ -176,6 +186,59 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             mean=value.mu * units,
             mean_std=np.sqrt(np.maximum(np.diag(spread), 0.0)) * units,
         )
+
+    def test(
+        self,
+        X: Any,
+        y: Any,
+        tested: str | int | Sequence[str | int] = "all",
+        *,
+        task_id: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
+        """Test whether tasks differ at all, beyond their level, or in the slopes of some columns.
+
+        Likelihood ratios by Laplace's approximation, against the mixtures of chi-squares of variances that may be zero.
+        A model keeps no rows, so they are given again; it need not be fitted. With few rows per task the tests reject
+        rather too rarely.
+
+        Parameters
+        ----------
+        X, y, task_id, sample_weight : as in `fit`
+        tested : {"all", "slopes"}, column or list of columns, default "all"
+            Level and slopes together; slopes, while levels may differ; or the slopes of columns by name or position,
+            one by one, while level and other slopes may differ.
+
+        Returns
+        -------
+        HeterogeneityTest, or a list of them for a list of columns
+            Their p-values are adjusted by Holm for all slopes that may differ.
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, one whose slopes may not differ, or rows that `fit` would refuse.
+        """
+        model = clone(self)
+        data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
+        with one_thread_if_small(data.n_features):
+            problem = model._problem(data, standardised(data, self.fit_intercept))
+            if isinstance(tested, str) and tested in ("all", "slopes"):
+                found = (test_of_all if tested == "all" else test_of_slopes)(problem)
+                return HeterogeneityTest(tested, "lrt", found.statistic, found.p_value)
+            first = int(self.fit_intercept)
+            several = isinstance(tested, list | tuple | np.ndarray)
+            given: Any = tested if several else [tested]
+            columns = np.array([model._position(name) + first for name in given], dtype=int)
+            fixed = np.setdiff1d(columns, problem.m.random)
+            if len(fixed):
+                names = ", ".join(model._names(fixed))
+                raise ValueError(f"tested: slopes of {names} may not differ; they are not among slopes={self.slopes}")
+            outcomes = tests_of_columns(problem, columns)
+        adjusted = holm([one.p_value for one in outcomes], int((problem.m.random >= first).sum()))
+        rows = zip(model._names(columns), outcomes, adjusted, strict=True)
+        tests = [HeterogeneityTest(name, "lrt", one.statistic, p) for name, one, p in rows]
+        return tests if several else tests[0]
 
     def estimates(self) -> Estimates:
         """Return the coefficients of every task alone and pooled, for a plot of how far they were shrunk."""

@@ -50,8 +50,8 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         Cost of margin violations; multiplied by the sample weights.
     kernels : sequence of Kernel or str, default None
         `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for normalized
-        ones. None stands for the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7. They
-        see the features as they are: scale them first.
+        ones. None stands for the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7;
+        ``"mean"`` alone is their mean, an SVM with equal weights. They see the features as they are: scale them first.
     tol : float, default 1e-3
         The solver stops at this relative gap between the objective and a rigorous lower bound.
     max_iter : int, default 500

@@ -54,16 +54,21 @@ class _Robust(PathMTL):
         descent over small subspaces without an eigenbasis, which is "auto" for the squared loss on a shared design of
         thousands of rows and features without missing targets. "apg": the accelerated gradient method of Chen et al.
         "ladm": the linearized alternating direction method of Pan et al.
-    variant : {"corrected", "sequential", "paper"}, default "corrected"
-        For "apg" and "ladm": as printed, or what must have been meant. APG as printed takes a full SVD in every
-        iteration; corrected it restarts and uses the smaller Gram matrix. LADM as printed for least squares solves
-        ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in which `beta` has no part (`objective_`
-        still is the value of the objective above), and its penalty starts so small that it often stops at zero;
-        corrected it solves the objective above, in both parts at once. "sequential" (for "ladm") solves it with the
-        printed order and length of the steps, one part after the other.
+    variant : {"corrected", "accelerated", "sequential", "paper", "paper-past-zero", "backtracking"}
+        For "apg" and "ladm": as printed, or what must have been meant; default "corrected". APG as printed takes a
+        full SVD in every iteration; corrected it restarts and uses the smaller Gram matrix; "backtracking" (with
+        ``form="paper"``) doubles a first curvature and forgets every product, as a public implementation does. LADM
+        as printed for least squares solves ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in
+        which `beta` has no part (`objective_` still is the value of the objective above), and its penalty parameter
+        starts so small that it often stops at zero ("paper-past-zero" is the same, but does not stop there). The
+        others solve the objective above: "corrected" in both parts at once, with a penalty parameter that grows from
+        the printed start; "sequential" with the printed order and length of the steps, one part after the other;
+        "accelerated" as "corrected", but with a penalty parameter that falls from the curvature of the loss on, which
+        reaches a small duality gap in the fewest iterations.
     stop : {"auto", "gap", "paper"}, default "auto"
         Relative duality gap `tol`, or the paper's relative changes (25)/(26) with `eps` (for "apg" and "ladm", for the
-        latter together with a test of feasibility). "auto" is "gap" for everything but LADM and APG as printed.
+        latter together with a test of feasibility). "auto" is "gap", but "paper" for APG as printed and for LADM that
+        is not accelerated.
     form : {"eigenbasis", "paper"}, default "eigenbasis"
         For "apg" and "ladm": with the squared loss on a shared design in an eigenbasis of it, which changes no iterate;
         or as in the paper with products of `X` itself and the full SVD of every iterate, which takes longer.
@@ -107,7 +112,7 @@ class _Robust(PathMTL):
     beta: Positive = 1.0
     _: KW_ONLY
     solver: Annotated[str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")] = "auto"
-    variant: Literal["corrected", "sequential", "paper"] = "corrected"
+    variant: Literal["corrected", "accelerated", "sequential", "paper", "paper-past-zero", "backtracking"] = "corrected"
     stop: Literal["auto", "gap", "paper"] = "auto"
     form: Literal["eigenbasis", "paper"] = "eigenbasis"
     eps: Positive = 1e-5
@@ -129,9 +134,9 @@ class _Robust(PathMTL):
         self, data: TaskData, *, start: SolverResult | None = None, rotation: Rotation | None = None
     ) -> SolverResult:
         if self.solver not in _PAPER_SOLVERS:
-            for name in ("variant", "stop", "form"):
-                if getattr(self, name) in ("paper", "sequential"):
-                    value = getattr(self, name)
+            for name, default in (("variant", "corrected"), ("stop", "auto"), ("form", "eigenbasis")):
+                value = getattr(self, name)
+                if value not in (default, "gap"):
                     raise ValueError(f"{name}={value!r} needs solver='apg' or 'ladm', got solver={self.solver!r}")
             return super()._solve(data, start=start, rotation=rotation)
         self._warn_of(data)
@@ -146,10 +151,12 @@ class _Robust(PathMTL):
             "max_iter": self.max_iter,
         }
         if self.solver == "apg":
-            if self.variant == "sequential":
-                raise ValueError("variant='sequential' needs solver='ladm', got solver='apg'")
-            options["variant"] = "paper" if self.variant == "paper" else "fast"
+            if self.variant in ("sequential", "accelerated", "paper-past-zero"):
+                raise ValueError(f"variant={self.variant!r} needs solver='ladm', got solver='apg'")
+            options["variant"] = "fast" if self.variant == "corrected" else self.variant
             return solve_apg(data, self._loss(), self._penalties(), **options)
+        if self.variant == "backtracking":
+            raise ValueError("variant='backtracking' needs solver='apg', got solver='ladm'")
         result = solve_ladm(data, self._loss(), self._penalties(), variant=self.variant, **options)
         if result.info["objective"] == "constrained":  # as printed for least squares, in place of the loss
             result.objective = [self._objective(data, result.parts, result.intercept)]
@@ -168,7 +175,8 @@ class _Robust(PathMTL):
     def _stop(self) -> str:
         if self.stop != "auto":
             return self.stop
-        return "paper" if self.variant == "paper" or self.solver == "ladm" else "gap"
+        grows = self.solver == "ladm" and self.variant != "accelerated"
+        return "paper" if self.variant == "paper" or grows else "gap"
 
     def _knob(self) -> str:
         return "eps" if self._stop() == "paper" else "tol"

@@ -75,12 +75,15 @@ PREDICTION = "prediction"
 MEDIAN_QUANTITIES = ("seconds", PARALLEL, "seconds_predict", "speedup")
 
 
+#: What is claimed to be about a number is claimed to lie within this factor of it.
+ABOUT = 2.0
 #: Fields that a kind of check needs beside `kind`, and those that it may have; one with bounds needs one of them.
+#: `about` is a size, which holds within a factor of `ABOUT`; `ties` is a difference up to which two values are equal.
 CHECKS = {
-    "ratio": ("quantity of over", "dataset task effect bound stopped at_least at_most"),
+    "ratio": ("quantity of over", "dataset task effect bound stopped at_least at_most about"),
     "difference": ("quantity of over", "dataset task effect bound stopped at_least at_most"),
-    "value": ("quantity of", "dataset task effect bound stopped at_least at_most"),
-    "paired": ("quantity of over", "dataset unit test at_least at_most"),
+    "value": ("quantity of", "dataset task effect bound stopped at_least at_most about"),
+    "paired": ("quantity of over", "dataset unit test ties at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
     "rejections": ("control", "dataset at_least at_most"),
 }
@@ -125,11 +128,15 @@ def check_problems(check: Mapping[str, Any], metrics: tuple[str, ...] = ()) -> l
         (name, f"a {kind} check has no {name!r}; it may have: {', '.join(allowed)}")
         for name in sorted(given.difference(allowed))
     ]
-    effect = check.get("effect")
-    if effect is not None and (isinstance(effect, bool) or not isinstance(effect, int | float) or effect < 0):
-        problems.append(("effect", f"effect must be a number of at least 0, not {effect!r}"))
-    if "at_least" in allowed and not given & {"at_least", "at_most"}:
-        problems.append(("kind", f"a {kind} check needs 'at_least' or 'at_most'"))
+    for name in ("effect", "ties", "about"):
+        value = check.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+            problems.append((name, f"{name} must be a number of at least 0, not {value!r}"))
+    bounds = [name for name in ("at_least", "at_most", "about") if name in allowed]
+    if bounds and not given.intersection(bounds):
+        problems.append(("kind", f"a {kind} check needs {' or '.join(map(repr, bounds))}"))
+    if "about" in given and given & {"at_least", "at_most"}:
+        problems.append(("about", "a check has either 'about' or bounds"))
     if "stopped" in given:
         problems += _stopped_problems(check["stopped"], metrics)
     for name, choices in CHOICES.items():

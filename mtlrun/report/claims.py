@@ -12,7 +12,7 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict
+from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
@@ -237,7 +237,10 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
     """Evaluate one check on every data set (or group of them), pair of methods and task that it names."""
     defaults = {name: choices[0] for name, choices in CHOICES.items() if name != "bound"}
     check = {**defaults, **{name: value for name, value in check.items() if value is not None}}
+    if "about" in check:
+        check |= {"at_least": check["about"] / ABOUT, "at_most": check["about"] * ABOUT}
     ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
+    errors = {group.label: group.standard_error for group in evidence.groups}
     table, greater = evidence.table, greater_is_better(str(check.get("quantity")), evidence.run)
     results = []
     for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
@@ -248,6 +251,8 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
         elif check["unit"] == PREDICTION:
             results += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
+            if ranked and len(_method_tuples(check)[0]) == 2:
+                check |= {"effect": max(check.get("effect", 0.0), errors.get(place, 0.0))}
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
                 group = [table.get((place, m)) for m in methods]
                 results.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
@@ -351,7 +356,7 @@ def _compared(
     short = next((f", from {r.n} of {r.planned} splits" for r in rows if r.n < r.planned), "")
     pairs, worse = None, False
     if kind == "paired":
-        result = paired(rows[0], rows[1], quantity, check["unit"], check["test"])
+        result = paired(rows[0], rows[1], quantity, check["unit"], check["test"], check.get("ties", 0.0))
         if result is None or result.pvalue is None:
             return CheckResult(title, None, why="a single split gives no p-value")
         found, effect = result.pvalue, 0.0
@@ -376,7 +381,7 @@ def _compared(
         text, holds = f"{title}: {show(found, _NUMBER[kind])} ({_bounds(check)}){short}", margin >= 0
         if holds and worse and "at_most" in check:  # a significant difference, but against the claim
             text, holds = f"{text}, but {rows[0].method} is the worse one", False
-    unsettled = _unsettled(check, rows, margin, effect, holds, pairs)
+    unsettled = _unsettled(check, rows, found, margin, effect, holds, pairs)
     return CheckResult(text, None if unsettled else holds, found, unsettled, undecided=bool(unsettled))
 
 
@@ -404,7 +409,13 @@ def smallest_effect(
 
 
 def _unsettled(
-    check: Mapping[str, Any], rows: Sequence[MethodResult], margin: float, effect: float, holds: bool, pairs: int | None
+    check: Mapping[str, Any],
+    rows: Sequence[MethodResult],
+    found: float,
+    margin: float,
+    effect: float,
+    holds: bool,
+    pairs: int | None,
 ) -> str | None:
     """Say why a comparison, or a signed-rank test of so many pairs, is undecided; None when it decides."""
     quantity = check["quantity"]
@@ -419,6 +430,9 @@ def _unsettled(
     bound, shows_large = check.get("bound"), holds == ("at_least" in check)
     if bound == _NO_BOUND:
         return "a run was stopped"
+    if bound is not None and "about" in check:  # beyond the size on its own side it contradicts it, and else nothing
+        beyond = found > check["at_most"] if bound == "lower" else found < check["at_least"]
+        return None if beyond else f"{quantity} is a bound, which can only lie beyond a size"
     if bound is not None and shows_large != (bound == "lower"):
         return f"{quantity} is a bound, which can decide the other side only"
     return None
@@ -427,7 +441,7 @@ def _unsettled(
 def _on_predictions(check: Mapping[str, Any], run: Run, dataset: str, methods: tuple[str, ...]) -> CheckResult:
     """Test the kept scores split by split; the split that speaks most against the bound decides."""
     title = _title(check, dataset, methods)
-    tests = paired_predictions(run, dataset, methods[0], methods[1], check["test"])
+    tests = paired_predictions(run, dataset, methods[0], methods[1], check["test"], check.get("ties", 0.0))
     values = [t.pvalue for t in tests if t.pvalue is not None]
     if not values:
         return CheckResult(title, None, why=f"no predictions of {' and '.join(methods)} on {dataset} were kept")
@@ -454,6 +468,8 @@ def _margin(check: Mapping[str, Any], found: float) -> float:
 
 
 def _bounds(check: Mapping[str, Any]) -> str:
+    if "about" in check:
+        return f"claimed: about {check['about']:g}, so {check['at_least']:g} to {check['at_most']:g}"
     bounds = [f"{name.replace('_', ' ')} {check[name]:g}" for name in ("at_least", "at_most") if name in check]
     return f"claimed: {' and '.join(bounds)}"
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from mtlrun.errors import counted
 from mtlrun.interfaces import METRIC_FACTS
@@ -77,6 +78,12 @@ class Ranking:
     def average(self) -> dict[str, float]:
         """Average rank of every method."""
         return dict(zip(self.methods, map(float, self.ranks.mean(axis=0)), strict=True))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of a difference of two average ranks: sqrt(k (k + 1) / (6 N)) for k methods on N blocks."""
+        k = len(self.methods)
+        return math.sqrt(k * (k + 1) / (6 * len(self.blocks))) if self.blocks else 0.0
 
     @property
     def friedman(self) -> FriedmanTest | None:
@@ -297,7 +304,7 @@ def _pairwise_grid(run: Run, rows: Sequence[MethodResult], metric: str, control:
 
 
 def paired(
-    a: MethodResult, b: MethodResult, quantity: str, unit: str = "trial", test: Kind = "wilcoxon"
+    a: MethodResult, b: MethodResult, quantity: str, unit: str = "trial", test: Kind = "wilcoxon", ties: float = 0.0
 ) -> PairedTest | None:
     """Test a against b on the splits, or the tasks, that both have.
 
@@ -310,6 +317,8 @@ def paired(
     unit : {"trial", "task"}
         Values of a task are averaged over the splits first.
     test : {"wilcoxon", "t", "corrected_t"}
+    ties : float, default 0.0
+        Values that differ by at most that are equal.
 
     Returns
     -------
@@ -328,10 +337,19 @@ def paired(
     else:
         pairs = [(left[t], right[t]) for t in trials]
     train, held_out = (fmean(a.counts(name) or [1]) for name in ("n_train", "n_test"))
-    return paired_test([x for x, _ in pairs], [y for _, y in pairs], test, test_over_train=held_out / train)
+    first, second = ([pair[i] for pair in pairs] for i in (0, 1))
+    return paired_test(first, _tied(first, second, ties), test, test_over_train=held_out / train)
 
 
-def paired_predictions(run: Run, dataset: str, a: str, b: str, test: Kind = "wilcoxon") -> list[PairedTest]:
+def _tied(a: ArrayLike, b: ArrayLike, ties: float) -> np.ndarray:
+    """Return b, with the values of a where they differ by at most `ties`."""
+    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return np.where(np.abs(first - second) <= ties, first, second)
+
+
+def paired_predictions(
+    run: Run, dataset: str, a: str, b: str, test: Kind = "wilcoxon", ties: float = 0.0
+) -> list[PairedTest]:
     """Test the kept test scores of method a against those of b, every split by itself.
 
     Parameters
@@ -340,6 +358,8 @@ def paired_predictions(run: Run, dataset: str, a: str, b: str, test: Kind = "wil
     dataset, a, b : str
         Labels.
     test : {"wilcoxon", "t"}
+    ties : float, default 0.0
+        Scores that differ by at most that are equal: what a solver's tolerance leaves open decides nothing.
 
     Returns
     -------
@@ -353,7 +373,7 @@ def paired_predictions(run: Run, dataset: str, a: str, b: str, test: Kind = "wil
         if (a, trial) in records and (b, trial) in records:
             first, second = (stored.read_scores(records[method, trial]) for method in (a, b))
             if first is not None and second is not None and first.shape == second.shape:
-                tests.append(paired_test(first.ravel(), second.ravel(), test))
+                tests.append(paired_test(first.ravel(), _tied(first, second, ties).ravel(), test))
     return tests
 
 

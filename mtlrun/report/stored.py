@@ -130,6 +130,8 @@ class _Check(Stored):
     task: Texts | None = None
     at_least: Number | None = None
     at_most: Number | None = None
+    about: Number | None = None
+    ties: Number | None = None
     stopped: Facts | None = None
 
 

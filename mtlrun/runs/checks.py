@@ -31,7 +31,7 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, Base
+from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, Base, few_candidates
 from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
 from mtlrun.utils.yaml import KeyPath, load_text
 
@@ -189,6 +189,10 @@ def _method(method: dict[str, Any], path: KeyPath, data: dict[str, Any]) -> Iter
             here, searched = ("grids", values), grids.get(values)
         for k, value in enumerate(searched if isinstance(searched, list) else ()):
             yield from _value(name, params, key, value, (*here, k))
+    try:
+        few_candidates({key: grids.get(values) if isinstance(values, str) else values for key, values in grid.items()})
+    except ValueError as error:
+        yield (*path, "grid"), True, str(error), ""
     for key, value in select_with.items():
         yield from _parameter(name, params, key, (*path, "select_with", key))
         yield from _value(name, params, key, value, (*path, "select_with", key))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from mtlrun.errors import ConfigError
+from mtlrun.provenance import private_path
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.layers import Layers
-from mtlrun.runs.spec import Base, Values, experiment_id
+from mtlrun.runs.spec import Base, Folds, Values, experiment_id, few_candidates
 from mtlrun.utils.schema import schema_findings
 from mtlrun.utils.yaml import load_file, render
 
@@ -31,7 +33,7 @@ class ChunkMethod(Base):
 
     estimator: str
     params: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, Values] = Field(default_factory=dict)
+    grid: Annotated[dict[str, Values], AfterValidator(few_candidates)] = Field(default_factory=dict)
 
 
 class ChunkTraining(Base):
@@ -43,14 +45,23 @@ class ChunkTraining(Base):
     title: str = ""
     data: Columns
     method: ChunkMethod
-    folds: Annotated[int, Field(ge=3)] = 5
+    folds: Annotated[Folds, Field(ge=3)] = 5
     refit: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
 
+    _folder: Path = PrivateAttr(Path())  # of the file
+
+    @property
+    def files(self) -> Path:
+        """Where the data lie."""
+        return self._folder / self.data.files
+
     @property
     def config(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return self.model_dump(by_alias=True)
+        """The same as plain data, which name no folder of the user but as the file writes it."""
+        found = self.model_dump(by_alias=True)
+        found["data"]["files"] = private_path(self.data.files)
+        return found
 
 
 def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None = None) -> ChunkTraining | None:
@@ -77,5 +88,5 @@ def chunk_training(target: str, overrides: Iterable[str] = (), seed: int | None 
             layers.problem(layers.origin(place), message, hint, at_key=at_key)
     if spec is None or layers.problems:
         raise ConfigError(render(layers.problems, layers.document))
-    files = str(path.parent / spec.data.files)
-    return spec.model_copy(update={"data": spec.data.model_copy(update={"files": files})})
+    spec._folder = path.parent
+    return spec

@@ -9,21 +9,18 @@ import gc
 import inspect
 import math
 import statistics
-import sys
 import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
-from threadpoolctl import ThreadpoolController
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows, split_rows
@@ -35,6 +32,7 @@ from mtlrun.record import NOT_CONVERGED, OK, Record, candidates
 from mtlrun.runs.cell import Cell, Features, Timing, with_params
 from mtlrun.runs.selection import strong_to_weak
 from mtlrun.utils.io import sha256_json
+from mtlrun.utils.threads import limited_threads
 
 UNTIMED = Timing(warmup=False)
 _SCALERS = {"max-abs": MaxAbsScaler, "min-max": MinMaxScaler, "unit-rows": Normalizer}
@@ -76,7 +74,7 @@ def fit_cell(cell: Cell, data: Dataset, chosen: Mapping[str, Any] | None = None)
     part, step = _shared_part(cell, data)
     params = with_params(cell.method.params, chosen or {})
     timing = cell.scoring.timing or UNTIMED
-    with _threads(timing.threads):
+    with limited_threads(timing.threads):
         fitted = _timed_fit(lambda: build({"estimator": cell.method.estimator, "params": params}), cell, part, timing)
         begun = time.perf_counter()
         predicted = part.predict(fitted.model, many=not cell.timed)
@@ -122,7 +120,7 @@ def score_candidates(cell: Cell, data: Dataset) -> Record:
     warm = len(found) > 1 and _starts_warm(cell)
     results: list[dict[str, Any]] = [{} for _ in found]
     model: Any = None
-    with _threads(1):
+    with limited_threads(1):
         for i in strong_to_weak(found) if warm else range(len(found)):
             model, results[i] = _visit(cell, part, found[i], model, warm)
     selection: dict[str, Any] = {
@@ -251,16 +249,6 @@ def _timed_fit(make: Callable[[], Any], cell: Cell, part: Part, timing: Timing) 
         runs.append((seconds, model, texts))
     middle = sorted(range(len(runs)), key=lambda i: runs[i][0])[(len(runs) - 1) // 2]
     return _TimedFit(runs[middle][1], [seconds for seconds, _, _ in runs], runs[middle][2])
-
-
-@lru_cache(maxsize=1)
-def _controller(modules: int) -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _threads(limit: int) -> Any:
-    """Limit the threads of the libraries that are loaded; they are looked for again when a module was imported."""
-    return _controller(len(sys.modules)).limit(limits=limit)
 
 
 @contextmanager

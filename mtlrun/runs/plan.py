@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -18,6 +18,7 @@ from mtlrun.data.load import check_options, dataset_fingerprint, source_name, so
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
+from mtlrun.provenance import private_path
 from mtlrun.record import Place
 from mtlrun.report.grid import show
 from mtlrun.report.stored import RUN_FILE, read_sound
@@ -237,7 +238,7 @@ class Plan:
             "methods": [m.label for m in spec.methods],
             "datasets": self.datasets[experiment.reading],
             "cells": [row.plain for row in self.rows],
-            "command": rerun_command(experiment, self.data_dir),
+            "command": rerun_command(experiment, self.data_dir, shown=private_path),
         }
         if spec.published is not None:
             about["published"] = read_curves(spec.published)
@@ -507,19 +508,23 @@ def settings_text(overrides: Iterable[str]) -> str:
     return " ".join(f"--set {text}" for text in overrides) or "no --set"
 
 
-def rerun_command(experiment: Experiment, data_dir: Path | None = None) -> str:
+def rerun_command(
+    experiment: Experiment, data_dir: Path | None = None, *, shown: Callable[[str], str] = lambda path: path
+) -> str:
     """Return one line that runs the experiment again, on the data of the same folder if an option named it.
 
-    A folder that the environment names is that of this machine, not of whoever reads the report.
+    A folder that the environment names is that of this machine, not of whoever reads the report. `shown` writes paths;
+    what is kept leaves out folders of the user (`mtlrun.provenance.private_path`).
     """
     shipped = experiment.source == f"configs/{experiment.id}.yaml"
-    words = ["mtlrun", "reproduce", experiment.id if shipped else experiment.source, "--profile", experiment.profile]
+    source = experiment.id if shipped else shown(experiment.source)
+    words = ["mtlrun", "reproduce", source, "--profile", experiment.profile]
     for override in experiment.overrides:
         words += ["--set", override]
     if experiment.others:
         words += ["--reading", ALL_READINGS]
     if data_dir is not None and str(data_dir) != os.environ.get("MTLRUN_DATA"):
-        words += ["--data-dir", str(data_dir)]
+        words += ["--data-dir", shown(str(data_dir))]
     return shlex.join(words)
 
 

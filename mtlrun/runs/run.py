@@ -22,7 +22,7 @@ from mtlrun.runs.locks import TimingLock
 from mtlrun.runs.plan import Plan, other_settings, settings_text, write_plan
 from mtlrun.runs.pool import Outcome, Pool
 from mtlrun.runs.progress import Progress
-from mtlrun.runs.selection import choice_of
+from mtlrun.runs.selection import choice_of, search_key
 from mtlrun.runs.store import Stamp, Store, settled
 from mtlrun.runs.survey import rerun_reasons, survey
 
@@ -131,13 +131,31 @@ def run(
 def todo(plan: Plan, store: Store, *, force: bool = False) -> tuple[list[Cell], list[Cell]]:
     """Return the cells of the table and the folds of searches to compute, each key once."""
     cells = _missing((row.cell for row in plan.wanted), store, plan.limit, force)
-    return cells, _missing((fold for cell in cells for fold in cell.folds), store, plan.limit, force)
+    return cells, _missing_folds(cells, store, plan.limit, force)[0]
 
 
 def work_text(cells: int, folds: int, of: int) -> str:
     """Return ``3 of 8 cells to compute, after 6 folds of searches``."""
     searches = f", after {counted(folds, 'search fold')}" if folds else ""
     return f"{cells} of {counted(of, 'cell')} to compute{searches}"
+
+
+def _missing_folds(
+    cells: Iterable[Cell], store: Store, limit: float | None, force: bool
+) -> tuple[list[Cell], dict[str, dict[str, Any]]]:
+    """Return the folds that have to be computed, and by key of a cell the choices of searches that need none.
+
+    The folds of a search are not packed with a run, but its finished cells have what it found: a method that is new in
+    a table and has the search of another one is not searched again.
+    """
+    missing = _missing((fold for cell in cells for fold in cell.folds), store, limit, force)
+    if force or not missing:
+        return missing, {}
+    keys, packed = {fold.key for fold in missing}, store.packed_choices()
+    open_ = [cell for cell in cells if any(fold.key in keys for fold in cell.folds)]
+    known = {cell.key: packed.get(search_key(fold.key for fold in cell.folds)) for cell in open_}
+    needed = {fold.key for cell in open_ if known[cell.key] is None for fold in cell.folds}
+    return [fold for fold in missing if fold.key in needed], {key: found for key, found in known.items() if found}
 
 
 def _missing(cells: Iterable[Cell], store: Store, limit: float | None, force: bool) -> list[Cell]:
@@ -284,8 +302,10 @@ class Runner:
             Failed records of the cells that cannot be computed, because their search failed.
         """
         pool = pool or self.pool
-        folds = (fold for cell in cells for fold in cell.folds)
-        self._compute(_missing(folds, self.store, self.plan.limit, self.force), pool)
+        folds, known = _missing_folds(cells, self.store, self.plan.limit, self.force)
+        self.choices.update(known)
+        self._compute(folds, pool)
+        cells = [cell for cell in cells if cell.key not in known]
         if pool.until is not None:
             cells = [cell for cell in cells if all(self.store.has(fold.key) for fold in cell.folds)]
         return self._choose_all(cells)

@@ -72,7 +72,7 @@ def choose(
     best = (max if greater_is_better else min)(defined) if defined else None
     equal = [params for params, mean in zip(found, means, strict=True) if best is not None and mean == best]
     return {
-        "key": hashlib.sha256("".join(key for key, _ in folds).encode()).hexdigest(),
+        "key": search_key(key for key, _ in folds),
         "chosen": equal[0] if equal else None,
         "score": best,
         "metric": metric,
@@ -86,6 +86,11 @@ def choose(
         "not_converged": [sum(bool(column["not_converged"][i]) for column in columns) for i in range(len(found))],
         "errors": {i: texts for i, texts in errors.items() if texts},
     }
+
+
+def search_key(folds: Iterable[str]) -> str:
+    """Return the key of a search from those of its folds."""
+    return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
 def choice_of(cell: Cell, folds: Iterable[Record]) -> dict[str, Any]:

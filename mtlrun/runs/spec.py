@@ -69,6 +69,19 @@ def experiment_id(value: str) -> str:
     return value
 
 
+def few_candidates(grid: dict[str, Any]) -> dict[str, Any]:
+    """Return a grid of lists, unless it has too many candidates.
+
+    Raises
+    ------
+    ValueError
+    """
+    count = math.prod(len(values) for values in grid.values() if isinstance(values, list))
+    if count > CANDIDATES:
+        raise ValueError(f"a grid may have {CANDIDATES:,} candidates, not {count:,}: leave out values")
+    return grid
+
+
 Values = Annotated[list[Any], AfterValidator(_distinct)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -268,13 +281,6 @@ class Method(Base):
     select_with: dict[str, Any] = {}
     scored: bool = False
     datasets: Annotated[list[str], Field(min_length=1)] | None = None
-
-    @model_validator(mode="after")
-    def _few_candidates(self) -> Method:
-        count = math.prod(len(values) for values in self.grid.values() if isinstance(values, list))
-        if count > CANDIDATES:
-            raise ValueError(f"a grid may have {CANDIDATES:,} candidates, not {count:,}: leave out values")
-        return self
 
     def takes(self, dataset: DatasetSpec) -> bool:
         """Whether a data set has this row."""

@@ -128,14 +128,21 @@ def sums_of(
     for number, file in enumerate(files):
         for chunk in table.chunks(file, folds, seed):
             for key, V in work.groups(chunk, table):
+                if key not in sums.products:
+                    _allow_one_more(sums, len(V), table)
                 sums.add(key, V @ V.T, V.shape[1])
             sums.rows += chunk.Z.shape[1]
-            need = 2 * 8.0 * len(sums.products) * (1 + len(table.shift)) ** 2
-            what = f"the sums of {len(sums.products)} folds of tasks with {counted(len(table.features), 'feature')}"
-            memory.require(need, what, "Leave out features (--drop), or take fewer folds.")
             progress(sums.rows, number)
     release_memory()
     return sums
+
+
+def _allow_one_more(sums: Sums, size: int, table: ChunkedTable) -> None:
+    """Refuse more sums, size x size each, than fit into memory; the machine is looked at after every 64 MB."""
+    count, each = len(sums.products), 16 * size**2
+    if count * each >> 26 != (count + 1) * each >> 26:
+        what = f"the sums of {counted(count + 1, 'fold')} of tasks with {counted(len(table.features), 'feature')}"
+        memory.require((count + 1) * each, what, "Leave out features (--drop), or take fewer folds.")
 
 
 def add_up(

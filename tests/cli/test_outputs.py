@@ -275,3 +275,35 @@ def test_what_killed_commands_left_is_tidied_by_the_next(place, monkeypatch, tmp
     assert mtlrun("report", run).exit_code in (0, 1)
     assert not (tmp_path / left).exists()
     assert not (run / left).exists()
+
+
+@pytest.mark.parametrize("name", ["tasks.csv", "cells/rows.csv"])
+def test_a_comparison_from_python_does_not_write_over_its_table_either(place, tmp_path, name):
+    """Before the fits where the folder is known, else when it is saved; a table of another name may lie there."""
+    from mtlrun import compare
+
+    (tmp_path / "cells").mkdir()
+    options = {"target": "y", "task": "task", "methods": ["TraceNormMTL"], "splits": 2, "repeats": 1, "folds": 2}
+    rows = table(tmp_path / name)
+    before = rows.read_bytes()
+    with pytest.raises(UserError, match=r"another folder"):
+        compare(rows, **options, output=tmp_path)
+    with pytest.raises(UserError, match=r"another folder"):
+        compare(pd.read_csv(rows), **options, test=rows, output=tmp_path)
+    result = compare(rows, **options)
+    with pytest.raises(UserError, match=r"another folder"):
+        result.save(tmp_path)
+    assert rows.read_bytes() == before
+    rows.rename(tmp_path / "mine.csv")
+    compare(tmp_path / "mine.csv", **options, output=tmp_path).save(tmp_path)
+    assert (tmp_path / "mine.csv").read_bytes() == before
+
+
+def test_a_comparison_of_a_folder_does_not_write_over_its_tables(tmp_path):
+    from mtlrun import compare
+
+    for name in ("tasks.csv", "others.csv"):
+        table(tmp_path / name)
+    result = compare(tmp_path, target="y", task="task", methods=["TraceNormMTL"], splits=3)
+    with pytest.raises(UserError, match=r"another folder"):
+        result.save(tmp_path)

@@ -14,11 +14,13 @@ import scipy.sparse as sp
 
 import mtlrun
 from mtlrun.comparison.protocol import Settings
+from mtlrun.data import load_dataset
 from mtlrun.data.table import read_table
 from mtlrun.errors import UserError
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.record import PACKED, unpack
 from mtlrun.report.modelplots import plot_model
+from mtlrun.runs.chunkspec import chunk_training
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.utils import sizes
@@ -186,6 +188,42 @@ def test_experiments_of_too_many_cells_are_refused(tmp_path, trials, folds, valu
     (tmp_path / "tiny.yaml").write_text(text)
     with pytest.raises(UserError, match=r"tiny\.yaml"):
         plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("folds", [5, 2_000_000_000])
+def test_grids_that_other_parts_of_a_file_name_are_counted(tmp_path, folds):
+    """Of an experiment, where a grid has a name, and of a training in chunks."""
+    values = json.dumps(list(range(1, 800)))
+    named = EXPERIMENT.replace("TRIALS", "1").replace("FOLDS", "2").replace("&v VALUES", "g").replace("*v", "g")
+    (tmp_path / "tiny.yaml").write_text(f"{named}grids: {{g: {values}}}\n")
+    with pytest.raises(UserError, match=r"tiny\.yaml:\d+:\d+.*510,082,399"):
+        plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
+    grid = {"alpha": "&v " + values, "beta": "*v", "gamma": "*v"} if folds == 5 else {}
+    many = ", ".join(f"{name}: {text}" for name, text in grid.items())
+    head = f"schema: 1\nid: own/c\nkind: train\nfolds: {folds}\ndata: {{files: rows, target: y, task: t}}\n"
+    (tmp_path / "chunks.yaml").write_text(f"{head}method: {{estimator: TraceNormMTL, grid: {{{many}}}}}\n")
+    with pytest.raises(UserError, match=r"chunks\.yaml:\d+:\d+"):
+        chunk_training(str(tmp_path / "chunks.yaml"))
+
+
+HUGE = 10**12
+SIMULATED = [
+    ("simulated-rmtl", "n d m rank"),
+    ("simulated-fetr", "n d m"),
+    ("gauss2d", "n"),
+    ("simulated-kernel-groups", "rows tasks d"),
+    ("eurlex-like", "n d m draws rank"),
+    ("simulated-breast-cancer", "n_genes factors"),
+    ("simulated-splice", "n length"),
+]
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name, every in SIMULATED for size in every.split()])
+def test_simulated_data_of_too_many_numbers_are_refused(name, size):
+    with pytest.raises(SizeError, match="the limit is"):
+        load_dataset(name, **{size: HUGE})
 
 
 @pytest.mark.parametrize("asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}])

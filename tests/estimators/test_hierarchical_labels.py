@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from scipy.special import expit
+from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
 from mtlrun.estimators import HierarchicalMTLClassifier, IndependentLogistic, PooledLogistic
@@ -155,3 +156,45 @@ def test_a_model_keeps_no_rows():
     X, y, ids, _ = table(T=10, n=1000)
     model = HierarchicalMTLClassifier("scalar").fit(X, y, task_id=ids)
     assert len(pickle.dumps(model)) < 20_000
+
+
+# ---------------------------------------------------------------------- do tasks differ?
+
+
+@pytest.mark.parametrize(
+    ("spread", "every", "slopes"),
+    [((0.0, 0.0, 0.0), False, False), ((1.0, 0.0, 0.0), True, False), ((0.5, 1.0, 0.0), True, True)],
+)
+def test_the_tests_tell_what_tasks_differ_in(spread, every, slopes):
+    X, y, ids, _ = table(T=40, n=30, spread=spread)
+    model, rows = HierarchicalMTLClassifier(), {"task_id": ids}
+    found = model.test(X, y, **rows), model.test(X, y, "slopes", **rows)
+    assert [test.p_value < 0.01 for test in found] == [every, slopes]
+    assert [test.tested for test in found] == ["all", "slopes"]
+    columns = model.test(pd.DataFrame(X, columns=["a", "b"]), y, ["b", "a"], **rows)
+    assert [(test.tested, test.p_value < 0.01) for test in columns] == [("b", False), ("a", slopes)]
+    assert all(test.method == "lrt" for test in (*found, *columns))
+
+
+def test_a_ratio_is_the_fall_of_the_objective_and_p_values_are_adjusted_for_all_slopes():
+    X, y, ids, _ = table(T=20, n=30)
+    fits = {
+        name: HierarchicalMTLClassifier(name, tol=1e-9).fit(X, y, task_id=ids).objective_[-1]
+        for name in ("intercept", "scalar", "diagonal")
+    }
+    test = HierarchicalMTLClassifier().test(X, y, "slopes", task_id=ids)
+    assert test.statistic == pytest.approx(fits["intercept"] - fits["scalar"], abs=1e-5)
+    assert test.p_value == pytest.approx(chi2.sf(test.statistic, 1) / 2, rel=1e-9)
+    fixed = HierarchicalMTLClassifier("diagonal", slopes=[1], tol=1e-9).fit(X, y, task_id=ids).objective_[-1]
+    one = HierarchicalMTLClassifier().test(X, y, 0, task_id=ids)
+    assert one.statistic == pytest.approx(fixed - fits["diagonal"], abs=1e-5)
+    assert one.p_value == pytest.approx(chi2.sf(one.statistic, 1), rel=1e-9)  # half, for each of two slopes
+
+
+def test_what_cannot_be_tested_is_said():
+    X, y, ids, _ = table(T=6)
+    with pytest.raises(ValueError, match="slopes"):
+        HierarchicalMTLClassifier(slopes=[0]).test(X, y, [1], task_id=ids)
+    with pytest.raises(ValueError, match="positions 0 to 1"):
+        HierarchicalMTLClassifier().test(X, y, 2, task_id=ids)
+    assert np.isnan(HierarchicalMTLClassifier().test(X, y, task_id=np.zeros(len(y))).p_value)

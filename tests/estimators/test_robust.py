@@ -183,6 +183,9 @@ def test_ladm_corrected_solves_the_same_problem(model, shape):
     certified = clone(ladm).set_params(stop="gap", tol=1e-4).fit(X, Y)
     assert certified.gap_ <= 1e-4
     assert certified.objective_[-1] == pytest.approx(best.objective_[-1], rel=2e-4)
+    fast = clone(model).set_params(solver="ladm", variant="accelerated", tol=1e-4).fit(X, Y)
+    assert fast.stop_crit_ == fast.gap_ <= 1e-4
+    assert fast.objective_[-1] == pytest.approx(best.objective_[-1], rel=2e-4)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -238,6 +241,11 @@ def test_not_converging_by_the_papers_rule_names_eps():
         ({"stop": "paper", "solver": "admm"}, "stop='paper' needs solver='apg' or 'ladm', got solver='admm'"),
         ({"form": "paper", "solver": "admm"}, "form='paper' needs solver='apg' or 'ladm', got solver='admm'"),
         ({"variant": "sequential", "solver": "apg"}, "variant='sequential' needs solver='ladm', got solver='apg'"),
+        (
+            {"variant": "backtracking", "solver": "ladm"},
+            "variant='backtracking' needs solver='apg', got solver='ladm'",
+        ),
+        ({"variant": "accelerated"}, "variant='accelerated' needs solver='apg' or 'ladm', got solver='auto'"),
         ({"lam": 0}, r"lam must be a float in \(0, inf\), got 0"),
         ({"beta": -1.0}, r"beta must be a float in \(0, inf\), got -1.0"),
         ({"solver": "lamd"}, "did you mean 'ladm'"),

@@ -29,6 +29,43 @@ def test_ratio(maker, bound, verdict):
     assert claim.why == f"seconds of APG-RMTL / {DC} on alpha: 4.00 (claimed: at least {bound:g})"
 
 
+@pytest.mark.parametrize(
+    ("about", "verdict"), [(4.0, "confirmed"), (7.9, "confirmed"), (8.1, "not confirmed"), (1.9, "not confirmed")]
+)
+def test_a_size_holds_within_a_factor_of_two(maker, about, verdict):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "about": about}
+    claim = verdict_of(maker.fill(), check)  # 4.00
+    assert claim.verdict == verdict
+    assert f"about {about:g}" in claim.why
+
+
+@pytest.mark.parametrize(
+    ("about", "bound", "verdict"),
+    [
+        (1.9, "lower", "not confirmed"),
+        (4.0, "lower", "undecided"),
+        (8.1, "lower", "undecided"),
+        (1.9, "upper", "undecided"),
+        (4.0, "upper", "undecided"),
+        (8.1, "upper", "not confirmed"),
+    ],
+)
+def test_a_bound_can_only_lie_beyond_a_size(maker, about, bound, verdict):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "about": about, "bound": bound}
+    assert verdict_of(maker.fill(), check).verdict == verdict
+
+
+def test_differences_within_the_ties_are_none(maker):
+    maker.trials = 6
+    maker.fill()
+    check = {"kind": "paired", "quantity": "auc", "of": DC, "over": "One Norm", "at_least": 0.05}
+    assert verdict_of(maker, check).verdict == "not confirmed"
+    assert verdict_of(maker, {**check, "ties": 1e-6}).verdict == "not confirmed"
+    tied = verdict_of(maker, {**check, "ties": 0.5})
+    assert tied.verdict == "confirmed"
+    assert tied.results[0].found == 1.0
+
+
 def test_difference_with_lists_tests_every_pair(maker):
     check = {"kind": "difference", "quantity": "auc", "of": ["APG-RMTL", DC], "over": ["One Norm"], "at_least": 0.015}
     claim = verdict_of(maker.fill(), check)

@@ -66,7 +66,11 @@ def stop(rows: list[MethodResult], check: dict[str, Any], config: dict[str, Any]
 
 def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     """Return a value per method with which the check holds, or does not."""
-    kind, low, high = check["kind"], check.get("at_least"), check.get("at_most")
+    kind, low, high, about = (check.get(name) for name in ("kind", "at_least", "at_most", "about"))
+    if about is not None:
+        others = dict.fromkeys(as_list(check.get("over")), 3.0)
+        factor = about * (1.0 if good else 2.5)
+        return {**others, **dict.fromkeys(as_list(check["of"]), factor * (3.0 if kind == "ratio" else 1.0))}
     if kind == "order":
         ranked = as_list(check["methods"])
         up = (check.get("direction") or "increasing") == "increasing"

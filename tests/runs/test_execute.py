@@ -136,6 +136,26 @@ def test_an_up_to_date_run_leaves_all_files_alone(lab):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_a_search_that_a_packed_cell_has_made_is_not_made_again(lab):
+    plain = lab.tiny.replace(
+        "    grid: {alpha: [0.1, 10]}\n", "    grid: {alpha: [0.1, 10]}\n    select_with: {slow: 0}\n"
+    )
+    lab.run(plain)
+    made = lab.plan(plain)
+    before = lab.results(plain)["strong", 0].selection
+    made.store().pack(row.cell.key for row in made.rows)
+    for path in (lab.output / "cells").glob("*.json"):
+        path.unlink()
+    other = plain.replace('"lab.models:Ridge"\n    grid', '"lab.models:Ridge"\n    params: {slow: 0.001}\n    grid')
+    summary = lab.run(other)
+    assert (summary.n_ok, summary.n_cached) == (2, 2)
+    assert len(lab.records()) == 2
+    assert lab.results(other)["strong", 0].selection == before
+    again = lab.run(other, force=True)
+    assert again.n_ok == 4
+    assert {record.family for record in lab.records().values()} == {"fit", "fold"}
+
+
 def test_force_computes_again(lab):
     lab.run()
     before = {key: record.seconds for key, record in lab.records().items()}

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from mtlrun.errors import ConfigError
+from mtlrun.provenance import private_path
 from mtlrun.record import Place
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
@@ -216,7 +217,7 @@ def test_the_command_names_a_data_folder_only_if_an_option_did(lab, tmp_path, mo
         return plan(load_experiment(lab.write(lab.tiny)), output=lab.output, data_dir=tmp_path).run_json()["command"]
 
     monkeypatch.delenv("MTLRUN_DATA", raising=False)
-    assert command().endswith(f" --data-dir {tmp_path}")
+    assert command().endswith(f" --data-dir {private_path(str(tmp_path))}")
     monkeypatch.setenv("MTLRUN_DATA", str(tmp_path))
     assert "--data-dir" not in command()
 

@@ -1,5 +1,9 @@
 """Tables larger than memory: sums over files are those of all rows at once."""
 
+import codecs
+import gzip
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +17,7 @@ from mtlrun.comparison.foldsums import SummedEvaluation, Training
 from mtlrun.comparison.gain import Layout, correction, relative_gain
 from mtlrun.comparison.verdict import MULTITASK, POOLED
 from mtlrun.data.chunks import ChunkedTable, chunk_files, fold_of
-from mtlrun.errors import ConfigError, DataError, UnknownNameError
+from mtlrun.errors import ConfigError, DataError, MemoryLimitError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
@@ -203,6 +207,68 @@ def test_a_bad_file_is_named_with_its_column(tmp_path, name):
     for pool in (Pool(), Pool(2, "threading")):
         with pytest.raises(DataError, match=text):
             read(tmp_path, pool, **RAGGED)
+
+
+#: csv files that pandas reads as something else, or for which it takes all memory.
+ODD = {
+    "short row": ("store,x0,y\na,2,1\nb,3\n", "3: 2 cells"),
+    "long row": ("store,x0,y\na,2,1\nb,3,4,5\n", "3: 4 cells"),
+    "all rows long": ("store,x0,y\na,2,1,\nb,3,4,\n", "2: 4 cells"),
+    "long after short": ("store,x0,y\na,2\nb,3,4,5\n", "2: 2 cells"),
+    "quotes": ('store,x0,y\n"a, b",2,1\n"c, d",3\n', "3: 2 cells"),
+    "name twice": ("y,store,x0,x0\n1,a,2,3\n", "'x0' twice"),
+    "no name": ("y,store,x0,\n1,a,2,3\n", "no name"),
+    "semicolons": ("y;store;x0\n1;a;2\n", "commas"),
+    "columns": ("y,store" + "".join(f",x{k}" for k in range(200_001)) + "\n", "the limit is"),
+    "blank lines": ("\n" * 200_000 + "y,store,x0\n1,a,2\n", "the limit is"),
+    "no line ends": ("y" * (33 << 20), "the limit is"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_csv_files_that_are_no_tables_are_refused(tmp_path, name):
+    text, place = ODD[name]
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text(text)
+    with pytest.raises(DataError, match=place):
+        read(tmp_path, target="y", task="store")
+
+
+def test_a_compressed_file_that_expands_without_limit_is_refused(tmp_path):
+    head = b"y,store,x0\n" + b"1,a,2\n2,b,3\n" * 5_000
+    for number in range(2):
+        (tmp_path / f"{number}.csv.gz").write_bytes(gzip.compress(head + bytes([10]) * (300 << 20)))
+    with pytest.raises(DataError, match="the limit is"):
+        read(tmp_path, target="y", task="store")
+
+
+def test_names_in_chunks_may_have_quotes_commas_and_a_byte_order_mark(tmp_path):
+    rows = frame().assign(store=lambda rows: 'the "old", ' + rows.store.astype(str)).rename(columns={"x0": 'a, "b"'})
+    for number in range(3):
+        part = rows[number::3].to_csv(index=False, encoding="utf-8")
+        (tmp_path / f"{number}.csv").write_bytes(codecs.BOM_UTF8 + part.encode())
+    table, parts, tasks = read(tmp_path, **RAGGED)
+    assert 'a, "b"' in table.features
+    assert sorted(tasks) == sorted(rows.store.unique())
+    assert sum(part.n_rows.sum() for part in parts) == len(rows)
+
+
+def test_decimals_and_truth_values_in_parquet_are_numbers(tmp_path):
+    rows = frame()
+    plain = write(tmp_path / "plain", rows.assign(x1=(rows.x1 > 0).astype(float), x2=rows.x2.round(2)))
+    truth, exact = rows.x1 > 0, [Decimal(f"{value:.2f}") for value in rows.x2]
+    typed = write(tmp_path / "typed", rows.assign(x1=truth, x2=exact))
+    for found, wanted in zip(read(typed, **RAGGED)[1], read(plain, **RAGGED)[1], strict=True):
+        same(found, wanted)
+
+
+def test_many_tasks_of_many_features_are_refused_before_their_sums_are_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtlrun.problem.memory.free_bytes", lambda: 1 << 28)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(100, 1000))).add_prefix("x").assign(store=range(100), y=0.0)
+    write(tmp_path, rows, "csv", files=2)
+    with pytest.raises(MemoryLimitError, match="1000 features"):
+        read(tmp_path, target="y", task="store")
 
 
 def test_methods_and_columns_that_do_not_go_with_chunks(tmp_path):

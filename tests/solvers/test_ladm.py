@@ -9,6 +9,7 @@ from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, SquaredHingeLoss, SquaredLoss
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import solve_admm, solve_split
+from mtlrun.solvers.robust.apg import solve_apg
 from mtlrun.solvers.robust.ladm import solve_ladm
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
@@ -37,6 +38,15 @@ def test_as_printed_it_stops_at_once_with_zeros(loss, n):
     assert result.converged
     assert "rule (25)" in result.message
     assert not result.W.any()
+
+
+def test_past_zero_it_goes_on_and_stops_by_the_same_rule():
+    data = problem(10)
+    result = solve_ladm(data, SquaredLoss(2.0), ROBUST, variant="paper-past-zero")
+    assert result.converged
+    assert result.n_iter > 10
+    assert result.W.any()
+    assert max(result.stop_crit, 0.0) <= 1e-5
 
 
 def test_as_printed_it_moves_where_the_condition_fails():
@@ -111,6 +121,63 @@ def test_the_penalised_optimum_of_losses_on_classes(small, loss, layout):
         assert result.objective[-1] == pytest.approx(best.objective[-1], rel=2e-3)
 
 
+# ---------------------------------------------------------------------- accelerated
+
+
+@pytest.mark.parametrize("layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_accelerated_certifies_the_optimum_of_least_squares(small, layout, fit_intercept):
+    data, loss = small.make(layout), SquaredLoss(1.0)
+    how = {"variant": "accelerated", "stop": "gap", "tol": 1e-5, "fit_intercept": fit_intercept}
+    result = solve_ladm(data, loss, ROBUST, **how)
+    best = solve_admm(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-8)
+    assert result.converged
+    assert 0 <= result.gap <= 1e-5
+    assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-5)
+    warm = solve_ladm(data, loss, ROBUST, start=result, **how)
+    assert warm.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-5)
+
+
+@pytest.mark.parametrize("loss", [SquaredHingeLoss(1.0), LogisticLoss(1.0)], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_accelerated_certifies_the_optimum_of_losses_on_classes(small, loss, layout, fit_intercept):
+    data = small.make(layout, labels=True)
+    how = {"stop": "gap", "tol": 1e-4, "fit_intercept": fit_intercept}
+    result = solve_ladm(data, loss, ROBUST, variant="accelerated", **how)
+    best = solve_split(data, loss, ROBUST, fit_intercept=fit_intercept, tol=1e-7)
+    assert result.converged
+    assert result.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-4)
+
+
+def test_accelerated_mu_falls_as_one_over_the_iterations_and_not_without_curvature(small):
+    data, loss = problem(60), SquaredLoss(3.0)
+    weighted = small.make("weighted")
+    for it in (10, 100):
+        how = {"variant": "accelerated", "stop": "gap", "tol": 1e-14, "max_iter": it}
+        assert solve_ladm(data, loss, ROBUST, **how).info["mu"] == pytest.approx(3.0 / it, rel=0.35)
+        heaviest = 3.0 * weighted.effective_weights().max()
+        assert solve_ladm(weighted, loss, ROBUST, **how).info["mu"] == pytest.approx(heaviest / it, rel=0.35)
+    hinge = [
+        solve_ladm(problem(60, labels=True), HingeLoss(0.5), ROBUST, variant=variant).n_iter
+        for variant in ("accelerated", "corrected")
+    ]
+    assert hinge[0] == hinge[1]
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 30.0])
+@pytest.mark.parametrize("beta", [0.02, 0.5])
+def test_accelerated_needs_fewer_iterations_than_apg_at_one_gap_whatever_the_scale(scale, beta):
+    rng = np.random.default_rng(3)
+    X = scale * (rng.random((80, 120)) < rng.uniform(0.01, 0.5, 120))  # badly conditioned, as words are
+    data = TaskData.from_matrix(X, np.sign(X @ rng.normal(size=(120, 3)) @ rng.normal(size=(3, 15)) + 0.1))
+    how = {"stop": "gap", "tol": 1e-3}
+    apg = solve_apg(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.5)], **how)
+    ladm = solve_ladm(data, SquaredLoss(2 * beta), [TraceNorm(1.0), L12(0.5)], variant="accelerated", **how)
+    assert ladm.converged
+    assert ladm.n_iter <= apg.n_iter
+
+
 def test_warm_start_and_callback():
     data, loss = problem(60), SquaredLoss(2.0)
     cold = solve_ladm(data, loss, ROBUST)
@@ -133,5 +200,5 @@ def test_what_does_not_fit_is_refused():
         solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", stop="gap")
     with pytest.raises(ValueError, match="not LogisticLoss"):
         solve_ladm(data, LogisticLoss(), ROBUST, variant="paper")
-    with pytest.raises(ValueError, match="use variant='corrected'"):
+    with pytest.raises(ValueError, match="use variant='accelerated'"):
         solve_ladm(data, SquaredHingeLoss(), ROBUST, variant="paper", fit_intercept=True)

@@ -148,7 +148,7 @@ def ratio_test(problem: Problem, tested: Array, draws: int = 0, seed: int = 0) -
     small = _without(problem, large, tested)
     statistic = max(small.criterion - large.criterion, 0.0)
     if not draws:
-        return Outcome(statistic, _half_chi2(statistic))
+        return Outcome(statistic, half_chi2(statistic))
     rng = np.random.default_rng(seed)
     more = 0
     for _ in range(draws):
@@ -163,10 +163,11 @@ def ratio_tests(problem: Problem, columns: Array) -> list[Outcome]:
     """Test every one of the columns alone, the others being free; p-values are not adjusted."""
     large = fit_covariance(problem, "diagonal")
     ratios = [max(_without(problem, large, np.array([j])).criterion - large.criterion, 0.0) for j in columns]
-    return [Outcome(r, _half_chi2(r)) for r in ratios]
+    return [Outcome(r, half_chi2(r)) for r in ratios]
 
 
-def _half_chi2(statistic: float) -> float:
+def half_chi2(statistic: float) -> float:
+    """Return the p-value of a likelihood ratio of one variance, which may not be negative."""
     return float(0.5 * chi2.sf(statistic, 1)) if statistic > 0 else 1.0
 
 

@@ -171,6 +171,13 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     return _minimised(problem, m, name, structure, x, base)
 
 
+def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> LaplaceFit:
+    """Fit the diagonal without the variance of a column, from the fit with it."""
+    stay = np.flatnonzero(large.m.random != column)
+    m, structure = problem.m.with_random(large.m.random[stay]), Tied(np.ones(len(stay)), np.arange(len(stay)))
+    return _minimised(problem, m, "diagonal", structure, large.x[stay], large)
+
+
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
     structure = Full(np.ones(len(base.m.random)))

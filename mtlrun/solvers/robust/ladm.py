@@ -37,7 +37,7 @@ def solve_ladm(
     loss: Loss,
     penalties: Sequence[Penalty],
     *,
-    variant: Literal["corrected", "sequential", "paper"] = "corrected",
+    variant: Literal["accelerated", "corrected", "sequential", "paper", "paper-past-zero"] = "corrected",
     form: Literal["eigenbasis", "paper"] = "eigenbasis",
     stop: Literal["paper", "gap"] = "paper",
     eps: float = 1e-5,
@@ -56,13 +56,20 @@ def solve_ladm(
     penalised problem; tau = 1 / (1.02 sigma_max^2) of the *stacked* designs, mu grows by 1.9 at every iteration, and
     rule (25) alone stops. As mu starts at 1e-6, both shrinkages annihilate the first iterates and the rule holds at
     once with W = 0, whenever 1e-6 sigma_max(A'Y) < 1 (and 1e-6 ||X_i'y_i|| < lam for all tasks).
+    ``"paper-past-zero"`` is the same, but does not stop while all parts are zero.
 
-    ``variant="corrected"`` takes tau from the operator norm max_i sigma_max(X_i), lets mu grow only while the iterates
-    move slowly (LADMAP: Lin, Liu & Su 2011), and stops on rule (25) together with a feasibility test. It solves the
-    penalised problem, ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to ``M = A(W)``, with a joint linearised
-    step in all parts (half the printed length for two, over-relaxed by 1.6) and an exact one in M.
-    ``variant="sequential"`` instead updates part after part with the printed step and without over-relaxation, in the
-    order of Algorithm 4.
+    The other variants solve the penalised problem, ``sum_i w_i l(M_i, y_i) + sum_k penalty_k(W_k)`` subject to ``M =
+    A(W)``, with tau from the operator norm max_i sigma_max(X_i), and stop on rule (25) together with a feasibility
+    test. ``"accelerated"`` and ``"corrected"`` make a joint linearised step in all parts (half the printed length for
+    two, over-relaxed by 1.6) and an exact one in M; ``"sequential"`` updates part after part with the printed step
+    and without over-relaxation, in the order of Algorithm 4.
+
+    They differ in mu. ``"corrected"`` and ``"sequential"`` begin at the printed 1e-6 and let mu grow, but only while
+    the iterates move slowly (LADMAP: Lin, Liu & Su 2011). ``"accelerated"`` begins at the curvature c of the loss (2
+    beta for the paper's) and divides mu by sqrt(1 + 2 mu / c) at every iteration, so that mu is near c / k at
+    iteration k. These are the step sizes of Algorithm 2 of Chambolle & Pock (2011), since the conjugate of a loss of
+    curvature c is strongly convex: the rate is O(1/k^2) where a fixed mu has O(1/k), and no constant has to be tuned
+    to the data. A loss without curvature (the hinge) has mu as in ``"corrected"``.
 
     Least squares on a shared design without gaps and weights is run in the eigenbasis of the design, where its products
     are elementwise; this changes no iterate (`SharedRotation.diagonal_data`). With ``form="paper"`` products are with X
@@ -73,9 +80,9 @@ def solve_ladm(
     data : TaskData
         Weights count in the penalised objective; the constrained one knows observed (positive weight) or not.
     loss : SquaredLoss or SquaredHingeLoss
-        All but ``variant="paper"`` take any loss with a prox.
+        All but those of the paper take any loss with a prox.
     penalties : sequence of Penalty
-    variant : {"corrected", "sequential", "paper"}
+    variant : {"accelerated", "corrected", "sequential", "paper", "paper-past-zero"}
     form : {"eigenbasis", "paper"}
         Whether an eigenbasis of the design may be used.
     stop : {"paper", "gap"}
@@ -92,7 +99,7 @@ def solve_ladm(
         For ``stop="gap"``.
     max_iter : int, default 20000
     mu : float, optional
-        First penalty parameter; default 1e-6, as printed.
+        First penalty parameter; default 1e-6, as printed, and the curvature of the loss if accelerated.
     callback : callable, optional
         Called with (iteration, objective, nan) at every iteration; stops the run by returning True.
 
@@ -117,8 +124,10 @@ def solve_ladm(
         basis = find_basis(data, loss, penalties, fit_intercept, rotation, weighted=False)
     working, centred = (data, fit_intercept) if basis is None else (basis.diagonal_data(), False)
     printed = _ConstrainedRun if isinstance(loss, SquaredLoss) else _PrintedHingeRun
-    kind = {"paper": printed, "sequential": _SequentialRun, "corrected": _PenalisedRun}[variant]
+    joint = _AcceleratedRun if variant == "accelerated" and np.isfinite(loss.curvature) else _PenalisedRun
+    kind = {"paper": printed, "paper-past-zero": printed, "sequential": _SequentialRun}.get(variant, joint)
     run = kind(working, loss, penalties, centred)
+    run.may_be_zero = variant != "paper-past-zero"
     first = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if first is not None:
         run.begin_at(first if basis is None else basis.rotate(first))
@@ -142,7 +151,7 @@ def solve_ladm(
 class _Run:
     """What the loops share. `image` is A(sum of parts) + b, `C` the multiplier of the constraint."""
 
-    printed, constrained = False, False
+    printed, constrained, may_be_zero = False, False, True
 
     def __init__(self, data: TaskData, loss: Loss, penalties: Sequence[Penalty], fit_intercept: bool) -> None:
         self.loss, self.penalties = loss, penalties
@@ -170,6 +179,12 @@ class _Run:
     def step(self) -> None:
         """Make one iteration: update parts, image, C, the penalties' values and the violation."""
         raise TypeError("use a subclass")
+
+    def adapt_mu(self, before: np.ndarray, slow: float) -> None:
+        """Let mu grow, if the parts have moved slowly since `before`."""
+        moved = max(float(np.linalg.norm(a - b)) for a, b in zip(self.parts, before, strict=True))
+        if self.printed or self.mu * moved < slow:
+            self.mu = min(MU_GROWTH * self.mu, MU_MAX)
 
     def objective(self) -> float:
         fit = 0.0 if self.constrained else self.loss.value(self.image, self.data.targets, self.weights)
@@ -285,6 +300,23 @@ class _PenalisedRun(_Run):
         return self.M
 
 
+class _AcceleratedRun(_PenalisedRun):
+    """The same steps with a mu that falls from the curvature of the loss on, as its strongly convex dual allows."""
+
+    def __init__(self, data: TaskData, loss: Loss, penalties: Sequence[Penalty], fit_intercept: bool) -> None:
+        super().__init__(data, loss, penalties, fit_intercept)
+        # Weights of rows scale the loss, whose curvature is that of the heaviest.
+        self.curvature = loss.curvature * (1.0 if self.weights is None else float(self.weights.max()))
+        self.mu = self.curvature
+
+    def begin_at(self, parts: np.ndarray) -> None:
+        super().begin_at(parts)
+        self.mu = self.curvature
+
+    def adapt_mu(self, before: np.ndarray, slow: float) -> None:
+        self.mu /= float(np.sqrt(1.0 + 2.0 * self.mu / self.curvature))
+
+
 class _SequentialRun(_PenalisedRun):
     """The same problem with part after part, each with the whole step, then M; nothing is over-relaxed."""
 
@@ -305,14 +337,15 @@ def _until_rule(run: _Run, eps: float, max_iter: int, callback: Callback | None)
         run.step()
         objective.append(run.objective())
         crit = max(relative_changes(run.parts, before))
-        if crit <= eps and (run.printed or run.violation <= _FEASIBILITY):
+        done = run.printed or run.violation <= _FEASIBILITY
+        if crit <= eps and done and (run.may_be_zero or run.parts.any()):
             converged = True
             message = f"rule (25): {crit:.2e} <= eps {eps:g}; relative violation {run.violation:.2e}"
             break
         if callback is not None and callback(it, objective[-1], np.nan):
             message = "stopped by the callback"
             break
-        _grow_mu(run, before, slow)
+        run.adapt_mu(before, slow)
     gap = None if run.constrained else relative_gap(objective[-1], run.dual())
     info = run.facts()
     if converged and not run.printed and gap is not None and gap > _FAR:
@@ -344,7 +377,7 @@ def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
             # Rule (25) holds too early: a smaller mu takes longer steps, and must not grow for as little.
             eps, slow, run.mu = _FINER * eps, _FINER * slow, _FINER * run.mu
         else:
-            _grow_mu(run, before, slow)
+            run.adapt_mu(before, slow)
     parts, b = tracker.best
     return tracker.result(parts, run.intercept(parts.sum(axis=0), b), **run.facts())
 
@@ -352,12 +385,6 @@ def _until_gap(run: _Run, eps: float, tracker: Tracker) -> SolverResult:
 def _slow_change(run: _Run, eps: float) -> float:
     """Return mu times the change of the parts below which mu grows."""
     return _SLOW * eps * run.size * float(np.sqrt(run.tau))
-
-
-def _grow_mu(run: _Run, before: np.ndarray, slow: float) -> None:
-    moved = max(float(np.linalg.norm(a - b)) for a, b in zip(run.parts, before, strict=True))
-    if run.printed or run.mu * moved < slow:
-        run.mu = min(MU_GROWTH * run.mu, MU_MAX)
 
 
 def _stacked_square(operator: TaskOperator) -> float:
@@ -372,10 +399,11 @@ def _stacked_square(operator: TaskOperator) -> float:
 
 
 def _check_options(variant: str, form: str, stop: str, loss: Loss, fit_intercept: bool) -> None:
-    check_choice("variant", variant, "corrected", "sequential", "paper")
+    check_choice("variant", variant, "accelerated", "corrected", "sequential", "paper", "paper-past-zero")
     check_choice("form", form, "eigenbasis", "paper")
     check_choice("stop", stop, "paper", "gap")
-    if variant == "paper" and not isinstance(loss, SquaredLoss | SquaredHingeLoss):
+    printed = variant in ("paper", "paper-past-zero")
+    if printed and not isinstance(loss, SquaredLoss | SquaredHingeLoss):
         raise ValueError(f"the paper's LADM has the squared or the squared hinge loss, not {type(loss).__name__}")
-    if variant != "corrected" and fit_intercept and not isinstance(loss, SquaredLoss):
-        raise ValueError(f"variant={variant!r} has intercepts with the squared loss only; use variant='corrected'")
+    if (printed or variant == "sequential") and fit_intercept and not isinstance(loss, SquaredLoss):
+        raise ValueError(f"variant={variant!r} has intercepts with the squared loss only; use variant='accelerated'")
