@@ -161,6 +161,8 @@ def _times(check: Mapping[str, Any]) -> bool:
 
 def _claimed(check: Mapping[str, Any]) -> str:
     """Say what a check asks for: ``at least 77 times``."""
+    if "about" in check:
+        return f"about {_number(check, check['about'], plain=True)}"
     low, high = check.get("at_least"), check.get("at_most")
     if low is not None and low == high:
         return _number(check, low)
