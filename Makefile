@@ -78,7 +78,7 @@ generated: $(RUN) ## Write all generated files anew: registry, interfaces, schem
 	$(BIN)/python scripts/interfaces.py
 	$(BIN)/python scripts/protocols_page.py docs/protocols.md
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
-	$(BIN)/python scripts/readme_tables.py --write
+	$(BIN)/python scripts/results_pages.py --write
 
 verify: $(RUN) ## Compute stored results of results/ again for ten minutes, and say how well they agree: SECONDS=600
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mtlrun verify results --seconds $(SECONDS) --quiet $(ARGS)

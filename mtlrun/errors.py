@@ -61,7 +61,7 @@ class MemoryLimitError(UserError, ValueError):
 class UnknownNameError(UserError):
     """A name that does not exist; the nearest known names are suggested."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], message: str = "") -> None:
         names = sorted(known)
         near = suggest(name, names)
         hint = (
@@ -69,7 +69,7 @@ class UnknownNameError(UserError):
             if near
             else f"Known: {listed(names, 8 if len(names) > MOST_NAMES else MOST_NAMES)}."
         )
-        super().__init__(f"unknown {kind} {name!r}", hint)
+        super().__init__(message or f"unknown {kind} {name!r}", hint)
 
 
 def suggest(name: str, known: Iterable[str], n: int = 3) -> list[str]:

@@ -52,7 +52,7 @@ class Model(BaseEstimator):
         Only after `fit`: the method fitted on those rows. Otherwise `estimator` and `step` are fitted themselves; a
         clone has neither.
     classes_ : ndarray, or list of ndarray
-        Labels in the words of the table, of every target if there are several; only of classifiers.
+        The original labels, of every target if there are several; classifiers only.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         The columns that `predict` needs: features and, if rows belong to tasks, the column of tasks.
@@ -166,7 +166,7 @@ class Model(BaseEstimator):
         ----------
         X : data frame
         y : array-like, optional
-            Targets, in the words of the table; a column per target, by name where the columns have names. Default: the
+            Targets, with their original labels; a column per target, by name where the columns have names. Default: the
             columns of X.
 
         Raises
@@ -365,7 +365,7 @@ class Model(BaseEstimator):
         return columns[0] if len(columns) == 1 else np.stack([c.astype(object) for c in columns], axis=1)
 
     def spelt(self, signs: np.ndarray) -> np.ndarray:
-        """Return labels -1/+1 of ragged tasks in the words of the table."""
+        """Return the labels -1/+1 of ragged tasks as the original labels."""
         return self._values(next(iter(self.words.values())))[(signs > 0).astype(int)]
 
     def _values(self, words: Sequence[Any], target: str | None = None) -> np.ndarray:

@@ -380,7 +380,7 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
     if (place := (frame.f_code.co_filename, frame.f_lineno)) not in _WARNED:
         _WARNED.add(place)
         warnings.warn(
-            "rows of tasks without training data are left out of the score: the splitter does not know the tasks "
+            "rows of tasks without training data are left out of the score: the splitter ignores task ids "
             "(KFold on rows sorted by task has no task on both sides). Use cv=TaskStratifiedKFold() from mtlrun.data, "
             "with task_column or with task_id as metadata.",
             UserWarning,
@@ -442,7 +442,7 @@ class _TaskScorer:
             ids = take_column(X, column)[0]
         if ids is None and getattr(model, "_layout", "") == "ragged" and len(model.tasks_) > 1:
             raise ValueError(
-                f"task_scorer does not know the tasks of the rows: {type(estimator).__name__} has no task_column, and "
+                f"task_scorer cannot tell the tasks of the rows: {type(estimator).__name__} has no task_column, and "
                 "no task_id came with the rows. Give task_scorer(..., task_column=...), or pass task_id as metadata."
             )
         seen = None

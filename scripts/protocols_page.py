@@ -100,7 +100,7 @@ def _readings(experiment: Experiment) -> list[str]:
     """Return a line per reading: its name and reason, and the rule that made one of them the main one."""
     lines = []
     for name, reading in experiment.spec.readings.items():
-        more = "" if reading.plausible else " It decides nothing."
+        more = "" if reading.plausible else " For comparison; not used in the verdict."
         if reading.main is not None:
             of = f" of {', '.join(reading.main.of)}" if reading.main.of else ""
             more = f" *Main reading, by the rule: {reading.main.rule}{of}.* {reading.because or ''}".rstrip()

@@ -166,7 +166,7 @@ def test_measures(name, judge):
 
 @pytest.mark.parametrize("source", CARDS)
 def test_data(source, request, judge):
-    if source.startswith("reader:") and source not in ("reader:digits", "reader:table"):
+    if source.startswith("reader:") and source != "reader:digits":
         request.applymarker(pytest.mark.data)
     try:
         numbers = numbers_of_data(CARDS[source])
@@ -176,7 +176,7 @@ def test_data(source, request, judge):
 
 
 def test_every_reader_that_needs_no_table_of_the_user_is_among_them():
-    assert {f"reader:{name}" for name in READERS} - {*CARDS} == {"reader:csv", "reader:table"}
+    assert {f"reader:{name}" for name in READERS} - {*CARDS} == {"reader:csv"}
 
 
 def test_what_is_compared_is_what_verify_compares():

@@ -1,4 +1,4 @@
-"""``mtlrun compare``: which multi-task method helps on the user's own data."""
+"""``mtlrun compare``: does multi-task learning help on the user's own data?"""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
 
 
 def _per_task(dataset: Dataset, path: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return an estimator of scikit-learn with its parameters, fitted to every task alone where it takes one target."""
+    """Return an estimator of scikit-learn with its parameters, fitted per task where it takes one target."""
     if dataset.task_id is None and path.endswith(":TunedRidge"):
         return path, params
     return f"{TABULAR}:PerTask", {"estimator": {"estimator": path, "params": params}}

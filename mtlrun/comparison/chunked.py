@@ -238,7 +238,7 @@ def compare_chunks(
     sizes = [int(n) for n in data.folds.whole.n_rows]
     facts = _facts(data)
     board = Board(
-        f"Which multi-task method helps on {name}", tested.metric, False, data.tasks, sizes, entries, tested,
+        f"Does multi-task learning help on {name}?", tested.metric, False, data.tasks, sizes, entries, tested,
         "IndependentRidge", facts,
     )  # fmt: skip
     best = next(c for c in candidates if c.label == board.ranked()[0].label)

@@ -1,4 +1,4 @@
-"""Which multi-task method helps on the user's own data: leaderboard, verdict, chosen configuration, fitted model."""
+"""Does multi-task learning help on the user's own data: leaderboard, verdict, chosen configuration, fitted model."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class _Session:
 
     def _board(self, entries: list[Entry], tested: Evaluation, facts: list[str], left_out: list[str]) -> Board:
         board = Board(
-            title=f"Which multi-task method helps on {self.dataset.title}",
+            title=f"Does multi-task learning help on {self.dataset.title}?",
             metric=self.protocol.metric,
             greater=get_metric(self.protocol.metric).greater_is_better,
             tasks=self.dataset.tasks,

@@ -26,7 +26,7 @@ from mtlrun.problem.taskdata import TaskData
 Array = np.ndarray[Any, np.dtype[Any]]
 # A standard deviation below this, relative to the mean, is rounding.
 _CONSTANT = 1e-10
-#: Label of the ridge whose strength is chosen for every task alone.
+#: Label of the ridge whose strength is chosen for each task.
 TUNED = "IndependentRidgeCV"
 
 
@@ -210,7 +210,7 @@ class SummedEvaluation(Evaluation):
         return self._gain(first, second, list(range(self.layout.n_tasks)), None)
 
     def task_gains(self, first: Mapping[int, Any], second: Mapping[int, Any], repeats: int) -> list[Gain | None]:
-        """Return the same for every task alone."""
+        """Return the same for each task."""
         return [self._gain(first, second, [t], t) for t in range(self.layout.n_tasks)]
 
     def _gain(self, first: Mapping[int, Any], second: Mapping[int, Any], tasks: list[int], key: Any) -> Gain | None:

@@ -14,6 +14,7 @@ from mtlrun.comparison.verdict import (
     HELPS,
     INDEPENDENT,
     MULTITASK,
+    NMSE,
     NO_VERDICT,
     POOLED,
     TRIVIAL,
@@ -28,7 +29,6 @@ from mtlrun.report.grid import Column, Grid, Section, json_text, markdown_sectio
 from mtlrun.utils.text import cleaned
 
 SCHEMA = 2
-LEVEL = 0.05
 #: Methods shown in tables per task.
 MAX_COLUMNS = 8
 
@@ -191,11 +191,10 @@ def caption(board: Board) -> str:
     )
     if base is None or not n:
         return text
-    chance = "none or one" if LEVEL * n < 1 else f"about {LEVEL * n:.0f}".replace("about 1", "about one")
-    return (
-        f"{text} Gain ({board.tested.measure}) and p: against {base.label}, from the rows; p is exploratory and "
-        f"unadjusted: of {n}, {chance} would fall below {LEVEL:g} by chance."
-    )
+    gain = f"{text} Gain ({board.tested.measure}), its 95% interval and p: against {base.label}."
+    if (board.metric, board.tested.measure) == ("rmse", NMSE):
+        gain += " Ranks may differ from gains: the RMSE weighs tasks by their scale, the gain weighs them equally."
+    return f"{gain} p is not corrected for multiple tests."
 
 
 def leaderboard_grid(board: Board) -> Grid:

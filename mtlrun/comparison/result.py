@@ -118,7 +118,7 @@ class Comparison:
         Parameters
         ----------
         frame : data frame
-            With the columns of the table; the targets may be there or not.
+            With the columns of the table; the targets are optional.
 
         Returns
         -------

@@ -198,7 +198,7 @@ class Evaluation:
         return next(self._gains(first, second, repeats, [slice(None)]), None)
 
     def task_gains(self, first: Mapping[int, Array], second: Mapping[int, Array], repeats: int) -> list[Gain | None]:
-        """Return the same for every task alone."""
+        """Return the same for each task."""
         of = self.layout.task_id
         tasks = range(self.layout.n_tasks)
         return list(self._gains(first, second, repeats, [(slice(None), t) if of is None else of == t for t in tasks]))
@@ -278,8 +278,11 @@ class Strategy:
 
     @property
     def text(self) -> str:
-        """What was chosen, with the number of training parts."""
-        return ", ".join(f"{label} ({n})" for label, n in Counter(self.picked.values()).most_common())
+        """What was chosen, and in how many splits."""
+        found = Counter(self.picked.values()).most_common()
+        if len(found) == 1:
+            return f"{found[0][0]} in all {counted(len(self.picked), 'split')}"
+        return f"{', '.join(f'{label} in {n}' for label, n in found)} of {counted(len(self.picked), 'split')}"
 
 
 @dataclass(frozen=True)
@@ -350,10 +353,13 @@ def answer(entries: Sequence[Entry], tested: Evaluation) -> Answer:
     if kind != HELPS and pooled and alone:
         one = tested.gain(pooled.losses, alone.losses, repeats)
         if one is not None and one.low > 0:
-            sentence += f" What helps is one model for all: {said.size(one.value)} ({said.span(one.low, one.high)})."
+            better = said.end(one.value)
+            sentence += (
+                f" One model for all tasks helps: {better} than a model per task ({said.span(one.low, one.high)})."
+            )
     sentence += _native(entries, joint, without, tested, repeats)
     details = [said.support(support, found), said.statistics(found, repeats), said.posterior(found)]
-    details += [f"Chosen by inner cross-validation: multi-task {joint.text}; without {without.text}."]
+    details += [f"Chosen by inner cross-validation: multi-task: {joint.text}; baseline: {without.text}."]
     details += _remarks(entries, tested, range(tested.folds * repeats), found)
     counts = {name: dict(Counter(side.picked.values())) for name, side in sides.items() if side}
     return Answer(kind, sentence, details, found, support.get(INDEPENDENT), support.get(POOLED), counts, provisional)
@@ -379,7 +385,7 @@ def _too_few(gain: Gain | None, tested: Evaluation) -> str:
     if gain is None:
         return "no task can be compared"
     if not tested.separate and tested.folds < 3:
-        return "two training parts do not tell how much scores vary; use at least three, better five"
+        return "two folds cannot show how much scores vary; use at least three, preferably five"
     least, unit = (MIN_BLOCKS, "block") if tested.blocks else (MIN_UNITS, "row")
     if tested.layout.units is not None and not tested.blocks:
         unit = "group"
@@ -401,7 +407,7 @@ def _native(entries: Sequence[Entry], joint: Strategy, without: Strategy, tested
     least, label = max(found, default=(0.0, ""))
     if least <= 0:
         return ""
-    return f" {label} does better than both by {_Words(tested).size(least)}: a forest, not multi-task learning."
+    return f" {label} beats both by {_Words(tested).size(least)}, but it is a forest, not multi-task learning."
 
 
 def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: Gain) -> list[str]:
@@ -416,12 +422,12 @@ def _remarks(entries: Sequence[Entry], tested: Evaluation, splits: range, gain: 
     undefined = len(gain.tasks) - gain.better[1]
     many = len(gain.tasks) >= MANY_TASKS and len(tested.y) < SMALL_TASK * len(gain.tasks) and tested.y.ndim == 1
     remarks = {
-        f"{'; '.join(failed)}: it could not be chosen there.": failed,
-        f"Not part of the verdict, as they are unfinished: {', '.join(waiting)}.": waiting,
-        f"{counted(tested.n_new, 'task')} without training rows left out.": tested.n_new,
-        f"{counted(undefined, 'task')} cannot be compared and left out.": undefined,
-        "With so many tasks of so few rows the interval is somewhat too narrow.": many,
-        "The interval is for these fitted models, not for others trained on other rows.": tested.separate,
+        f"{'; '.join(failed)}, and could not be chosen there.": failed,
+        f"Not part of the verdict because unfinished: {', '.join(waiting)}.": waiting,
+        f"{counted(tested.n_new, 'task')} left out: no training rows.": tested.n_new,
+        f"{counted(undefined, 'task')} left out: cannot be compared.": undefined,
+        "With many tasks of few rows the interval is slightly too narrow.": many,
+        "The interval holds for these fitted models, not for models trained on other rows.": tested.separate,
     }
     return [text for text, applies in remarks.items() if applies]
 
@@ -463,25 +469,29 @@ class _Words:
         if kind == WORSE:
             amount, span = self.size(-gain.value), self.span(-high, -low)
             more = f"an AUC lower by {amount}" if self.auc else f"{amount} more {self.error}"
-            return f"Do without it: multi-task models have {more} ({span}) than the best without."
+            return f"Multi-task learning does worse: {more} ({span}) than the best model without it."
         if kind == NO_DIFFERENCE:
             real = "the gain is real, but" if low > 0 else "any gain is"
-            return f"Not worth it: {real} below {least} ({self.span(low, high)})."
+            return f"Multi-task learning is not worth it: {real} below {least} ({self.span(low, high)})."
         if kind == HELPS:
             verb = "raises the AUC" if self.auc else f"reduces the {self.error}"
             span = self.span(low, high)
             if self.tested.metric == "rmse":
                 span += f"; of the RMSE: {self.size(1 - math.sqrt(1 - min(gain.value, 1)))}"
-            return f"Multi-task learning {verb} by {self.size(gain.value)} ({span}) against the best without it."
+            amount = self.size(gain.value)
+            return f"Multi-task learning {verb} by {amount} ({span}) compared with the best model without it."
         return (
-            f"Cannot tell: anything between {self.end(low)} and {self.end(high)} is compatible with "
-            f"these {self.data}; halving the interval takes four times as many rows."
+            f"Inconclusive: {self.end(low)} to {self.end(high)} ({self.data}); four times the rows would halve "
+            "this range."
         )
 
     def support(self, gains: Mapping[str, Gain], main: Gain) -> str:
-        texts = [f"{self.size(g.value)} ({self.span(g.low, g.high)}) over the best {f} model" for f, g in gains.items()]
+        name = {INDEPENDENT: "separate models", POOLED: "pooling"}
+        texts = [f"{self.end(g.value)} than {name[f]} ({self.span(g.low, g.high)})" for f, g in gains.items()]
         better, of = main.better
-        return f"Multi-task learning gains {' and '.join(texts)}; it is better in {better} of {counted(of, 'task')}."
+        return (
+            f"Multi-task learning: {', '.join(texts)}; beats the better baseline in {better} of {counted(of, 'task')}."
+        )
 
     def statistics(self, gain: Gain, repeats: int) -> str:
         tested = self.tested
@@ -490,15 +500,15 @@ class _Words:
         factor = correction(tested.folds, repeats, tested.separate)
         unit = "block" if tested.blocks else "row" if tested.layout.units is None else "group"
         return (
-            f"Statistics: multi-task against the best without, {how}, {tested.measure}, G = {gain.value:.3f}, 95% CI "
-            f"{gain.low:.3f} to {gain.high:.3f} ({unit}-level Nadeau-Bengio, c = {factor:.3g}, df = {gain.df:,}), "
-            f"p = {gain.pvalue:.2g}."
+            f"Statistics: multi-task against the better baseline, {how}, {tested.measure}, G = {gain.value:.3f}, "
+            f"95% CI {gain.low:.3f} to {gain.high:.3f}, p = {gain.pvalue:.2g} ({unit}-level Nadeau-Bengio, "
+            f"c = {factor:.3g}, df = {gain.df:,})."
         )
 
     def posterior(self, gain: Gain) -> str:
         above, within, below = gain.probabilities(self.tested.smallest)
         least = self.size(self.tested.smallest)
         return (
-            f"Read as a posterior: probability {above:.2f} of more than {least} better, {within:.2f} within {least}, "
-            f"{below:.2f} of more than {least} worse."
+            f"{above:.0%} chance of improving by over {least}, {below:.0%} of getting worse by over {least}, "
+            f"{within:.0%} of neither (the interval read as a posterior with a flat prior)."
         )

@@ -279,7 +279,7 @@ def _parquet(file: Path, columns: list[str] | None, rows: int, task: str | None)
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise DataError(f"{file}: reading parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+        raise DataError(f"{file}: reading parquet needs pyarrow", "pip install '.[parquet]'") from None
     with parquet.ParquetFile(file, buffer_size=1 << 16) as stored:
         names = stored.schema_arrow.names
         allow(file, len(names), COLUMNS, "columns", "Use fewer, or a sparse format such as svmlight.")

@@ -287,7 +287,7 @@ def _check_roles(table: Table, roles: Roles) -> None:
     kept = [name for name in roles.keep if name != "*"]
     for name in (*roles.targets, *single, *roles.drop, *roles.categorical, *kept):
         if name not in table.columns:
-            raise UnknownNameError(f"column of {table.name}", name, table.columns)
+            raise UnknownNameError("column", name, table.columns, f"{table.name} has no column {name!r}")
     named = [*roles.targets, *single]
     twice = [name for name in named if named.count(name) > 1]
     if twice and set(twice) != {roles.task} & {roles.group}:

@@ -115,7 +115,7 @@ def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:
             continue
         columns = [column for column in table.columns if fnmatchcase(column, name)]
         if not columns:
-            raise UnknownNameError(f"column of {table.name}", name, table.columns)
+            raise UnknownNameError("column", name, table.columns, f"{table.name} has no column {name!r}")
         found |= dict.fromkeys(columns)
     return tuple(found)
 

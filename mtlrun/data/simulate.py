@@ -20,6 +20,8 @@ LEVELS = 256
 #: Bases before the site that lean towards pyrimidines, and bases around the site that carry a consensus.
 TRACT, CONSENSUS = 16, 4
 _CHUNK = 1 << 16
+#: Families of `simulate_families`: what the tasks have in common.
+FAMILIES = ("equal", "slopes", "low-rank", "shared-features", "clusters", "outliers", "unrelated", "sign-flipped")
 
 
 def simulate_rmtl(
@@ -237,6 +239,68 @@ def simulate_kernel_groups(
     names = [f"{'line' if line else 'product'} {t + 1}" for t, line in enumerate(linear)]
     task_id = np.repeat(np.arange(tasks), rows)
     return Dataset(X=X.reshape(-1, d), y=y.ravel(), task_type="binary", task_id=task_id, tasks=names)
+
+
+def simulate_families(
+    *, family: str = "equal", rows: int = 260, tasks: int = 16, d: int = 12, noise: float = 1.0, seed: int = 0
+) -> Dataset:
+    """Linear tasks of which it is known what they have in common. Ragged regression.
+
+    Rows are N(0, I), coefficients w_t of length 1, y = x'w_t + N(0, noise^2), so that noise 1 leaves half of the
+    variance to the model. Directions are drawn uniformly. By family, w_t is
+
+    * equal: one direction for all tasks;
+    * slopes: that direction plus a change of half its length in a direction of the task's own;
+    * low-rank: a direction in a plane that all tasks share;
+    * shared-features: a direction of the task's own among the same three features;
+    * clusters: one of three directions;
+    * outliers: as slopes, but every sixth task has a direction of its own;
+    * unrelated: a direction of the task's own;
+    * sign-flipped: one direction or, for half of the tasks, its opposite.
+
+    Parameters
+    ----------
+    family : str, default="equal"
+    rows : int, default=260
+        Of every task.
+    tasks, d : int, default=16 and 12
+        Tasks, and features, at least three.
+    noise : float, default=1
+    seed : int, default=0
+
+    Returns
+    -------
+    Dataset
+        ``truth``: W (d, tasks).
+
+    Raises
+    ------
+    DataError
+        If the family is unknown, a size is too small, or the noise is negative.
+    """
+    check_sizes(rows=rows, tasks=tasks, d=d)
+    _require(family in FAMILIES, f"family must be one of {', '.join(FAMILIES)}, not {family!r}")
+    _require(d >= 3 and noise >= 0, f"d >= 3 and noise >= 0 are needed, not d={d}, noise={noise}")
+    rng = np.random.default_rng(seed)
+    own, common = rng.standard_normal((d, tasks)), rng.standard_normal((d, 3))
+    own, common = own / np.linalg.norm(own, axis=0), common / np.linalg.norm(common, axis=0)
+    numbers = np.arange(tasks)
+    slopes = common[:, :1] + 0.5 * own
+    W = {
+        "equal": np.repeat(common[:, :1], tasks, axis=1),
+        "slopes": slopes,
+        "low-rank": common[:, :2] @ rng.standard_normal((2, tasks)),
+        "shared-features": np.where(np.arange(d)[:, None] < 3, own, 0.0),
+        "clusters": common[:, numbers % 3],
+        "outliers": np.where(numbers % 6 == 5, own, slopes),
+        "unrelated": own,
+        "sign-flipped": common[:, :1] * np.where(numbers % 2, -1.0, 1.0),
+    }[family]
+    W = W / np.linalg.norm(W, axis=0)
+    X = rng.standard_normal((tasks, rows, d))
+    y = np.einsum("tnd,dt->tn", X, W) + noise * rng.standard_normal((tasks, rows))
+    task_id = np.repeat(numbers, rows)
+    return Dataset(X=X.reshape(-1, d), y=y.ravel(), task_type="regression", task_id=task_id, truth={"W": W})
 
 
 def simulate_eurlex(

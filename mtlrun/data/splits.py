@@ -327,10 +327,11 @@ def _rows_by_task(dataset: Dataset, rows: Rows, seed: int) -> dict[int, Rows]:
 def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     """Return a random part of rows, of every task for ragged data; a larger part holds the smaller ones.
 
-    A task keeps at least `MIN_PART` rows.
+    A task keeps at least `MIN_PART` rows. A whole number is that of the rows of a task, as far as it has so many.
     """
     shuffled = _rows_by_task(dataset, rows, seed).values()
-    return np.sort(np.concatenate([mine[: max(MIN_PART, round(part * len(mine)))] for mine in shuffled]))
+    sizes = [part if isinstance(part, int) else max(MIN_PART, round(part * len(mine))) for mine in shuffled]
+    return np.sort(np.concatenate([mine[:size] for mine, size in zip(shuffled, sizes, strict=True)]))
 
 
 def fold_rows(dataset: Dataset, folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:

@@ -138,7 +138,7 @@ class Table:
         if name in self.frame.columns:
             return self.frame[name]
         if name not in self.names:
-            raise UnknownNameError(f"column of {self.name}", name, self.columns)
+            raise UnknownNameError("column", name, self.columns, f"{self.name} has no column {name!r}")
         return pd.Series(self.sparse[:, [self.names.index(name)]].toarray().ravel(), name=name)
 
     def text(self, name: str) -> pd.Series:
@@ -319,7 +319,7 @@ def _require(package: str, extra: str, file: DataFile) -> None:
     try:
         importlib.import_module(package)
     except ImportError:
-        raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install 'mtlrun[{extra}]'") from None
+        raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
 
 
 def _excel(file: DataFile, like: Columns | None) -> Table:

@@ -415,7 +415,7 @@ class ScaledTargets(_Wrapper, _Tasks):
     Parameters
     ----------
     estimator : regressor
-        One whose ``fit`` takes no `task_id` is fitted to every task alone, unless it takes several outputs at once.
+        One whose ``fit`` takes no `task_id` is fitted to each task separately, unless it takes several outputs at once.
     warm_start : bool, default False
         Passed on to an estimator of several tasks that has this parameter: `fit` starts from the solution before.
 
@@ -497,7 +497,7 @@ class CalibratedTasks(TaskLayout, BaseEstimator):
     Parameters
     ----------
     estimator : estimator
-        One whose ``fit`` takes no `task_id` is fitted to every task alone.
+        One whose ``fit`` takes no `task_id` is fitted to each task separately.
     folds : int, default 3
 
     Attributes

@@ -90,7 +90,7 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     This relaxes ``between * variance between clusters + within * variance within clusters``. It is solved with the
     closed form of the proximal step, without alternation. (`ClusteredMTL` is another relaxation, without the mean.)
 
-    ``between = within = mean`` is ridge regression of every task alone; one cluster with a large `within` is one model
+    ``between = within = mean`` is a separate ridge regression per task; one cluster with a large `within` is one model
     for all tasks.
 
     Parameters
@@ -152,7 +152,7 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     The proximal step of a feature is an isotonic regression. Tasks with equal entries in a column of `shared_` are a
     cluster for that feature; `own_` holds what is left to the task.
 
-    ``alpha = 0`` learns every task alone (ridge regression); large `alpha` and `own` give one model for all tasks.
+    ``alpha = 0`` learns each task separately (ridge regression); large `alpha` and `own` give one model for all tasks.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
 
     with W_g the columns of the group. For given groups the problem is convex, and the final solution is certified by a
     duality gap; the groups themselves are a local optimum. One group is the trace norm for all tasks; as many groups as
-    tasks is ridge regression of every task alone.
+    tasks is a separate ridge regression per task.
 
     Parameters
     ----------
@@ -350,8 +350,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     rises. (The paper takes proximal alternating linearized steps, which need thousands of iterations where features are
     correlated.)
 
-    ``shared = 0`` or ``low_rank = 0`` learns every task alone by least squares; large values of both give one common
-    model plus a part of rank k. The mean of P is not penalized.
+    ``shared = 0`` or ``low_rank = 0`` learns each task separately by least squares; large values of both give one
+    common model plus a part of rank k. The mean of P is not penalized.
 
     Parameters
     ----------
@@ -439,8 +439,8 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
         1/2 sum_t sum_i (y_ti - x_ti'w_t - b_t)^2 + alpha sum_{s<t} ||w_s - w_t||_2 + ridge/2 ||W||_F^2
 
     It is solved by the consensus ADMM that also makes the theta-step of `GroupMKLClassifier`, up to a duality gap.
-    ``alpha = 0`` learns every task alone (the solution of smallest norm where it is not unique); from a finite `alpha`
-    on there is one model for all tasks.
+    ``alpha = 0`` learns each task separately (the solution of smallest norm where it is not unique); from a finite
+    `alpha` on there is one model for all tasks.
 
     Parameters
     ----------

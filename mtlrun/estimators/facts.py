@@ -71,7 +71,7 @@ class Facts:
     multitask : bool
         False for baselines that learn tasks alone or all tasks as one.
     extra : str
-        Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
+        Optional dependency that the method needs (``pip install '.[extra]'``), empty for none.
     elsewhere : dict of str to str
         Functions of other packages for the same model, and what their strengths are here.
     changes : tuple of str
@@ -131,7 +131,7 @@ class MethodInfo:
     zero_from : str
         Method of the class that returns the strength from which on all coefficients are zero, empty for none.
     extra : str
-        Optional dependency that the method needs (``pip install 'mtlrun[extra]'``), empty for none.
+        Optional dependency that the method needs (``pip install '.[extra]'``), empty for none.
     elsewhere : dict of str to str
         Functions of other packages for the same model, and what their strengths are here.
     source : str
@@ -187,7 +187,7 @@ class MethodInfo:
             ("All zero from", f"{self.zero_from}(X, y)" if self.zero_from else ""),
             ("Default grid", grid or "none"),
             ("Class", self.class_path.replace(":", ".")),
-            ("Needs", f"pip install 'mtlrun[{self.extra}]'" if self.extra else ""),
+            ("Needs", f"pip install '.[{self.extra}]'" if self.extra else ""),
             ("Source", f"{self.source} ({', '.join(self.cite)})" if self.cite else self.source),
         ]
         return [(key, text) for key, text in found if text]

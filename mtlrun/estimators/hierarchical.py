@@ -21,6 +21,7 @@ from mtlrun.solvers.hierarchical import inference, mixtures
 from mtlrun.solvers.hierarchical.compress import Columns, Compressed, of_data, of_statistics
 from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Problem, Result, fit_covariance
 from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
+from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise
 from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
 from mtlrun.utils.threads import one_thread_if_small
 
@@ -41,7 +42,7 @@ COLUMNS = satisfies(
 
 @dataclass(frozen=True)
 class Estimates:
-    """Coefficients of every task alone and pooled, in the units of the columns, the level at their mean first.
+    """Coefficients fitted per task and pooled, in the units of the columns, the level at their mean first.
 
     Attributes
     ----------
@@ -179,6 +180,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     integrate : "auto" or bool, default "auto"
         Whether one or two standard deviations (intercept, slopes) are integrated over a grid instead of maximised;
         "auto" does so for at most ten tasks.
+    noise : {"common", "task"}, default "common"
+        Whether all tasks have the noise s2, or each one of its own, s2 v_t. Then 1 / v_t is a draw from a chi-square
+        of r degrees, divided by r, and v_t the most probable value; r is estimated, too (`noise_degrees_`). The noise
+        is common after all where the rows do not tell the noises apart.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centred.
     tol : float, default 1e-8
@@ -199,7 +204,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         Sigma in the units of the columns: the level of a task at the mean of all columns first, then its slopes.
         Without intercepts (n_features, n_features).
     noise_variance_ : float
-        s2.
+        s2; with ``noise="task"`` the mean for a task without rows.
+    noise_variances_ : ndarray of shape (n_tasks,)
+        Variance of the noise of every task.
+    noise_degrees_ : float
+        r, infinite where the noise is common.
     variance_shares_ : dict
         Shares of the variance of the targets: of the ``mean`` model, the differences of ``tasks``, and ``noise``.
     heterogeneity_ : ndarray of shape (1 + n_features,)
@@ -214,7 +223,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         With ``prior="clusters"``: the likeliest cluster of every task. Zeros for other priors.
     objective_ : list of float
         Minus twice the log-likelihood, of standardised columns, along the iterations of the covariance chosen; it never
-        rises.
+        rises. With noises of their own the log density of these is in it.
     gap_ : float
         By how much a further step would lower the last value: gradient and distance to the boundary of zero variances
         in one number. Equal to `stop_crit_`.
@@ -256,6 +265,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     mean: Literal["auto", "flat", "ridge"] = "auto"
     method: Literal["reml", "ml"] = "reml"
     integrate: bool | Literal["auto"] = "auto"
+    noise: Literal["common", "task"] = "common"
     fit_intercept: bool = True
     tol: Positive = 1e-8
     max_iter: Count = 100
@@ -266,7 +276,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        sizes = data.sizes[:1] if data.uniform else data.sizes
+        sizes = data.sizes[:1] if data.uniform and self.noise == "common" else data.sizes
         rows = float(np.minimum(sizes, p).sum())
         pairs = data.n_tasks * p * p if self.prior != "normal" else min(data.n_tasks * p * p, 1 << 23)
         dense = data.n_rows * p if data.sparse else 0
@@ -290,21 +300,33 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         self.task_weights_, self.labels_ = np.ones(data.T), np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
             result = self._normal(data, known)
-            self.structure_ = result.name
+            own = self._noise_of(data, result)
+            result = own.result
+            self.structure_, self.noise_degrees_ = result.name, own.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
             self._posterior = self._posterior_of(result)
+            if np.isfinite(own.degrees):
+                self.log_likelihood_ -= 0.5 * float(data.n @ np.log(own.v))
+                self._posterior = replace(self._posterior, v=own.v, v_new=own.of_new_task)
         self._publish_variances()
         coef, intercept = self._original()
-        fit = result.fit
         return SolverResult(
             parts=coef.T[np.newaxis],
             intercept=intercept,
-            converged=fit.converged,
-            n_iter=max(fit.evaluations, 1),
-            objective=list(fit.path),
-            gap=fit.gain,
-            stop_crit=fit.gain,
+            converged=own.converged,
+            n_iter=max(own.evaluations, 1),
+            objective=list(own.path),
+            gap=own.gain,
+            stop_crit=own.gain,
         )
+
+    def _noise_of(self, data: Compressed, result: Result) -> OwnNoise:
+        """Return the model with the noises asked for."""
+        fit = result.fit
+        if self.noise == "task" and data.T > 1:
+            return own_noise(self._problem(data), result)
+        v = np.ones(data.T)
+        return OwnNoise(result, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
 
     def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""
@@ -361,7 +383,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         self.mean_coef_std_ = np.sqrt(np.maximum(np.diag(L @ posterior.mean_covariance @ L.T), 0.0))[1:]
         units = np.append(np.ones(int(columns.intercept)), 1.0 / columns.scale)
         self.covariance_ = posterior.Sigma * np.outer(units, units)
-        self.noise_variance_ = posterior.s2
+        noises = posterior.noises()
+        self.noise_variances_, self.noise_variance_ = noises[:-1], float(noises[-1])
         shares = variance_shares(posterior, columns.intercept)
         self.variance_shares_ = {"mean": shares.mean, "tasks": shares.tasks, "noise": shares.noise}
         self.heterogeneity_ = shares.columns
@@ -381,7 +404,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return self._posterior.deviations(self._columns.back())
 
     def estimates(self) -> Estimates:
-        """Return the coefficients of every task alone and pooled, for a plot of how far they were shrunk."""
+        """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
         check_is_fitted(self, "_posterior")
         posterior, columns = self._posterior, self._columns
         first = int(columns.intercept)
@@ -427,15 +450,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         X, ids = self._read_X(X, task_id, reset=False)
         A = self._columns.apply(X.toarray() if hasattr(X, "toarray") else X)
         codes = self._task_of_rows(ids)
-        variance = np.empty(y.shape)
+        variance, noises = np.empty(y.shape), self._posterior.noises()
         if codes is None:
             columns = variance.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
-                columns[:, t] = self._posterior.variances(A, t)
+                columns[:, t] = self._posterior.variances(A, t) + noises[t]
         else:
             for rows in _runs(codes):
-                variance[rows] = self._posterior.variances(A[rows], int(codes[rows[0]]))
-        return y, np.sqrt(variance + self.noise_variance_)
+                t = int(codes[rows[0]])
+                variance[rows] = self._posterior.variances(A[rows], t) + noises[t]
+        return y, np.sqrt(variance)
 
     # ---------------------------------------------------------------- tests
 

@@ -241,7 +241,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         return tests if several else tests[0]
 
     def estimates(self) -> Estimates:
-        """Return the coefficients of every task alone and pooled, for a plot of how far they were shrunk."""
+        """Return the coefficients fitted per task and pooled, for a plot of how far they were shrunk."""
         check_is_fitted(self, "_estimates")
         return self._estimates
 

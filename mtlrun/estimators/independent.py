@@ -167,7 +167,7 @@ class _Ridge(RegressorMTL, _SingleTask):
 
 
 class IndependentRidge(_Ridge, _Independent):
-    """Ridge regression, every task alone.
+    """Ridge regression, separate per task.
 
     Minimizes::
 
@@ -273,7 +273,7 @@ class _Lasso(RegressorMTL):
 
 
 class IndependentLasso(_Lasso, _Independent):
-    """Lasso, every task alone, by coordinate descent.
+    """Lasso, separate per task, by coordinate descent.
 
     Minimizes::
 
@@ -367,7 +367,7 @@ class _Logistic(ClassifierMTL):
 
 
 class IndependentLogistic(_Logistic, _Independent):
-    """Logistic regression, every task alone, by scikit-learn's L-BFGS.
+    """Logistic regression, separate per task, by scikit-learn's L-BFGS.
 
     Minimizes::
 
@@ -458,7 +458,7 @@ class _SVC(ClassifierMTL):
 
 
 class IndependentSVC(_SVC, _Independent):
-    """Linear support vector machine, every task alone, by LIBLINEAR.
+    """Linear support vector machine, separate per task, by LIBLINEAR.
 
     Minimizes::
 

@@ -50,8 +50,8 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         Cost of margin violations; multiplied by the sample weights.
     kernels : sequence of Kernel or str, default None
         `mtlrun.solvers.mkl.kernels` objects, or ``"linear"``, ``"polynomial(2)"``, ``"gaussian(4)"`` for normalized
-        ones. None stands for the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7. They
-        see the features as they are: scale them first.
+        ones. None stands for the paper's ten: linear, polynomial of degree 2, Gaussian with spreads 2^0 to 2^7;
+        ``"mean"`` alone is their mean, an SVM with equal weights. They see the features as they are: scale them first.
     tol : float, default 1e-3
         The solver stops at this relative gap between the objective and a rigorous lower bound.
     max_iter : int, default 500
@@ -189,7 +189,7 @@ class GroupMKLClassifier(_KernelMTL):
             + lam sum_{s<t} ||theta_s - theta_t||_2,      theta_t >= 0,  sum_m theta_t^m <= 1
 
     with f_t = sum_m <w_t^m, phi_m> + b_t. The problem is convex. Tasks that gain from it end up with *equal*
-    weights and form a group. ``lam=0`` learns every task alone (`IndependentMKLClassifier`); from
+    weights and form a group. ``lam=0`` learns each task separately (`IndependentMKLClassifier`); from
     ``lam = max ||q_s - q_t|| / T`` on all weights are equal (`SharedMKLClassifier`).
 
     Parameters
@@ -234,7 +234,7 @@ class GroupMKLClassifier(_KernelMTL):
 
 
 class IndependentMKLClassifier(_KernelMTL):
-    """Multiple kernel learning of every task alone ("STL").
+    """Multiple kernel learning, separate per task ("STL").
 
     Minimizes the objective of `GroupMKLClassifier` with ``lam=0``::
 

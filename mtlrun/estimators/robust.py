@@ -225,7 +225,7 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
 
 
 class Block(NamedTuple):
-    """What comes back from the fit of one block."""
+    """What the fit of one block returns."""
 
     result: SolverResult
     seconds: float

@@ -2,7 +2,7 @@
 
 The authors' protocol (facts read off their MATLAB code) leaks: inside the SVM step every task takes its own C by its
 validation accuracy; the score of a lam is the largest validation accuracy of the first 10 outer iterations; the final
-machines have LIBSVM's default C = 1; the reported test accuracy is the largest *test* accuracy of 15 outer iterations.
+machines have LIBSVM's default C = 1; it reports the largest *test* accuracy of 15 outer iterations.
 """
 
 from __future__ import annotations

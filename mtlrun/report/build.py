@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from mtlrun.errors import counted
 from mtlrun.record import PROTOCOL
 from mtlrun.report.cells import MethodResult, tidy_frame
-from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, VERDICTS, Verdict
+from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
 from mtlrun.report.grid import Section, html_block
+from mtlrun.report.outcome import counts_text, findings, spread_lines
 from mtlrun.report.printed import (
     measurement_sections,
     printed_tables,
@@ -142,12 +143,19 @@ class Report:
         return any(run.missing for run in self.runs)
 
     @property
+    def findings(self) -> list[str]:
+        """What was found, in words with numbers."""
+        return findings(self.claims) or spread_lines(self.run, self.rows)
+
+    @property
     def summary(self) -> list[str]:
-        """The verdict in a few lines."""
-        lines = verdict_lines(self.claims, [r.verdict for r in self.references], "paper")
-        lines.append(f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}.")
+        """The verdict in a few lines: what was found, then counts."""
+        cells = f"{'PARTIAL RUN: ' if self.partial else ''}{cells_text(self.cells)}."
+        lines = [cells] if self.partial else []
         if self.partial and self.run.info.get("command"):
             lines.append(f"To finish it: {self.run.info['command']}")
+        lines += [*self.findings, *verdict_lines(self.claims, [r.verdict for r in self.references], "paper")]
+        lines += [cells] if not self.partial else []
         if self.run.altered:
             lines.append("run.json was modified after it was written; rerun before trusting this report.")
         if self.run.unreadable:
@@ -184,21 +192,18 @@ def cells_text(cells: Mapping[str, int]) -> str:
     return f"{cells['done']} of {counted(cells['planned'], 'cell')} done{trouble}"
 
 
-def verdicts_text(verdicts: Iterable[str]) -> str:
-    """Count verdicts in a sentence: ``2 confirmed, 1 partly``."""
-    counts = Counter(verdicts)
-    names = {**{verdict: verdict.value for verdict in VERDICTS}, **NUMBERS}
-    return ", ".join(f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict])
-
-
 def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers: str) -> list[str]:
     """Count the verdicts on claims, by whose they are, and on reference numbers, a line each where there are any."""
-    lists: dict[str, list[str]] = {}
+    lines = []
     for source, text in CLAIM_SOURCES.items():
-        verdicts = [claim.verdict for claim in claims if claim.source == source]
-        lists[f"{counted(len(verdicts), 'claim')} {text.format(papers=papers)}"] = verdicts
-    lists[counted(len(numbers), "reference number")] = list(numbers)
-    return [f"{what}: {verdicts_text(verdicts)}." for what, verdicts in lists.items() if verdicts]
+        if found := [claim for claim in claims if claim.source == source]:
+            what = f"{counted(len(found), 'claim')} {text.format(papers=papers)}"
+            lines.append(f"{what}: {counts_text(found)}.")
+    if numbers:
+        counts = Counter(numbers)
+        told = ", ".join(f"{counts[verdict]} {name}" for verdict, name in NUMBERS.items() if counts[verdict])
+        lines.append(f"{counted(len(numbers), 'printed number')}: {told}.")
+    return lines
 
 
 def _alone(run: Run, others: Sequence[JudgedRun]) -> list[Run]:

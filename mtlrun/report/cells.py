@@ -102,7 +102,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> Path:
     try:
         frame.to_parquet(buffer, engine="pyarrow", index=False)
     except ImportError:
-        raise UserError("writing parquet needs pyarrow", "pip install 'mtlrun[parquet]'") from None
+        raise UserError("writing parquet needs pyarrow", "pip install '.[parquet]'") from None
     write_output(path, buffer.getvalue())
     return path
 

@@ -19,25 +19,28 @@ class Verdict(StrEnum):
     ----------
     tone : {"good", "part", "bad", "none"}
         Class of the word in HTML; `STYLES` has its colour on a terminal.
+    said : str
+        How it is said to readers.
     """
 
     tone: str
+    said: str
 
-    def __new__(cls, word: str, tone: str) -> Verdict:
-        """Return a word with its tone."""
+    def __new__(cls, word: str, tone: str, said: str = "") -> Verdict:
+        """Return a word with its tone, and as it is said."""
         verdict = str.__new__(cls, word)
-        verdict._value_, verdict.tone = word, tone
+        verdict._value_, verdict.tone, verdict.said = word, tone, said or word
         return verdict
 
-    CONFIRMED = "confirmed", "good"
-    MOSTLY = "mostly", "good"
-    PARTLY = "partly", "part"
-    NOT_CONFIRMED = "not confirmed", "bad"
-    DEPENDS = "depends on the reading", "part"
+    CONFIRMED = "confirmed", "good", "holds"
+    MOSTLY = "mostly", "good", "mostly holds"
+    PARTLY = "partly", "part", "partly holds"
+    NOT_CONFIRMED = "not confirmed", "bad", "does not hold"
+    DEPENDS = "depends on the reading", "part", "depends on the interpretation"
     UNDECIDED = "undecided", "none"
-    NOT_TESTABLE = "not testable here", "none"
-    WITHIN = "within", "good"
-    OUTSIDE = "outside", "bad"
+    NOT_TESTABLE = "not testable here", "none", "not tested here"
+    WITHIN = "within", "good", "within tolerance"
+    OUTSIDE = "outside", "bad", "out of tolerance"
     NOT_RUN = "not run", "none"
 
 
@@ -53,7 +56,11 @@ NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of toleranc
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 
 #: Whose claim it is, and under what its verdict is counted: the paper's, on its data or on others, or ours.
-CLAIM_SOURCES = {"paper": "of the {papers}", "other data": "of the {papers}, asked of other data", "ours": "of our own"}
+CLAIM_SOURCES = {
+    "paper": "of the {papers}",
+    "other data": "of the {papers}, tested on other data",
+    "ours": "of our own",
+}
 
 PARALLEL = "seconds_parallel"
 #: Quantities beside the metrics of the experiment. Seconds and speed-up are medians over the splits, all others means.
@@ -68,6 +75,28 @@ QUANTITIES = {
     "average_rank": "rank of the method averaged over the data sets (1 is best), by the metric of `statistics`",
     "truth_error": "||W - W*||_F / ||W*||_F, W* the true coefficients (simulated regression data only)",
 }
+#: Names of quantities in tables and figures, where the name with blanks is not good enough.
+_SPOKEN = {
+    **{name: name.upper() for name in ("auc", "rmse", "mse")},
+    "nmse": "normalised MSE",
+    "r2": "R²",
+    "nmse_all": "normalised MSE",
+    "largest_n": "rows",
+    "seconds": "seconds to fit",
+    PARALLEL: "seconds to fit, one worker per block",
+    "seconds_predict": "seconds to predict",
+    "speedup": "times faster than the baseline",
+    "n_iter": "iterations",
+    "gap": "duality gap",
+    "truth_error": "relative error of the coefficients",
+}
+
+
+def spoken(quantity: str) -> str:
+    """Return the name of a quantity in words: ``balanced accuracy``, ``AUC``."""
+    return _SPOKEN.get(quantity, quantity.replace("_", " "))
+
+
 #: Quantity of a group of data sets; the label of the group when there is one only.
 AVERAGE_RANK, ALL_DATA = "average_rank", "all data sets"
 #: Unit of a paired test whose pairs are the test scores themselves: it needs no quantity.

@@ -71,6 +71,10 @@ class CheckResult:
     undecided : bool
         The difference is too small, a bound is on the wrong side, fits did not converge, or a finished run has no such
         number.
+    check : mapping
+        With its defaults.
+    dataset : str
+        Where it was evaluated.
     """
 
     text: str
@@ -78,6 +82,8 @@ class CheckResult:
     found: float | None = None
     why: str | None = None
     undecided: bool = False
+    check: Mapping[str, Any] = field(default_factory=dict)
+    dataset: str = ""
 
     @property
     def answer(self) -> str:
@@ -121,8 +127,8 @@ class ClaimVerdict:
 
     @property
     def place(self) -> str:
-        """Where the paper makes the claim, and whether it is asked of other data or is our own."""
-        added = {"other data": "asked of other data", "ours": "our own claim"}
+        """Where the paper makes the claim, and whether it is tested on other data or is our own."""
+        added = {"other data": "tested on other data", "ours": "our own claim"}
         return ", ".join(filter(None, [self.where, added.get(self.source)]))
 
     @property
@@ -137,16 +143,22 @@ class ClaimVerdict:
 
     @property
     def holding(self) -> str:
-        """Under how many readings it holds: ``holds under 2 of 3 readings``; "" with a single one."""
+        """Under how many readings it holds: ``holds under 2 of 3 interpretations``; "" with a single one."""
         judged = [verdict for verdict in self.readings.values() if verdict != Verdict.NOT_TESTABLE]
         if len(judged) < 2:
             return ""
-        return f"holds under {sum(verdict in HOLDING for verdict in judged)} of {len(judged)} readings"
+        holds, n = sum(verdict in HOLDING for verdict in judged), len(judged)
+        if holds == n:
+            return f"holds under {'both' if n == 2 else f'all {n}'} interpretations"
+        if not holds:
+            return "holds under neither interpretation" if n == 2 else f"holds under none of the {n} interpretations"
+        return f"holds under {holds} of {n} interpretations"
 
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
-        return "; ".join(f"{name}: {verdict}" for name, verdict in self.readings.items())
+        words = {str(verdict): verdict.said for verdict in Verdict}
+        return "; ".join(f"{name}: {words.get(verdict, verdict)}" for name, verdict in self.readings.items())
 
 
 def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
@@ -245,17 +257,19 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
     results = []
     for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
         if why is not None:
-            results.append(CheckResult(_title(check, place), None, why=why))
+            found = [CheckResult(_title(check, place), None, why=why)]
         elif check["kind"] == "rejections":
-            results.append(_rejections(check, next(g for g in evidence.groups if g.label == place)))
+            found = [_rejections(check, next(g for g in evidence.groups if g.label == place))]
         elif check["unit"] == PREDICTION:
-            results += [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
+            found = [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
             if ranked and len(_method_tuples(check)[0]) == 2:
                 check |= {"effect": max(check.get("effect", 0.0), errors.get(place, 0.0))}
+            found = []
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
                 group = [table.get((place, m)) for m in methods]
-                results.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
+                found.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
+        results += [replace(one, check=check, dataset=place) for one in found]
     return results
 
 
@@ -425,7 +439,7 @@ def _unsettled(
         if row.status == NOT_CONVERGED and quantity not in ACCURACY:
             return f"{row.affected} of {counted(row.planned, 'fit')} of {row.method} did not converge"
     if abs(margin) < effect:
-        return f"within the smallest effect of {show(effect, 'small')}"
+        return f"smaller than our threshold of {show(effect, 'small')}"
     # A lower bound can show that something is large enough, an upper one that it is small enough.
     bound, shows_large = check.get("bound"), holds == ("at_least" in check)
     if bound == _NO_BOUND:

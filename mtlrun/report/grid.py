@@ -45,15 +45,12 @@ class Styled:
         Verdict in whose colour it is set.
     address : str
         Where it leads; one that we made ourselves.
-    marks : tuple of (str, str, str)
-        Symbols that it consists of, each with its verdict and what is said of it.
     """
 
     text: str
     bold: bool = False
     tone: str = ""
     address: str = ""
-    marks: tuple[tuple[str, str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.text

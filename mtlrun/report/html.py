@@ -26,6 +26,7 @@ from mtlrun.report.figures import (
     rank_diagrams,
 )
 from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
+from mtlrun.report.outcome import claims_grid, said
 from mtlrun.report.printed import measured_grid, with_printed
 from mtlrun.report.references import reference_section
 from mtlrun.report.sections import row_cells
@@ -33,7 +34,7 @@ from mtlrun.report.sections import row_cells
 TEMPLATES = Path(__file__).parent / "templates"
 #: Classes of verdicts and statuses.
 TONES = {
-    **{str(verdict): verdict.tone for verdict in Verdict},
+    **{word: verdict.tone for verdict in Verdict for word in (verdict.value, verdict.said)},
     OK: "good",
     **dict.fromkeys((NOT_CONVERGED, PARTIAL), "part"),
     **dict.fromkeys((FAILED, DIVERGED, TIMEOUT), "bad"),
@@ -64,6 +65,7 @@ def html_report(report: Report) -> str:
         paper=run.info.get("paper") or {},
         tables=tables,
         results=measured.transposed(2) if few else measured,
+        claims=claims_grid(run, report.claims),
         references=reference_section(report.references),
         figures=_figures(figures),
         published=published_line(run),
@@ -110,7 +112,7 @@ def _entry(column: Column, value: Any) -> dict[str, Any]:
     words |= {tone(text): True, "badge": True} if column.name in JUDGED else {}
     css = [word for word, holds in words.items() if holds]
     styled = value if isinstance(value, Styled) else Styled(text)
-    return {"marks": styled.marks, "text": text, "value": number, "css": " ".join(css), "link": styled.address}
+    return {"text": text, "value": number, "css": " ".join(css), "link": styled.address}
 
 
 def tone(word: str) -> str:
@@ -136,6 +138,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters.update(said=said)
     environment.filters.update(code=_code, bullets=_bullets, tone=tone, anchor=_anchor, digits="{:.10g}".format)
     environment.filters.update(csv=lambda grid: quote(csv_grid(with_printed(grid, exact=True))))
     environment.filters.update(tex=lambda grid: quote(tex_grid(with_printed(grid))))

@@ -37,7 +37,7 @@ def plot_model(folder: Path, kind: str, out: Path, *, trust: Iterable[str] = ())
     kind : {"tasks", "coefficients", "path", "shrinkage"}
         The similarities of the tasks (`mtlrun.estimators.similarity.task_similarity`), the coefficients (of a model
         that has them, with intervals), the scores along the grid of the search that chose the parameters, or of a
-        hierarchical model the coefficients of every task alone and pooled.
+        hierarchical model the coefficients fitted per task and pooled.
     out : Path
         Its ending says the format.
     trust : iterable of str
@@ -167,7 +167,7 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
             (HALF * found.std[known, j]).tolist(),
             points="filled",
         )
-        axis = f"{found.names[j]}: every task alone"
+        axis = f"{found.names[j]}: separate per task"
         panels.append(Panel("pooled", False, [points], axis=axis, marks={"mean": float(found.mean[j])}, diagonal=True))
     if not panels:
         text = f"{folder}: no two tasks have enough rows for coefficients of their own"

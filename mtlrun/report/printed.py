@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from mtlrun.errors import counted
 from mtlrun.record import NOT_CONVERGED, TIMEOUT
 from mtlrun.report.cells import PARTIAL, MethodResult
-from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES
+from mtlrun.report.checks import ALL_DATA, AVERAGE_RANK, PARALLEL, QUANTITIES, spoken
 from mtlrun.report.grid import Column, Grid, Section, Styled, number, show
 from mtlrun.report.readings import JudgedRun
 from mtlrun.report.references import ReferenceVerdict
@@ -279,7 +280,7 @@ def table_notes(tables: Sequence[Section]) -> list[str]:
     cells = [cell for table in tables for row in table.grids[0].rows for cell in row[1:] if cell]
     notes = ["The best number is in bold."] if any(cell.bold for cell in cells) else []
     if any(cell.printed for cell in cells):
-        notes.append("Below ours is what the paper prints.")
+        notes.append("Small print: the paper's value.")
     notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.lines)]
     return [" ".join(notes)] if notes else []
 
@@ -373,13 +374,21 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
 
     None when there was no such task.
     """
-    names = {ONE_CLASS: "with only one class in the training part"}
-    names.update({f"undefined_{m}": f"without a defined {m}" for m in run.metrics})
+    names = {ONE_CLASS: "only one class in the training part"}
+    names.update({f"undefined_{m}": f"{spoken(m)} undefined" for m in run.metrics})
     counts = {name: [count for row in rows for count in row.counts(name)] for name in (*names, "n_tasks")}
-    parts = [f"{range_text(counts[name])} {text}" for name, text in names.items() if any(counts[name])]
+    parts = [f"{text} for {_tasks_text(counts[name])}" for name, text in names.items() if any(counts[name])]
     if not parts:
         return None
-    return f"of {range_text(counts['n_tasks'])} tasks in each split, {' and '.join(parts)}"
+    return f"{', '.join(parts)} of {range_text(counts['n_tasks'])} in each split"
+
+
+def _tasks_text(counts: Sequence[int]) -> str:
+    """Write ``at most 1 task``, ``2 to 3 tasks``."""
+    low, high = min(counts), max(counts)
+    if low == high:
+        return counted(high, "task")
+    return f"{f'{low} to' if low else 'at most'} {counted(high, 'task')}"
 
 
 def range_text(values: Sequence[int] | None) -> str | None:

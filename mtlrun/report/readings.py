@@ -100,7 +100,7 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     grid, distances = Grid.of("reading", "why", "part"), []
     for name in names:
         facts = main.run.info["readings"][name]
-        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "decides nothing"
+        part = "main" if name == main.name else "decides" if facts.get("plausible", True) else "for comparison only"
         distance = level_distance(shown[name].references, of) if name in shown else None
         distances.append(None if distance is None else 100 * distance)
         grid.rows.append([name, facts["why"], part])
@@ -109,7 +109,10 @@ def readings_section(main: JudgedRun, others: Sequence[JudgedRun], claims: Seque
     section.grids.append(grid)
     if others and claims:
         verdicts = Grid.of("claim", "verdict", *map(Column, shown))
-        verdicts.rows = [[c.id, c.verdict, *(c.readings.get(name) for name in shown)] for c in claims]
+        words = {str(verdict): verdict.said for verdict in Verdict}
+        verdicts.rows = [
+            [c.id, words[c.verdict], *(words.get(c.readings.get(name, "")) for name in shown)] for c in claims
+        ]
         section.grids.append(verdicts)
     return section
 

@@ -153,7 +153,7 @@ def reference_section(references: Sequence[ReferenceVerdict]) -> Section:
     reasons = Counter(str(r.why) for r in references if r.ours is None)
     lines = [TOLERANCE_RULE, *constant_lines(compared)] if compared else []
     waiting = [f"{counted(count, 'number')} not run: {why}." for why, count in reasons.items()]
-    return Section("Reference numbers", [*lines, *waiting], [reference_grid(compared)] if compared else [])
+    return Section("Printed numbers and ours", [*lines, *waiting], [reference_grid(compared)] if compared else [])
 
 
 def reference_grid(references: Sequence[ReferenceVerdict], *, why: bool = True) -> Grid:

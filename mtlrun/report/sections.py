@@ -36,7 +36,7 @@ _ACCURACY = (
 )
 #: What a data set may have instead of the experiment.
 OWN = ("split", "metrics", "features")
-EDGE_NOTE = {"low": "lowest", "high": "highest"}
+EDGE_NOTE = {"low": "minimum", "high": "maximum"}
 #: Characters that are shown of an error, of a log (from its end), and of the name of a file: enough to find it.
 ERROR_LENGTH, LOG_LENGTH = 200, 4000
 
@@ -118,7 +118,7 @@ def rerun_section(run: Run) -> Section:
 def search_section(run: Run) -> Section:
     """Return what the parameter search chose, what it cost, and where it ended at the edge of a grid."""
     section = Section("Parameter search")
-    grid = Grid.of("dataset", "method", "candidates:count", "fits:count", "chosen (times)", "at the edge")
+    grid = Grid.of("dataset", "method", "candidates:count", "fits:count", "chosen (times)", "at an end of its grid")
     for (dataset, method), records in _searched(run).items():
         searches = [run.selections[k] for r in records if (k := str(r.selection["key"])) in run.selections]
         chosen = _by_count(Counter(facts(r.selection.get("chosen")) for r in records))
@@ -137,8 +137,8 @@ def search_section(run: Run) -> Section:
     edges_seen = sum(row[-1] is not None for row in grid.rows)
     if edges_seen:
         section.lines.append(
-            f"In {edges_seen} of {counted(len(grid.rows), 'row')} the best value was at an edge of the grid at least "
-            "once, so a better one may lie outside."
+            f"In {edges_seen} of {counted(len(grid.rows), 'row')} the best value was at an end of the grid at least "
+            "once, so a better one may lie outside: widen the grid."
         )
     section.grids.append(grid)
     return section
@@ -162,8 +162,9 @@ def _searched(run: Run) -> dict[tuple[str, str], list[Record]]:
 
 def _edge_text(records: Sequence[Record]) -> str | None:
     found = (pair for r in records for pair in (r.selection.get("edges") or {}).items())
-    edges = Counter(f"{parameter} {EDGE_NOTE.get(end, end)}" for parameter, end in found)
-    return "; ".join(f"{value} {count}/{len(records)}" for value, count in _by_count(edges)) or None
+    edges = Counter(f"{parameter} hit its {EDGE_NOTE.get(end, end)}" for parameter, end in found)
+    of = counted(len(records), "split")
+    return "; ".join(f"{value} in {count} of {of}" for value, count in _by_count(edges)) or None
 
 
 def _by_count(counter: Counter[Any]) -> Sequence[tuple[Any, int]]:

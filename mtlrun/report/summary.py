@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,8 @@ from mtlrun.errors import DataError, counted
 from mtlrun.report.build import TROUBLE, Report, build_report, cells_text, verdict_lines
 from mtlrun.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.report.claims import ClaimVerdict
-from mtlrun.report.grid import Column, Grid, Section, Styled, duration, escape_html, json_text, markdown_section
+from mtlrun.report.grid import Grid, Section, Styled, duration, escape_html, json_text, markdown_section
+from mtlrun.report.outcome import COLUMNS, MOST_FINDINGS, claim_row, counts_text, findings
 from mtlrun.report.references import ReferenceVerdict
 from mtlrun.report.sections import computing_seconds
 from mtlrun.report.stored import RUN_FILE, read_json
@@ -25,18 +26,9 @@ DEPTH = 3
 COMPARE = "compare"
 #: The summary of all runs, and its formats.
 INDEX = "index"
+#: Source of claims that are not those of a paper.
+OURS = "ours"
 FORMATS = ("md", "json", "html")
-#: Heads of columns that are not called as what they count.
-SHORT = {str(Verdict.NOT_TESTABLE): "not testable", "seconds": "computing"}
-#: What the columns of counts are.
-COUNTS = (
-    "* Columns: cells; claims by verdict; reference numbers within tolerance, out of tolerance, not run; "
-    "computing time."
-)
-#: Verdicts on claims as symbols, and what they mean.
-SYMBOLS: dict[str, str] = dict(zip(VERDICTS, "✓◕◐✗◇?·", strict=True))
-LEGEND = "  ".join(f"{symbol} {verdict}" for verdict, symbol in SYMBOLS.items())
-MATRIX = "A symbol per claim, in the order of the report: over all readings, then under each, the main one first."
 _T = TypeVar("_T")
 
 
@@ -108,6 +100,14 @@ class Overview:
         """Return every claim once, with the run that judges it."""
         entries = self.entries if entries is None else entries
         return _decisive((entry, claim.id, claim.tested, claim) for entry in entries for claim in entry.report.claims)
+
+    def theirs(self, entries: Iterable[RunReport]) -> list[tuple[RunReport, ClaimVerdict]]:
+        """Return the claims of a paper, those tested on other data included."""
+        return [(entry, claim) for entry, claim in self.claims(entries) if claim.source != OURS]
+
+    def ours(self, entries: Iterable[RunReport]) -> list[tuple[RunReport, ClaimVerdict]]:
+        """Return our own claims."""
+        return [(entry, claim) for entry, claim in self.claims(entries) if claim.source == OURS]
 
     def under_readings(self, entry: RunReport, claim: ClaimVerdict) -> tuple[RunReport, ClaimVerdict]:
         """Return the run that has a claim under most readings, with its verdicts: this run if it has any."""
@@ -182,7 +182,7 @@ def read_overview(root: Path, profile: str | None = None, *, known: Iterable[str
 
 
 def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda path: "md") -> list[Section]:
-    """Return the tables: papers, runs, claims, what is left out.
+    """Return the tables: the claims of every paper, our own, the runs, comparisons, what is left out.
 
     Parameters
     ----------
@@ -195,46 +195,73 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
         path = f"{place}/{page}"
         return Styled(text or place, address=f"{path}.{ending(path)}{anchor}")
 
-    def under(entry: RunReport, claim: ClaimVerdict) -> str:
-        other, found = overview.under_readings(entry, claim)
-        return found.under_readings if other is entry else f"in {other.place}: {found.under_readings}"
+    def grid(found: Sequence[tuple[RunReport, ClaimVerdict]]) -> Grid:
+        rows = ([link(e.place, anchor="#claims"), *claim_row(e.report.run, c)] for e, c in found)
+        return Grid.of("run", *COLUMNS, rows=rows)
 
-    groups = overview.papers
-    cites = [f"* {paper}: {_cite(entries)}" for paper, entries in groups.items() if _cite(entries)]
-    papers = [([p, len({e.id for e in es})], _counts(overview, es)) for p, es in groups.items()]
-    titles = [
-        ([link(e.place), str(e.report.run.info.get("title", ""))], _counts(overview, [e])) for e in overview.entries
-    ]
-    claims = [
-        [link(e.place, anchor="#claims", text=c.id), e.place, c.verdict, under(e, c), c.text, c.why]
-        for e, c in overview.claims()
+    sections = []
+    for paper, entries in overview.papers.items():
+        if claims := overview.theirs(entries):
+            lines = [f"{counts_line(claims)}"]
+            sections.append(Section(_cite(entries) or paper, lines, [grid(claims)]))
+    counts = [
+        [link(e.place), str(e.report.run.info.get("title", "")), *run_counts(e), e.report.seconds]
+        for e in overview.entries
     ]
     compared = [[link(c["place"], "leaderboard"), c["title"], c["verdict"]] for c in overview.comparisons]
     left_out = [[name, why] for name, why in overview.left_out.items()]
-    matrix = [
-        [link(e.place, anchor="#claims"), *claim_marks(e)] for es in groups.values() for e in es if e.report.claims
-    ]
-    widest = max(map(len, matrix), default=0)
-    heads = ["run", "claims", "main reading", *(f"reading {n}" for n in range(2, widest - 1))][:widest]
-    glance = Grid.of(*heads, rows=([*row, *[None] * (widest - len(row))] for row in matrix))
-    tables = [
-        Section("Claims at a glance", [f"{MATRIX} {LEGEND}"], [glance]),
-        Section("Papers", [*cites, COUNTS], [_count_grid(["paper", "artefacts:count"], papers)]),
-        Section("Runs", [], [_count_grid(["run", "title"], titles)]),
-        Section("Claims", [], [Grid.of("claim", "run", "verdict", "readings", "text", "why", rows=claims)]),
+    runs = Grid.of("run", "what it is", "cells done", "printed numbers within tolerance", "computing:duration")
+    runs.rows = counts
+    sections += [
+        Section("Our own claims", [], [grid(overview.ours(overview.entries))]),
+        Section("Runs", [], [runs]),
         Section("Comparisons of methods", [], [Grid.of("comparison", "title", "verdict", rows=compared)]),
         Section("Left out", [], [Grid.of("artefact", "why", rows=left_out)]),
     ]
-    return [section for section in tables if section.grids[0].rows]
+    return [section for section in sections if section.grids[0].rows]
 
 
-def overview_markdown(overview: Overview) -> str:
-    """Return the summary as Markdown."""
+def counts_line(claims: Sequence[tuple[RunReport, ClaimVerdict]]) -> str:
+    """Say how many of some claims hold."""
+    return f"Of {counted(len(claims), 'claim')}, {counts_text(claim for _, claim in claims)}."
+
+
+def run_counts(entry: RunReport) -> tuple[str, str | None]:
+    """Return how many cells of a run are done, and how many printed numbers are met."""
+    cells = entry.report.cells
+    numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
+    met = f"{numbers.count(Verdict.WITHIN)} of {len(numbers)}" if numbers else None
+    return f"{cells['done']} of {cells['planned']}", met
+
+
+def overview_markdown(overview: Overview, pages: Mapping[str, str] | None = None) -> str:
+    """Return the summary as Markdown, on two screens: per paper what was found, and its reports.
+
+    Parameters
+    ----------
+    overview : Overview
+    pages : mapping of str to str, optional
+        Paper -> address of its page.
+    """
     blocks = [f"# {overview.title}", "\n".join(f"* {line}" for line in overview.summary)]
     if overview.command:
         blocks.append(f"Made with `{overview.command}`.")
-    blocks += [markdown_section(section) for section in overview_sections(overview)]
-    return escape_html("\n\n".join(blocks) + "\n")
+    for paper, entries in overview.papers.items():
+        claims = overview.theirs(entries)
+        told = findings([claim for _, claim in claims])
+        page = (pages or {}).get(paper)
+        more = [f"[Every claim with its numbers]({page})."] if page else []
+        links = ", ".join(f"[{e.place}]({e.place}/report.md)" for e in entries)
+        lines = [*([counts_line(claims)] if claims else []), *more]
+        blocks += [
+            f"## {_cite(entries) or paper}",
+            " ".join(lines),
+            "\n".join(f"* {line}" for line in told[:MOST_FINDINGS]),
+        ]
+        blocks.append(f"Reports: {links}.")
+    rest = [s for s in overview_sections(overview) if s.title in ("Comparisons of methods", "Left out")]
+    blocks += [markdown_section(section) for section in rest]
+    return escape_html("\n\n".join(filter(None, blocks)) + "\n")
 
 
 def overview_json(overview: Overview) -> str:
@@ -300,29 +327,6 @@ def results_root(report: Report, folder: Path) -> Path | None:
     place = Path(folder).resolve()
     expected = (*str(report.run.info.get("id")).split("/"), report.run.profile)
     return place.parents[DEPTH - 1] if place.parts[-DEPTH:] == expected else None
-
-
-def claim_marks(entry: RunReport) -> list[Styled]:
-    """Return the verdicts on the claims of a run as symbols: over all readings, then under each, the main one first."""
-    claims = entry.report.claims
-    names = list(dict.fromkeys(name for claim in claims for name in claim.readings))
-    found = [[(claim.verdict, claim.text) for claim in claims]]
-    found += [[(claim.readings.get(n, Verdict.NOT_TESTABLE), f"reading {n}") for claim in claims] for n in names]
-    marks = [
-        tuple((SYMBOLS[v], v, f"{c.id}, {v}: {text}") for c, (v, text) in zip(claims, group, strict=True))
-        for group in found
-    ]
-    return [Styled("".join(symbol for symbol, *_ in group), marks=group) for group in marks]
-
-
-def _count_grid(columns: Sequence[str], rows: Sequence[tuple[list[Any], dict[str, Any]]]) -> Grid:
-    """Return a table of runs or papers: what names them, then counts; what says nothing is left out."""
-    counts = rows[0][1] if rows else {}
-    plain = ["done"] if all(count["done"] == count["cells"] for _, count in rows) else []
-    plain += [name for name in (*TROUBLE, *VERDICTS, *NUMBERS) if not any(count[name] for _, count in rows)]
-    shown = [name for name in counts if name not in plain]
-    kinds = [Column(SHORT.get(name, name), "duration" if name == "seconds" else "count") for name in shown]
-    return Grid.of(*columns, *kinds, rows=([*head, *(count[name] for name in shown)] for head, count in rows))
 
 
 # ---------------------------------------------------------------- counts

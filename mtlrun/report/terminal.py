@@ -13,10 +13,11 @@ from mtlrun.record import OK, Place
 from mtlrun.report.build import Report
 from mtlrun.report.checks import STYLES, Verdict
 from mtlrun.report.grid import Grid, Section, Styled, duration, show
+from mtlrun.report.outcome import counts_text, finding, said
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import reference_section
 from mtlrun.report.sections import edge_hits
-from mtlrun.report.summary import LEGEND, Overview, RunReport, claim_marks
+from mtlrun.report.summary import Overview, RunReport, run_counts
 
 MAX_FAILURES = 10
 MAX_EDGES = 5
@@ -30,9 +31,11 @@ def print_report(console: Console, report: Report) -> None:
         print_section(console, reference_section(report.references))
     hits = edge_hits(report.run)
     for hit in hits[:MAX_EDGES]:
-        print_verdict(console, "edge of the grid", hit, style="yellow")
+        print_verdict(console, "end of the grid", hit, style="yellow")
     if len(hits) > MAX_EDGES:
-        console.print(Text(f"... and {len(hits) - MAX_EDGES} more searches at an edge of their grid, see report.md"))
+        console.print(
+            Text(f"... and {len(hits) - MAX_EDGES} more searches that ended at an end of their grid, see report.md")
+        )
     for claim in report.judged:
         why = claim.why.split("; ")[0] if console.is_terminal else claim.why  # the page has the comparisons one by one
         found = ". ".join(filter(None, (why.rstrip("."), claim.holding)))
@@ -99,11 +102,7 @@ def _widths(grid: Grid) -> list[int]:
 def _entry(value: Any, kind: str, name: str, width: int) -> Text:
     """Return a value, padded: the best number in bold, a printed one and a status in the colour of what it says."""
     text = value.copy() if isinstance(value, Text) else Text(show(value, kind))
-    if isinstance(value, Styled) and value.marks:
-        text = Text.assemble(
-            *((symbol, STYLES[word.tone] if isinstance(word, Verdict) else "") for symbol, word, _ in value.marks)
-        )
-    elif isinstance(value, Styled):
+    if isinstance(value, Styled):
         text.stylize("bold" if value.bold else STYLES[value.tone.tone] if isinstance(value.tone, Verdict) else "")
     elif name == "status" and isinstance(value, str):
         text.stylize("green" if value == OK else "red")
@@ -128,7 +127,7 @@ def print_failures(console: Console, report: Report) -> None:
 
 def print_verdict(console: Console, word: str, text: str, style: str | None = None) -> None:
     """Print a word and what it is about."""
-    line = Text(f"{word}: ", style=style or (STYLES[word.tone] if isinstance(word, Verdict) else ""))
+    line = Text(f"{said(word)}: ", style=style or (STYLES[word.tone] if isinstance(word, Verdict) else ""))
     _print_line(console, line.append(text, style="default"))
 
 
@@ -141,13 +140,10 @@ def _print_line(console: Console, line: Text) -> None:
 
 
 def print_overview(console: Console, overview: Overview) -> None:
-    """Print failures and what is left out, then a table per paper with a symbol per claim; the counts come last."""
-    if not console.is_terminal:  # a file can be searched; on a screen the symbols do, and the index tells the rest
+    """Print failures and what is left out, then a table per paper with its counts of claims; the totals come last."""
+    if not console.is_terminal:  # a file can be searched; on a screen the counts do, and the index tells the rest
         for entry, claim in overview.claims():
-            why = claim.why if claim.verdict == Verdict.NOT_TESTABLE else ""
-            print_verdict(
-                console, claim.verdict, f"{entry.place}: {claim.id}: {claim.text.rstrip('.')}. {why}".rstrip()
-            )
+            _print_line(console, Text(f"{entry.place}: {claim.id}: {finding(claim)}"))
     for entry in overview.entries:
         if failed := len(entry.report.run.failed):
             text = f"{entry.place}: {counted(failed, 'cell')}, see its report.md"
@@ -159,27 +155,23 @@ def print_overview(console: Console, overview: Overview) -> None:
     for paper, entries in overview.papers.items():
         console.print(Text(paper, style="bold"))
         print_grid(console, _runs_grid(overview, entries))
-    legend = [f"claims: {LEGEND}"] if overview.entries else []
-    for line in legend + overview.summary:
+    for line in overview.summary:
         _print_line(console, Text(line))
 
 
 def _runs_grid(overview: Overview, entries: Sequence[RunReport]) -> Grid:
     """Return the table of a paper; below it a run is called without it, and without the profile where all have one."""
-    grid = Grid.of("artefact", "claims", "cells:count", "numbers:count", "computing:count")
+    grid = Grid.of("artefact", "cells:count", "numbers:count", "computing:count", "claims")
     for entry in entries:
         name = entry.id.partition("/")[2] or entry.id
-        cells = entry.report.cells
-        numbers = [number.verdict for number in entry.report.references if number.verdict != Verdict.NOT_RUN]
-        groups = claim_marks(entry)
-        marks = [mark for group in groups for mark in (*group.marks, (" ", "", ""))]
+        cells, numbers = run_counts(entry)
         grid.rows.append(
             [
                 name if overview.profile else f"{name} ({entry.report.run.profile})",
-                Styled(" ".join(map(str, groups)), marks=tuple(marks[:-1])),
-                f"{cells['done']}/{cells['planned']}",
-                f"{numbers.count(Verdict.WITHIN)}/{len(numbers)}" if numbers else "",
+                cells,
+                numbers or "",
                 duration(entry.report.seconds),
+                counts_text(entry.report.claims),
             ]
         )
     return grid

@@ -24,6 +24,7 @@ from mtlrun.report.grid import (
     markdown_section,
     tex_table,
 )
+from mtlrun.report.outcome import claims_grid, said
 from mtlrun.report.printed import result_grid
 from mtlrun.report.references import reference_grid, reference_section
 from mtlrun.utils.io import write_atomic
@@ -54,7 +55,8 @@ def markdown(report: Report) -> str:
     outcome = Section("Outcome", [f"* {line}" for line in report.summary])
     rest = [
         Section("Figures", _figure_lines(report)),
-        Section("Claims", _claim_lines(report)),
+        Section("Claims", grids=[claims_grid(report.run, report.claims)] if report.claims else []),
+        Section("What the verdicts rest on", _claim_lines(report)),
         reference_section(report.references),
         *report.other_results,
         *report.sections,
@@ -113,7 +115,7 @@ def latex(report: Report) -> str:
         blocks.append(tex_table(title, section.grids[0]))
     if report.claims:
         grid = Grid([Column("claim"), Column("text"), Column("verdict")])
-        grid.rows = [[c.id, c.text, c.verdict] for c in report.claims]
+        grid.rows = [[c.id, c.text, said(c.verdict)] for c in report.claims]
         blocks.append(tex_table("Claims", grid, "lp{0.6\\linewidth}l"))
     if report.references:
         blocks.append(tex_table("Reference numbers", reference_grid(report.references, why=False)))
@@ -193,8 +195,7 @@ def _claim_lines(report: Report) -> list[str]:
     lines = []
     for claim in report.judged:
         where = f" ({claim.place})" if claim.place else ""
-        expected = f" (expected: {claim.expect})" if claim.expect != Verdict.CONFIRMED else ""
-        head = f"* **{claim.verdict}**{expected}: {claim.id}{where}: {claim.text.rstrip('.')}."
+        head = f"* **{said(claim.verdict)}**: {claim.id}{where}: {claim.text.rstrip('.')}."
         readings = f" It {claim.holding} ({claim.under_readings})." if claim.holding else ""
         lines.append(f"{head} Found: {claim.why.rstrip('.')}.{readings}")
-    return lines + [f"* **{Verdict.NOT_TESTABLE}**: {line}" for line in report.untestable]
+    return lines + [f"* **{Verdict.NOT_TESTABLE.said}**: {line}" for line in report.untestable]

@@ -306,7 +306,7 @@ def plan(
         allow(experiment.source, cells * (1 + folds), PLANNED, "cells and folds", "Lower trials, folds or values.")
         for setting in found:
             facts_of[setting.name], source = _dataset_facts(one, setting, directory)
-            maker = _CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), source, known)
+            maker = CellMaker(one.spec, setting, facts_of[setting.name].get("fingerprint", ""), source, known)
             for method in setting.methods:
                 for trial in range(setting.trials):
                     cell = maker.measure(method, trial) if method.measure else maker.fit(method, trial)
@@ -320,7 +320,7 @@ def plan(
 
 
 @dataclass(frozen=True)
-class _CellMaker:
+class CellMaker:
     """Makes the cells of one setting; `source` names what reads its data, `known` has the versions found so far."""
 
     spec: Spec

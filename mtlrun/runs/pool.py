@@ -448,7 +448,7 @@ def _client(scheduler: str | None, jobs: int | None) -> Iterator[Any]:
         from distributed import Client  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise ConfigError(
-            "--backend dask needs the package distributed", "Install it with: pip install 'mtlrun[distributed]'"
+            "--backend dask needs the package distributed", "Install it with: pip install '.[distributed]'"
         ) from None
     n_workers = None if jobs == -1 else jobs
     local = {} if scheduler else {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}

@@ -342,7 +342,8 @@ class Reading(Base):
     """A way to read what the paper leaves open: a layer over the file and its profile.
 
     `changes` is written like a profile; a mapping in the place of a list changes its entries (``"*"``: all of them).
-    The reading with `main` is the file as it stands. One that is not `plausible` is shown and decides nothing."""
+    The reading with `main` is the file as it stands. One that is not `plausible` is shown for comparison and not used
+    in the verdict."""
 
     why: Annotated[str, Field(min_length=1)]
     main: Main | None = None

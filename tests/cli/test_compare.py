@@ -62,7 +62,7 @@ def test_leaderboard_verdict_and_files(mtlrun, grades, tmp_path):
     assert lines[0].split()[:3] == ["rank", "method", "kind"]
     names = {"JointFeatureMTL", "IndependentRidge", "IndependentRidgeCV", "PooledRidge", "TaskMean"}
     assert {line.split()[1] for line in lines[1:6]} == names
-    assert "p is exploratory and unadjusted: of 4" in result.stdout
+    assert "p is not corrected for multiple tests" in result.stdout
     assert "independent: IndependentRidge, IndependentRidgeCV" in result.stderr
     assert "the task type is inferred from the targets: regression" in result.stderr
     folder = tmp_path / "results/runs/compare/grades"

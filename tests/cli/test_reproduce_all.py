@@ -280,4 +280,4 @@ def test_shipped_artefacts_that_need_no_data(mtlrun, tmp_path):
 
 
 def test_training_files_are_no_artefacts():
-    assert {entry.id.partition("/")[0] for entry in artefacts()} == {"dcrmtl", "fetr", "mtmkl", "mtsvm"}
+    assert {entry.id.partition("/")[0] for entry in artefacts()} == {"atlas", "dcrmtl", "fetr", "mtmkl", "mtsvm"}

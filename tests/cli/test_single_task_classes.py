@@ -1,4 +1,4 @@
-"""Classes that know nothing of tasks: fitted to every task alone in `compare`, `train` and `reproduce` alike."""
+"""Classes that know nothing of tasks: fitted to each task separately in `compare`, `train` and `reproduce` alike."""
 
 import json
 

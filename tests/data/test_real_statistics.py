@@ -28,6 +28,11 @@ SETS = {
     "mnist": ("mtsvm-9000", "mtmkl"),
     "splice-uci": (None, "distinct", "one-vs-rest"),
     "breast-cancer": (None,),
+    # The tables of the atlas: groups, several targets, several labels.
+    **dict.fromkeys(["sleepstudy", "orthodont", "machines", "cake", "radon", "milk", "exam", "scotssec"], (None,)),
+    **dict.fromkeys(["socatt", "hsb82", "egsingle", "contraception", "toenail"], (None,)),
+    **dict.fromkeys(["andro", "atp7d", "edm", "enb", "jura", "oes10", "osales", "scpf", "sf1", "slump"], (None,)),
+    **dict.fromkeys(["birds", "cal500", "emotions", "flags", "medical", "scene"], (None,)),
 }
 
 

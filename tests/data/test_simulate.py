@@ -9,7 +9,14 @@ import pytest
 from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.simulate import simulate_eurlex, simulate_fetr, simulate_gauss2d, simulate_rmtl
+from mtlrun.data.simulate import (
+    FAMILIES,
+    simulate_eurlex,
+    simulate_families,
+    simulate_fetr,
+    simulate_gauss2d,
+    simulate_rmtl,
+)
 from mtlrun.errors import DataError
 
 SMALL_DOCUMENTS = {"n": 400, "d": 300, "m": 30, "draws": 40, "rank": 6, "outliers": 3}
@@ -41,6 +48,7 @@ def test_deterministic_and_seeded(generate: Any, options: dict[str, Any]) -> Non
         (simulate_rmtl, {"n": 40, "d": 10, "m": 6}, 0.125730, 11.118771, -7.968373),
         (simulate_fetr, {"n": 40, "d": 6, "m": 4}, 0.636962, 0.413150, 11.622827),
         (simulate_gauss2d, {"n": 200}, 2.510226, -24.373079, 8.254592),
+        (simulate_families, {"rows": 10}, -0.704140, -3.221604, 20.811869),
         (simulate_eurlex, SMALL_DOCUMENTS, 0.024590, 21.688529, 308.329458),
     ],
 )
@@ -93,6 +101,32 @@ def test_fetr_coefficients_have_the_covariance_of_the_model() -> None:
         truth = simulate_fetr(n=1, d=d, m=m, seed=seed).truth
         found.append(np.trace(truth["Sigma1"] @ truth["W"] @ truth["Sigma2"] @ truth["W"].T))
     assert np.mean(found) == pytest.approx(d * m, rel=0.05)
+
+
+def test_families_share_what_they_say() -> None:
+    W = {family: simulate_families(family=family, rows=2).truth["W"] for family in FAMILIES}
+    ranks = {family: np.linalg.matrix_rank(w) for family, w in W.items()}
+    assert ranks == {
+        **dict.fromkeys(["slopes", "outliers", "unrelated"], 12),
+        "equal": 1,
+        "sign-flipped": 1,
+        "low-rank": 2,
+        "shared-features": 3,
+        "clusters": 3,
+    }
+    for w in W.values():
+        np.testing.assert_allclose(np.linalg.norm(w, axis=0), 1)
+    np.testing.assert_array_equal(W["shared-features"][3:], 0)
+    assert W["sign-flipped"].sum() == pytest.approx(0)
+    near = {family: w.mean(axis=1) @ w for family, w in W.items()}  # with the mean of all tasks
+    assert near["slopes"].min() > 0.6
+    assert near["outliers"][5::6].max() < near["outliers"][[0, 1, 2, 3, 4, 6]].min()
+
+
+@pytest.mark.parametrize("options", [{"family": "friends"}, {"d": 2}, {"noise": -1.0}, {"rows": 0}])
+def test_families_refuse_impossible_options(options: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=next(iter(options))):
+        simulate_families(**options)
 
 
 def test_gauss2d_bayes_error_and_balance() -> None:

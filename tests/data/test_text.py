@@ -202,7 +202,7 @@ def test_classes_are_tasks_and_a_label_may_be_named_positive(own_set):
     [
         (b"x,t,y\n1,a,0\n2,a,1\n3,b,2\n", {"target": "y", "task": "t"}, "binary", ["'y'", "3 values"]),
         (b"x,t,y\n1,a,0\n2,a,1\n", {"target": "y", "task": "t", "positive": "z"}, "binary", ["label of y", "'z'"]),
-        (b"x,y\n1,2\n", {"target": "z"}, "regression", ["unknown column of t.csv 'z'", "x, y"]),
+        (b"x,y\n1,2\n", {"target": "z"}, "regression", ["t.csv has no column 'z'", "x, y"]),
         (b"x,y,z\n1,2,3\n", {"target": ["y", "z"], "task": "x"}, "regression", ["task column", "single target"]),
         (b"x,y\n1,2\n2,3\n", {"target": "y"}, "regression", ["a single task", "'y'"]),
         (b"x,y,z\n1,2,4\nred,3,5\n", {"target": ["y", "z"]}, "regression", ["t.csv:3", "'x'", "'red'"]),

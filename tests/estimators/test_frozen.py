@@ -74,6 +74,7 @@ VARIANTS = [
     ("HierarchicalMTL", {"covariance": "full"}),
     ("HierarchicalMTL", {"covariance": "scalar", "mean": "ridge"}),
     ("HierarchicalMTL", {"covariance": "scalar", "integrate": False, "fit_intercept": False}),
+    ("HierarchicalMTL", {"covariance": "scalar", "noise": "task"}),
     ("HierarchicalMTLClassifier", {"covariance": "scalar"}),
     ("HierarchicalMTLClassifier", {"covariance": "full", "ridge": 1.0}),
     ("HierarchicalMTLClassifier", {"covariance": "diagonal", "fit_intercept": False}),

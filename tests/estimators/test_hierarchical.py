@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.problem.taskdata import TaskData
 
 
 def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
@@ -317,3 +318,99 @@ def test_scaled_targets_scale_the_standard_deviations(layout):
         one = model.predict(X, task_id=np.full(30, 3), return_std=True)
         assert_allclose(one[0], mean[:, 3])
         assert_allclose(one[1], std[:, 3])
+
+
+# ---------------------------------------------------------------------- noises of their own
+
+
+def noisy(seed=0, T=30, n=20, spread=0.8):
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(T), n)
+    X = rng.normal(size=(T * n, 2)) * [1.0, 50.0] + [3.0, 0.0]
+    W = rng.normal(size=(T, 2)) * [0.5, 0.01]
+    noise = np.exp(spread * rng.normal(size=T))
+    return X, 10 + (X * W[ids]).sum(axis=1) + noise[ids] * rng.normal(size=T * n), ids, noise
+
+
+def test_noises_of_tasks_are_found_and_make_intervals_right():
+    X, y, ids, noise = noisy(n=100)
+    train = np.arange(len(y)) % 2 == 0
+    order, covered = np.argsort(noise), {}
+    for kind in ("common", "task"):
+        model = HierarchicalMTL("scalar", noise=kind).fit(X[train], y[train], task_id=ids[train])
+        mean, std = model.predict(X[~train], task_id=ids[~train], return_std=True)
+        inside = np.abs(y[~train] - mean) < 1.96 * std
+        covered[kind] = [inside[np.isin(ids[~train], part)].mean() for part in np.split(order, 3)]
+    assert covered["common"][0] == 1.0
+    assert covered["common"][2] < 0.9
+    assert_allclose(covered["task"], 0.95, atol=0.03)
+    assert np.corrcoef(np.log(model.noise_variances_), np.log(noise))[0, 1] > 0.8
+    assert 2 < model.noise_degrees_ < np.inf
+    assert model.gap_ < 1e-6
+    assert sum(model.variance_shares_.values()) == pytest.approx(1.0)
+    assert model.variance_shares_["noise"] == pytest.approx(model.noise_variances_.mean() / y[train].var(), rel=0.2)
+
+
+def test_a_task_never_seen_has_the_mean_of_the_noises():
+    X, y, ids, _ = noisy()
+    model = HierarchicalMTL("scalar", noise="task", unseen="mean").fit(X, y, task_id=ids)
+    common = HierarchicalMTL("scalar", unseen="mean").fit(X, y, task_id=ids)
+    std = model.predict(X[:1], task_id=[99], return_std=True)[1]
+    between = common.predict(X[:1], task_id=[99], return_std=True)[1] ** 2 - common.noise_variance_
+    assert std**2 - model.noise_variance_ == pytest.approx(between, rel=0.5)
+    assert model.noise_variances_.min() < model.noise_variance_ < model.noise_variances_.max()
+
+
+def test_noises_that_do_not_differ_leave_the_model_as_it_is():
+    X, y, ids, _ = noisy(spread=0.0)
+    common = HierarchicalMTL("scalar").fit(X, y, task_id=ids)
+    model = HierarchicalMTL("scalar", noise="task").fit(X, y, task_id=ids)
+    assert model.noise_degrees_ == np.inf
+    assert model.coef_.tolist() == common.coef_.tolist()
+    assert model.objective_ == common.objective_
+    assert model.noise_variances_.tolist() == [common.noise_variance_] * 30
+
+
+@pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
+def test_units_and_order_change_no_noise(covariance):
+    X, y, ids, _ = noisy()
+    options = {"covariance": covariance, "noise": "task", "tol": 1e-10}
+    model = HierarchicalMTL(**options).fit(X, y, task_id=ids)
+    order = np.random.default_rng(1).permutation(len(y))
+    other = HierarchicalMTL(**options).fit(X[order] * [100.0, 0.1], 5 * y[order] - 3, task_id=ids[order])
+    assert_allclose(other.noise_variances_, 25 * model.noise_variances_, rtol=1e-4)
+    assert_allclose(other.coef_ * [100.0, 0.1], 5 * model.coef_, rtol=1e-4, atol=1e-5)
+    assert other.log_likelihood_ == pytest.approx(model.log_likelihood_ - 597 * np.log(5) - np.log(10), abs=1e-4)
+
+
+def test_outputs_of_the_same_rows_have_noises_of_their_own():
+    rng = np.random.default_rng(0)
+    X, scale = rng.normal(size=(60, 4)), np.array([0.1, 1.0, 3.0, 0.3, 0.1, 2.0])
+    Y = X @ (rng.normal(size=(4, 1)) + 0.3 * rng.normal(size=(4, 6))) + scale * rng.normal(size=(60, 6))
+    model = HierarchicalMTL("scalar", noise="task").fit(X, Y)
+    assert_allclose(np.sqrt(model.noise_variances_), scale, rtol=0.35)
+    std = model.predict(X, return_std=True)[1]
+    assert std.shape == Y.shape
+    assert_allclose(std.mean(axis=0), scale, rtol=0.4)
+    stacked = HierarchicalMTL("scalar", noise="task").fit(
+        np.tile(X, (6, 1)), Y.T.ravel(), task_id=np.repeat(np.arange(6), 60)
+    )
+    assert_allclose(stacked.coef_, model.coef_, rtol=1e-5)
+    assert_allclose(stacked.noise_variances_, model.noise_variances_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("prior", ["student", "clusters"])
+def test_noises_of_their_own_go_with_other_priors(prior):
+    X, y, ids, noise = noisy()
+    model = HierarchicalMTL("scalar", prior, noise="task").fit(X, y, task_id=ids)
+    assert np.corrcoef(np.log(model.noise_variances_), np.log(noise))[0, 1] > 0.8
+    assert np.isfinite(model.predict(X, task_id=ids, return_std=True)[1]).all()
+
+
+def test_noises_from_sums_are_those_from_rows():
+    X, y, ids, _ = noisy()
+    model = HierarchicalMTL("scalar", noise="task").fit(X, y, task_id=ids)
+    data = TaskData.from_stacked(X, y, ids)
+    sums = HierarchicalMTL("scalar", noise="task").fit_statistics(TaskStatistics.of_data(data))
+    assert_allclose(sums.noise_variances_, model.noise_variances_, rtol=1e-6)
+    assert sums.noise_degrees_ == model.noise_degrees_

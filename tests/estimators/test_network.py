@@ -25,7 +25,7 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError, match="needs PyTorch") as caught:
         MTNetwork().fit(*problem(20))
-    assert caught.value.remedy == "pip install 'mtlrun[nn]'"
+    assert caught.value.remedy == "pip install '.[nn]'"
 
 
 @pytest.mark.parametrize(

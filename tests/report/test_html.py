@@ -88,7 +88,7 @@ def test_the_page_is_complete(made):
     assert len(page.ids) == len(set(page.ids)), "ids of several figures must not be the same"
     inside = {link[1:] for link in page.links if link.startswith("#")}
     assert inside <= set(page.ids), inside - set(page.ids)
-    words = ["1 claim of the paper: 1 not confirmed", "Table II", "0.7100", "within", "Cells", "mtlrun reproduce"]
+    words = ["1 claim of the paper: 1 does not hold", "Table II", "0.7100", "within", "Cells", "mtlrun reproduce"]
     words += ["f" * 16, "a" * 64, "cells/alpha_(t_2)-APG-...", "Traceback"]
     assert [word for word in words if word not in made] == []
 
@@ -140,12 +140,12 @@ def test_the_index_of_runs(swept):
     assert done.stdout.splitlines() == [f"report: {folder / 'report.html'}", f"index: {tmp_path / 'index.html'}"]
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     page = "made/table1/quick/report.html"
-    assert Checker(index).links == [f"{page}#claims", page, f"{page}#claims"]
-    assert '<span class="mark bad" title="c1, not confirmed: DC &lt;b&gt;fast' in index
+    assert Checker(index).links == [f"{page}#claims", page]
+    assert '<span class="badge bad">does not hold' in index or 'badge">does not hold' in index
     words = [
         "1 artefact, 11 of 12 cells done, 1 failed.",
-        "1 claim of the papers: 1 not confirmed.",
-        "1 reference number: 1 within tolerance.",
+        "1 claim of the papers: 1 does not hold.",
+        "1 printed number: 1 within tolerance.",
         "DC &lt;b&gt;",
     ]
     assert [word for word in words if word not in index] == []

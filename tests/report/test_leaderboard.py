@@ -88,9 +88,9 @@ def three(level, where=WHERE, **more):
 @pytest.mark.parametrize(
     ("level", "kind", "words"),
     [
-        (0.9, HELPS, ["reduces the error by 10%", "against the best without it"]),
-        (1.1, WORSE, ["Do without it", "10% more error"]),
-        (0.998, NO_DIFFERENCE, ["Not worth it", "below 1%"]),
+        (0.9, HELPS, ["reduces the error by 10%", "compared with the best model without it"]),
+        (1.1, WORSE, ["does worse", "10% more error"]),
+        (0.998, NO_DIFFERENCE, ["not worth it", "below 1%"]),
     ],
 )
 def test_the_verdict_follows_the_gain(level, kind, words, lacking):
@@ -110,7 +110,7 @@ def test_noise_cannot_tell_and_says_what_would():
     found = answer(loud, WHERE)
     assert found.kind == CANNOT_TELL
     assert "240 rows" in found.sentence
-    assert "four times as many rows" in found.sentence
+    assert "four times the rows" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_forest_of_several_outputs_never_counts_as_multi_task_learning():
     forest = entry("Forest", NATIVE, 0.5, WHERE)
     found = answer([*three(1.1), forest], WHERE)
     assert found.kind == WORSE
-    assert "Forest does better than both by 50%" in found.sentence
+    assert "Forest beats both by 50%" in found.sentence
     alone = answer([e for e in [*three(1.1), forest] if e.family != MULTITASK], WHERE)
     assert alone.kind == NO_VERDICT
     assert "no multi-task method" in alone.sentence
@@ -173,7 +173,7 @@ def test_one_model_for_all_is_named_where_that_is_what_helps():
     one = entry("One", POOLED, 0.8, WHERE, seed=1)
     found = answer([alone, one, joint], WHERE)
     assert found.kind == WORSE
-    assert "What helps is one model for all: 20%" in found.sentence
+    assert "One model for all tasks helps: 20% better" in found.sentence
 
 
 def test_failures_are_counted_and_a_part_without_methods_gives_no_verdict():
@@ -209,7 +209,7 @@ def test_too_few_rows_folds_or_tasks_give_no_verdict():
     small = evaluation(n=15)
     assert "15 rows" in answer(three(0.9, small), small).sentence
     two = dataclasses.replace(WHERE, folds=2, repeats=5)
-    assert "two training parts" in answer(three(0.9), two).sentence
+    assert "two folds" in answer(three(0.9), two).sentence
     blocks = np.full(N, -1)
     for k in range(FOLDS):
         blocks[WHERE.rows[k]] = k
@@ -259,7 +259,7 @@ def test_the_report_has_numbers_and_sentences():
     assert content["answer"]["gain"]["low"] == pytest.approx(made.answer.gain.low, rel=1e-6)
     assert {m["method"]: m["gain"] is None for m in content["methods"]}["Alone"]
     text = markdown(made)
-    assert "p is exploratory and unadjusted: of 3" in text
+    assert "p is not corrected for multiple tests" in text
     assert "5-fold x2" in text
     assert made.answer.sentence in text
     assert made.hurt(made.best(MULTITASK)) == []

@@ -119,7 +119,7 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
     assert "10 **15 ± 7.1** 40 (1 of 2 > 120 s)" in text
     assert "100 150 ± 71 > 120 s" in text
     assert report.run.failed == [], "the limit is part of the experiment"
-    assert report.summary[0] == "5 of 8 cells done, 3 stopped at the time limit."
+    assert report.summary[-1] == "5 of 8 cells done, 3 stopped at the time limit."
     (figure,) = report.figures
     dcd, mtk = figure.panels[0].curves
     assert (figure.panels[0].log, dcd.y, mtk.x) == (True, [15.0, 150.0], [10])

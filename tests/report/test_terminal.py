@@ -25,7 +25,7 @@ def test_names_are_whole_and_lines_fit(maker, width):
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     text = printed(maker, width)
     # In a pipe a sentence is one line, to be searched and counted; only tables are set to the width.
-    sentences = ("alpha: of ", "The best number", "To finish it")
+    sentences = ("AUC ranges ", "alpha: only ", "The best number", "To finish it")
     assert all(len(line) <= width for line in text.splitlines() if not line.startswith(sentences))
     for method in maker.info["methods"]:
         assert any(line.strip().startswith(method) for line in text.splitlines())
@@ -93,8 +93,8 @@ def test_claims_and_references(maker):
         {"dataset": "gamma", "method": "APG-RMTL", "quantity": "auc", "value": 0.71},
     ]
     text = printed(maker.fill(), 200)
-    assert "not confirmed: made-1: DC [fast] is faster. seconds of APG-RMTL" in text
-    assert "2 reference numbers: 1 within tolerance, 1 not run." in text
+    assert "does not hold: made-1: DC [fast] is faster. seconds of APG-RMTL" in text
+    assert "2 printed numbers: 1 within tolerance, 1 not run." in text
     lines = [line.split() for line in text.splitlines()]
     ours = next(i for i, line in enumerate(lines) if line[:2] == ["APG-RMTL", "0.7105"])
     assert lines[ours + 1][:2] == ["printed", "0.71"]
@@ -105,7 +105,7 @@ def test_edges_of_grids_are_told(maker):
     for method in maker.info["methods"]:
         maker.records["alpha", method, 1].selection = {"key": "none", "edges": {"alpha": "high"}}
     text = printed(maker)
-    assert f"edge of the grid: alpha / {DC}: alpha highest 1/1" in text
+    assert f"end of the grid: alpha / {DC}: alpha hit its maximum in 1 of 1 split" in text
 
 
 def test_numbers_of_measurements_that_were_not_run_for_one_reason_are_one_line(maker):
@@ -124,17 +124,17 @@ def test_the_outcome_comes_last(maker):
         *({"id": f"made-{i}", "text": "It is so", "not_testable": "the figures are lost"} for i in (2, 3)),
     ]
     lines = printed(maker.fill(), 200).splitlines()
-    assert [line for line in lines if line.startswith("not testable")] == [
-        "not testable here: 2 claims: made-2, made-3 (the figures are lost)."
+    assert [line for line in lines if line.startswith("not tested")] == [
+        "not tested here: 2 claims: made-2, made-3 (the figures are lost)."
     ]
-    assert lines[-2:] == ["3 claims of the paper: 1 not confirmed, 2 not testable here.", "6 of 6 cells done."]
+    assert lines[-2:] == ["3 claims of the paper: 1 does not hold, 2 cannot be decided here.", "6 of 6 cells done."]
 
 
 def test_long_verdicts_are_wrapped_on_a_terminal(maker):
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC, "at_least": 5}
     maker.config["claims"] = [{"id": "made-1", "text": "DC is much faster than anything else " * 3, "checks": [check]}]
     lines = printed(maker.fill(), 80, force_terminal=True, color_system=None).splitlines()
-    assert any(line.startswith("not confirmed: made-1: DC is") for line in lines)
+    assert any(line.startswith("does not hold: made-1: DC is") for line in lines)
     assert all(len(line) <= 80 for line in lines)
 
 

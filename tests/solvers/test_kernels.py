@@ -11,9 +11,11 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from mtlrun.solvers.mkl.kernels import (
     GaussianKernel,
     LinearKernel,
+    MeanKernel,
     PolynomialKernel,
     PrecomputedKernel,
     default_kernels,
+    kernel_stack,
     make_kernel,
     make_kernels,
 )
@@ -129,3 +131,14 @@ def test_an_empty_set_and_a_negative_shift_are_refused():
         make_kernels([])
     with pytest.raises(ValueError, match="shift must be non-negative"):
         PolynomialKernel(shift=-1.0)
+
+
+def test_the_mean_is_that_of_the_normalised_kernels():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(7, 3)), rng.normal(size=(4, 3))
+    mean = make_kernels("mean")[0]
+    assert_allclose(mean(X, Z), kernel_stack(make_kernels(None), X, Z).mean(axis=0))
+    assert_allclose(np.diag(mean(X)), 1.0)
+    two = MeanKernel(kernels=(LinearKernel(normalise=False), GaussianKernel(spread=2.0)))
+    norm = np.sqrt(np.diag((X @ X.T + GaussianKernel(spread=2.0)(X)) / 2))
+    assert_allclose(two(X), (X @ X.T + GaussianKernel(spread=2.0)(X)) / 2 / np.outer(norm, norm))

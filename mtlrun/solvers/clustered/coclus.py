@@ -181,7 +181,7 @@ class _Equations:
         return W + move.reshape(W.shape), b
 
     def gain(self, W: np.ndarray, b: np.ndarray, A: np.ndarray) -> float:
-        """Return about how much a step for every task alone would lower the quadratic, by residuals of the rows."""
+        """Return about how much a step for each task separately would lower the quadratic, by residuals of the rows."""
         residual = self._slopes(W, b, A)[1]
         return 0.5 * float(np.vdot(residual, self._alone(residual, A)))
 

@@ -80,7 +80,7 @@ class LeastSquares(TaskTerm):
         return W + move
 
     def alone(self) -> np.ndarray:
-        """Return the solution of every task alone, of smallest norm, (T, d)."""
+        """Return the solution of each task, of smallest norm, (T, d)."""
         squares = np.broadcast_to(self.rotation.squares + self.ridge, self.rotation.cross.shape)
         positive = squares > 0
         q = np.where(positive, self.rotation.cross / np.where(positive, squares, 1.0), 0.0)
@@ -116,7 +116,7 @@ def solve_metag(
     ----------
     data : TaskData
     lam : float
-        Not negative; 0 gives the solution of every task alone, of smallest norm.
+        Not negative; 0 gives the solution of each task, of smallest norm.
     ridge : float, default 0.0
         Not negative.
     fit_intercept : bool, default True

@@ -30,7 +30,7 @@ def random_groups(n_tasks: int, n_groups: int, rng: np.random.RandomState) -> Gr
 
 
 def merge_tasks(W: np.ndarray, n_groups: int) -> Groups:
-    """Start with every task alone and merge, again and again, the two groups that raise sum_g ||W_g||_*^2 least.
+    """Start with each task by itself and merge, again and again, the two groups that raise sum_g ||W_g||_*^2 least.
 
     Parameters
     ----------

@@ -100,6 +100,13 @@ class Compressed:
         return np.asarray(total / max(self.N, 1e-300))
 
 
+def weighted(data: Compressed, v: Array) -> Compressed:
+    """Return tasks with rows divided by the roots of v (T,): rows of noises s2 v have the noise s2."""
+    root = np.sqrt(v)
+    blocks = [Block(b.tasks, b.R / root[b.tasks, None, None], b.z / root[b.tasks, None]) for b in data.blocks]
+    return replace(data, blocks=blocks, rest=data.rest / v)
+
+
 @dataclass(frozen=True)
 class Columns:
     """How columns and targets were standardised.

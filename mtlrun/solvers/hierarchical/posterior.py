@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.solvers.hierarchical.compress import Compressed
+from mtlrun.solvers.hierarchical.compress import Compressed, weighted
 from mtlrun.solvers.hierarchical.marginal import Marginal, Value
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,6 +34,10 @@ class Posterior:
         Covariances of the tasks where they are not those of a single set of variances.
     new : ndarray of shape (p, p) or None
         Likewise that of a new task.
+    v : ndarray of shape (T,) or None
+        Where tasks have noises of their own, these in units of s2; `data` are then divided by their roots.
+    v_new : float
+        Its mean for a new task.
     """
 
     W: Array
@@ -44,6 +48,13 @@ class Posterior:
     data: Compressed
     explicit: Array | None = None
     new: Array | None = None
+    v: Array | None = None
+    v_new: float = 1.0
+
+    def noises(self) -> Array:
+        """Return the variances of the noise of all tasks, and of a new task at the end, (T + 1,)."""
+        v = np.ones(len(self.W)) if self.v is None else self.v
+        return self.s2 * np.append(v, self.v_new)
 
     def covariance(self, t: int) -> Array:
         """Return the covariance of the coefficients of task t, (p, p); t = -1 is a task without rows."""
@@ -99,7 +110,11 @@ class Shares:
 
 def variance_shares(posterior: Posterior, intercept: bool) -> Shares:
     """Return shares of the variance of the targets over all rows."""
-    return shares(posterior.data.moments(), posterior.mu, posterior.Sigma, posterior.s2, intercept)
+    data, noise = posterior.data, posterior.s2
+    if posterior.v is not None:
+        noise = float(data.n @ posterior.noises()[:-1]) / data.N
+        data = weighted(data, 1 / posterior.v)
+    return shares(data.moments(), posterior.mu, posterior.Sigma, noise, intercept)
 
 
 def shares(moments: Array, mu: Array, Sigma: Array, noise: float, intercept: bool) -> Shares:

@@ -239,17 +239,45 @@ class PrecomputedKernel(Kernel):
         return positions
 
 
+@dataclass(frozen=True)
+class MeanKernel(Kernel):
+    """Mean of kernels: what equal weights make of them.
+
+    Parameters
+    ----------
+    kernels : tuple of Kernel, optional
+        Default: `default_kernels`.
+    """
+
+    kernels: tuple[Kernel, ...] | None = None
+
+    def _raw(self, products: Products) -> np.ndarray:
+        members = self.members
+        return np.asarray(sum(kernel.of(products) for kernel in members) / len(members))
+
+    def _diagonal(self, X: Any, squares: np.ndarray) -> np.ndarray:
+        parts = [kernel._diagonal(X, squares) for kernel in self.members]
+        unit = [(part > 0).astype(float) if k.normalise else part for k, part in zip(self.members, parts, strict=True)]
+        return np.asarray(sum(unit) / len(unit))
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The kernels that are averaged."""
+        return tuple(default_kernels()) if self.kernels is None else self.kernels
+
+
 #: Kernels by name, with the parameter that may stand in brackets.
 _FAMILIES: dict[str, tuple[Callable[..., Kernel], str | None]] = {
     "linear": (LinearKernel, None),
     "polynomial": (PolynomialKernel, "degree"),
     "gaussian": (GaussianKernel, "spread"),
+    "mean": (MeanKernel, None),
 }
 _SPEC = re.compile(r"\s*(\w+)\s*(?:\(\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*\))?\s*")
 
 
 def make_kernel(spec: str | Kernel) -> Kernel:
-    """Return a normalised kernel from its name: ``linear``, ``polynomial``, ``polynomial(3)`` or ``gaussian(0.5)``.
+    """Return a normalised kernel by name: ``linear``, ``polynomial``, ``polynomial(3)``, ``gaussian(0.5)``, ``mean``.
 
     Raises
     ------
@@ -265,7 +293,8 @@ def make_kernel(spec: str | Kernel) -> Kernel:
         near = suggest(name, _FAMILIES, n=1) if isinstance(name, str) else []
         hint = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
         raise ValueError(
-            f"a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)' or a Kernel, got {spec!r}{hint}"
+            "a kernel must be 'linear', 'polynomial(degree)', 'gaussian(spread)', 'mean' or a Kernel, "
+            f"got {spec!r}{hint}"
         )
     if not (match and match[2] and parameter):
         return family()

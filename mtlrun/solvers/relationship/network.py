@@ -60,7 +60,7 @@ def load_torch() -> ModuleType:
     try:
         import torch
     except ImportError:
-        raise ConfigError("MTNetwork needs PyTorch, which is not installed", "pip install 'mtlrun[nn]'") from None
+        raise ConfigError("MTNetwork needs PyTorch, which is not installed", "pip install '.[nn]'") from None
     return torch
 
 

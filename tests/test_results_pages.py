@@ -1,4 +1,4 @@
-"""The tables of results in README.md and results/summary.md are what the runs below results/ say."""
+"""README's outcome, results/summary.md, the pages of papers and the reports are what the runs below results/ say."""
 
 import json
 import runpy
@@ -11,7 +11,7 @@ from mtlrun.report.build import build_report
 from mtlrun.report.writers import render
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPT = ROOT / "scripts" / "readme_tables.py"
+SCRIPT = ROOT / "scripts" / "results_pages.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout")
 
 
@@ -29,16 +29,15 @@ def texts(made):
 @pytest.mark.slow
 def test_committed_tables_are_up_to_date(texts):
     stale = [name for name, text in texts.items() if (ROOT / name).read_text(encoding="utf-8") != text]
-    assert stale == [], "run: python scripts/readme_tables.py --write"
+    assert stale == [], "run: python scripts/results_pages.py --write"
 
 
 @pytest.mark.slow
 def test_every_run_is_linked_and_links_lead_somewhere(texts):
-    readme = texts["README.md"]
-    links = [part.split(")")[0] for part in readme.split("](")[1:]]
-    assert [link for link in links if not link.startswith("http") and not (ROOT / link.split("#")[0]).exists()] == []
-    artefacts = {"/".join(path.parts[-4:-2]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
-    assert [name for name in artefacts if f"[{name}](" not in readme] == []
+    for name in ("README.md", "results/summary.md", *(name for name in texts if name.startswith("docs/papers/"))):
+        links = [part.split(")")[0] for part in texts[name].split("](")[1:]]
+        found = [link for link in links if not link.startswith("http")]
+        assert [link for link in found if not (ROOT / name).parent.joinpath(link.split("#")[0]).exists()] == []
     summary = texts["results/summary.md"]
     runs = {"/".join(path.parts[-4:-1]) for path in (ROOT / "results").glob("[!r]*/*/*/run.json")}
     assert [name for name in sorted(runs) if f"[{name}]({name}/report.md)" not in summary] == []
@@ -55,13 +54,13 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
     first = (tmp_path / "README.md").read_text()
     assert first.startswith("before\n<!--")
     assert first.endswith("-->\nafter\n")
-    row = next(
-        line for line in first.splitlines() if line.startswith("| [fetr/audit](results/fetr/audit/quick/report.md)")
-    )
+    page = (tmp_path / "docs" / "papers" / "fetr.md").read_text()
     claims = json.loads(render(build_report(tmp_path / "results/fetr/audit/quick"), "json"))["claims"]
-    words = {"confirmed": "✓", "not confirmed": "✗", "undecided": "?"}
-    assert "".join(words[claim["verdict"]] for claim in claims) in row
-    assert "consistently lower" in row, "the title of the artefact"
+    words = {"confirmed": "holds", "not confirmed": "does not hold", "undecided": "undecided"}
+    for claim in claims:
+        row = next(line for line in page.splitlines() if line.startswith(f"| {claim['text']} "))
+        assert f"[{words[claim['verdict']]}](../../results/fetr/audit/quick/report.md#claims)" in row
+    assert "Of 3 claims, 1 holds, 1 does not hold, 1 cannot be decided here." in first
     folder = tmp_path / "results" / "fetr" / "audit"
     shutil.copytree(folder / "quick", folder / "full")
     info = json.loads((folder / "full" / "run.json").read_text())
@@ -70,8 +69,8 @@ def test_a_new_run_changes_the_tables_and_nothing_else(made, tmp_path):
     (folder / "full" / "run.json").write_text(json.dumps(info))
     assert main(["--check"], tmp_path) == 1
     main(["--write"], tmp_path)
-    assert "1 artefact in 2 runs" in (tmp_path / "README.md").read_text()
-    assert "1 confirmed, 1 not confirmed" in (tmp_path / "README.md").read_text(), "a claim counts once"
+    assert "1 artefact in 2 runs" in (tmp_path / "results" / "summary.md").read_text()
+    assert "Of 3 claims, 1 holds" in (tmp_path / "README.md").read_text(), "a claim counts once"
 
 
 def test_markers_that_are_missing_are_told(made, tmp_path):

@@ -1,0 +1,199 @@
+"""Write what the runs below results/ say: README's outcome, results/summary.md, a page per paper, the reports.
+
+``python scripts/results_pages.py --write`` after a run was added or a verdict changed; ``--check`` ends with 1 when the
+files are not what the runs say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mtlrun.report.build import Report
+from mtlrun.report.figures import published_line
+from mtlrun.report.grid import Grid, Styled, markdown_grid
+from mtlrun.report.outcome import COLUMNS, claim_row, finding, rank_of, said
+from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
+from mtlrun.report.writers import FILES
+
+ROOT = Path(__file__).resolve().parents[1]
+README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
+PAGES, ERRATA, WORDS = "docs/papers", "docs/errata.md", Path(__file__).with_name("papers.yaml")
+BEGIN, END = "<!-- results: begin (scripts/results_pages.py) -->", "<!-- results: end -->"
+#: Figures of a run on the page of its paper; its report has all.
+MOST_FIGURES = 2
+
+
+def outcome(overview: Overview, paper: str, words: dict[str, Any]) -> str:
+    """Return what became of a paper, in two or three sentences."""
+    entries = overview.papers[paper]
+    named = {claim.id: claim for _, claim in reversed(overview.claims(entries))}  # of one claim the first counts
+    told = [f"{finding(named[name], text)}" for name, text in words.get("headlines", {}).items() if name in named]
+    sentences = [counts_line(overview.theirs(entries)), *(f"{text[0].upper()}{text[1:]}." for text in told)]
+    return " ".join(sentences)
+
+
+def block(overview: Overview, about: dict[str, Any]) -> str:
+    """Return what stands between the markers of the README: a sentence or two per paper."""
+    lines = [
+        f"* [{about.get(paper, {}).get('name', paper)}]({PAGES}/{paper}.md). "
+        f"{outcome(overview, paper, about.get(paper, {}))}"
+        for paper in overview.papers
+    ]
+    return "\n".join([BEGIN, *lines, END])
+
+
+def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> str:
+    """Return the page of a paper."""
+    entries = overview.papers[paper]
+    cite = min((str(e.report.run.info["paper"]["cite"]) for e in entries), key=len)
+    blocks = [f"# {words.get('name', paper)}", cite + ".", words.get("about", ""), "## Outcome"]
+    blocks += [outcome(overview, paper, words), words.get("speed", "")]
+    theirs, ours = overview.theirs(entries), overview.ours(entries)
+    if theirs:
+        blocks += ["## What the paper claims", markdown_grid(_table(theirs))]
+        blocks.append(
+            "*Printed* is what the claim asks for; *ours* is the range of what we find, over data sets and methods. "
+            "Each verdict leads to the report with every comparison behind it."
+        )
+    if ours:
+        blocks += ["## What we claim", markdown_grid(_table(ours))]
+    blocks += [*_figures(entries, root), *_readings(overview, theirs), *_errata(words.get("errata"), root)]
+    reports = Grid.of("report", "what it is", "made with")
+    for e in entries:
+        info = e.report.run.info
+        link = Styled(e.place.partition("/")[2], address=f"../../{RESULTS}/{e.place}/report.md")
+        reports.rows.append([link, str(info.get("title", "")), f"`{info.get('command', '')}`"])
+    blocks += ["## Reports", markdown_grid(reports)]
+    text = "\n\n".join(filter(None, (_wrapped(part) for part in blocks)))
+    return f"{text}\n"
+
+
+def _table(claims: Sequence[tuple[RunReport, Any]]) -> Grid:
+    grid = Grid.of(*COLUMNS)
+    for entry, claim in sorted(claims, key=lambda pair: rank_of(pair[1])):
+        text, printed, ours, verdict, data = claim_row(entry.report.run, claim)
+        link = Styled(verdict, address=f"../../{RESULTS}/{entry.place}/report.md#claims")
+        grid.rows.append([text, printed, ours, link, data])
+    return grid
+
+
+def _figures(entries: Sequence[RunReport], root: Path) -> list[str]:
+    """Return the first figures of every run, in which published curves lie under ours."""
+    found = []
+    for entry in entries:
+        pictures = sorted((root / RESULTS / entry.place / "figures").glob("*.svg"))[:MOST_FIGURES]
+        if pictures:
+            title = str(entry.report.run.info.get("title", ""))
+            source = published_line(entry.report.run)
+            found.append(f"**{title}** (`{entry.place}`). {source or ''}".strip())
+            found += [
+                f"![{title}: {p.stem.replace('-', ' ')}](../../{RESULTS}/{entry.place}/figures/{p.name})"
+                for p in pictures
+            ]
+    return ["## Figures", *found] if found else []
+
+
+def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
+    """Return the verdicts under every interpretation of what the paper leaves open, folded."""
+    grid = Grid.of("claim", "over all", "under each interpretation")
+    for entry, claim in claims:
+        _, found = overview.under_readings(entry, claim)
+        if found.readings:
+            grid.rows.append([claim.text, said(claim.verdict), found.under_readings])
+    if not grid.rows:
+        return []
+    return [
+        "## Interpretations",
+        "The paper leaves choices open. Where we tried several, the verdict under each:",
+        "<details><summary>Verdicts under every interpretation</summary>",
+        markdown_grid(grid),
+        "</details>",
+    ]
+
+
+def _errata(title: str | None, root: Path) -> list[str]:
+    """Return the mistakes in print, from the page of errata."""
+    path = root / ERRATA
+    if not title or not path.is_file():
+        return []
+    part = re.search(rf"^## {re.escape(title)}\b.*?\n(.*?)(?=^## |\Z)", path.read_text("utf-8"), re.M | re.S)
+    rows = [line.strip("|").split(" | ")[:2] for line in part[1].splitlines() if line.startswith("| ")] if part else []
+    grid = Grid.of(
+        "where", "what is wrong", rows=([c.strip() for c in row] for row in rows if row[0].strip() != "where")
+    )
+    if not grid.rows:
+        return []
+    more = "What shows each mistake, and what mtlrun does instead: [errata](../errata.md)."
+    table = markdown_grid(grid).replace("\\\\|", "\\|")
+    return ["## Errata", more, "<details><summary>Mistakes in print</summary>", table, "</details>"]
+
+
+def _wrapped(text: str) -> str:
+    """Break prose at 100 characters; tables, pictures and headings stay on their line."""
+    if text.startswith(("|", "#", "!", "<")):
+        return text
+    lines, line = [], ""
+    for word in text.split():
+        if line and len(line) + len(word) + 1 > 100:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}".strip()
+    return "\n".join([*lines, line])
+
+
+def texts(root: Path) -> dict[str, str]:
+    """Return what the generated files of a checkout should hold, by their names.
+
+    Raises
+    ------
+    SystemExit
+        If README.md does not have both markers, in their order.
+    """
+    overview = read_overview(root / RESULTS)
+    about = yaml.safe_load(WORDS.read_text("utf-8"))
+    readme = (root / README).read_text(encoding="utf-8")
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
+    addresses = {paper: f"../{PAGES}/{paper}.md" for paper in overview.papers}
+    found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses)}
+    found |= {f"{PAGES}/{paper}.md": page(overview, paper, about.get(paper, {}), root) for paper in overview.papers}
+    return found | {f"{RESULTS}/{e.place}/{name}": text for e in overview.entries for name, text in _files(e.report)}
+
+
+def _files(report: Report) -> list[tuple[str, str]]:
+    return [(name, writer(report)) for name, writer in FILES.items()]
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Write or check the files; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--write", action="store_true")
+    group.add_argument("--check", action="store_true")
+    options = parser.parse_args(arguments)
+    stale = {
+        name: text
+        for name, text in texts(root).items()
+        if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text
+    }
+    for name, text in stale.items():
+        if options.write:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        told = "written" if options.write else "not what the runs say; run scripts/results_pages.py --write"
+        sys.stdout.write(f"{name}: {told}\n")
+    return int(bool(stale) and options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
