@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,17 +184,23 @@ def _part(part: str) -> tuple[bool, int, str]:
     return (False, len(digits), digits) if _DIGITS.fullmatch(part) else (True, 0, part)
 
 
-def as_written(column: pd.Series) -> pd.Series:
+def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
     """Return a column of texts as names: whole numbers that pandas wrote as floats, ``7.0``, lose their ``.0``.
 
-    That holds for columns of which every cell is a number as Python writes it, so that different cells stay different.
+    That holds for columns of which every cell is a number as Python writes it, but for a decimal comma if the file has
+    it, so that different cells stay different.
     """
     column = column.astype("category")
-    names = column.cat.categories
-    texts = [str(name).strip() for name in names]
+    texts = [str(name).strip().replace(decimal, ".") for name in column.cat.categories]
     if texts and all(map(_canonical, texts)):
         return column.cat.rename_categories([number_name(float(text)) if "." in text else text for text in texts])
     return column
+
+
+def with_point(text: str, known: Collection[str]) -> str:
+    """Return a cell of a file with decimal commas: a number that is not known as written, with a point."""
+    pointed = text.strip().replace(",", ".")
+    return pointed if text.strip() not in known and _canonical(pointed) else text
 
 
 def _canonical(text: str) -> bool:

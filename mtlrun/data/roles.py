@@ -616,15 +616,16 @@ def _features(make: _Building, taken: set[str | None]) -> tuple[Any, list[str], 
         gone.append("--time COLUMN splits by a date; as features, use numbers such as year and month")
     make.notes += gone
     if table.sparse is not None:
-        gaps = sparse.coo_array(table.sparse)
+        kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
+        numbers = table.sparse[:, kept]
+        gaps = sparse.coo_array(numbers)
         if (missing := np.isnan(gaps.data)).any():
             place = table.where(int(gaps.row[np.argmax(missing)]))
             raise DataError(
                 f"{place}: a value is missing, and the rows are sparse", "Fill the gap, or write dense rows."
             )
-        kept = [j for j, name in enumerate(table.names) if name not in {*taken, *dense}]
         blocks = [sparse.csr_matrix(np.column_stack(list(columns.values())))] if columns else []
-        X = sparse.hstack([*blocks, table.sparse[:, kept]], format="csr")
+        X = sparse.hstack([*blocks, numbers], format="csr")
         return X, [*columns, *(table.names[j] for j in kept)], categories
     if not columns:
         remedy = "Name fewer columns in the options, or say --categorical COLUMN for one that holds categories."

@@ -260,10 +260,14 @@ def class_weights(y: Array, ids: Array | None, weights: Array | None, given: lis
 
 def _kind_of_ids(ids: Array) -> str:
     """Return what ids are, for messages and to tell ids of different types apart."""
-    if ids.dtype.kind in "biuf":
+    if ids.dtype.kind == "b":
+        return "truth values"
+    if ids.dtype.kind in "iuf":
         return "numbers"
     if ids.dtype.kind == "M":
         return "dates"
+    if ids.dtype == object and len(ids) and all(isinstance(v, bool | np.bool_) for v in ids.ravel()):
+        return "truth values"
     texts = ids.dtype.kind in "UST" or (ids.dtype == object and all(isinstance(v, str) for v in ids.ravel()))
     return "texts" if texts else "other"
 
@@ -277,10 +281,10 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
         Listing the unknown tasks, when `unseen` is "error"; always, if ids and tasks are of different types.
     """
     kinds = [_kind_of_ids(values) for values in (task_id, tasks)]
-    if len(task_id) and kinds[0] != kinds[1] and "other" not in kinds:
+    if len(task_id) and kinds[0] != kinds[1] and ("other" not in kinds or "dates" in kinds):
         raise ValueError(
-            f"task_id holds {kinds[0]}, but the tasks that the model was fitted on are {kinds[1]}; pass ids of that "
-            "type"
+            f"task_id holds {kinds[0].replace('other', 'other ids')}, but the tasks that the model was fitted on are "
+            f"{kinds[1].replace('other', 'of another type')}; pass ids of that type"
         )
     given = task_id
     if kinds[1] == "dates":  # as numbers of one unit

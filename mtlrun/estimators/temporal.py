@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 
+from mtlrun.data.names import name_order
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import ConvexClassifierMTL, PenalizedMTL
 from mtlrun.estimators.facts import FEW, SHRINK_COST, STRENGTHS, Facts
@@ -17,6 +19,15 @@ from mtlrun.penalties.taskforms import ChainForm
 from mtlrun.problem.penalty import Penalty
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _check_order(model: PenalizedMTL) -> None:
+    """Warn where ids are texts whose order as texts is not that of the numbers in them: w10 comes before w2."""
+    tasks = model.tasks_.tolist()
+    if model._layout == "ragged" and all(isinstance(task, str) for task in tasks) and name_order(tasks) != tasks:
+        shown = ", ".join(tasks[:5]) + (", ..." if len(tasks) > 5 else "")
+        text = f"tasks that are texts are sorted as texts, so the chain is {shown}; pass numbers or dates as task ids"
+        warnings.warn(text, UserWarning, stacklevel=2)
 
 
 class _Temporal(PenalizedMTL):
@@ -31,7 +42,8 @@ class _Temporal(PenalizedMTL):
 
     Notes
     -----
-    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`.
+    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
+    ``w10`` before ``w2``, which is warned of: pass numbers or dates.
 
     References
     ----------
@@ -50,6 +62,7 @@ class _Temporal(PenalizedMTL):
     ridge: NonNegative = 0.0
 
     def _penalties(self) -> list[Penalty]:
+        _check_order(self)
         M = ChainForm(len(self.tasks_)).scaled(self.smoothness, self.ridge)
         if self.ridge == 0 and (self.smoothness == 0 or len(self.tasks_) == 1):
             return [L21(self.alpha)]
@@ -105,7 +118,8 @@ class _Fused(PenalizedMTL):
 
     Notes
     -----
-    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`.
+    The order of the tasks is that of `tasks_`: sorted task ids, or the columns of a 2-D `y`. Texts are sorted as texts,
+    ``w10`` before ``w2``, which is warned of: pass numbers or dates.
 
     References
     ----------
@@ -123,6 +137,7 @@ class _Fused(PenalizedMTL):
     sparsity: NonNegative = 0.0
 
     def _penalties(self) -> list[Penalty]:
+        _check_order(self)
         return [FusedGroup(self.alpha, self.sparsity, self.fusion)]
 
     def _edge(self, gradient: Array) -> float:

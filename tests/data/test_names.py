@@ -22,7 +22,14 @@ from mtlrun.data.splits import GROUP, WEIGHT
 from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, UnknownNameError
-from mtlrun.estimators import IndependentLogistic, IndependentRidge, TraceNormMTL, TraceNormMTLClassifier
+from mtlrun.estimators import (
+    FusedMTL,
+    IndependentLogistic,
+    IndependentRidge,
+    TemporalGroupLasso,
+    TraceNormMTL,
+    TraceNormMTLClassifier,
+)
 from mtlrun.metrics import task_scorer
 
 RNG = np.random.default_rng(0)
@@ -41,6 +48,19 @@ def test_tasks_groups_categories_and_labels_that_are_equal_numbers_stay_apart(tm
     assert len(np.unique(data.source[GROUP])) == 3
     shared = dataset(tmp_path, BASE.assign(a=BASE.x, c=names * 8), targets=("a", "y"), task=None, categorical=("c",))
     assert shared.categories["c"] == sorted(names)
+
+
+def test_a_decimal_comma_in_names_is_that_of_the_file(tmp_path):
+    """Plain numbers are the same names in every container; 1,10 beside 1,1 is text, and new rows may have it."""
+    frame = BASE.assign(task=[0.25, -100.0, 3.0] * 8)
+    (tmp_path / "c.csv").write_text(frame.to_csv(index=False, sep=";", decimal=","))
+    data = make_dataset(read_table(tmp_path / "c.csv"), Roles(("y",), "task"))
+    assert data.tasks == make_dataset(read_table(frame), Roles(("y",), "task")).tasks == ["-100", "0.25", "3"]
+    schema = Schema(1, ("x",), task_column="task", table=True, tasks=("0.25", "-100", "1,10"))
+    (tmp_path / "n.csv").write_text("x;task\n1,5;0,25\n1,5;-100,0\n1,5;1,10\n1,5;1,20\n")
+    assert read_rows(tmp_path / "n.csv", schema).tasks == ["0.25", "-100", "1,10", "1,20"]
+    (tmp_path / "t.csv").write_text(frame.assign(task=["1,1", "1,10"] * 12).to_csv(index=False, sep=";", decimal=","))
+    assert make_dataset(read_table(tmp_path / "t.csv"), Roles(("y",), "task")).tasks == ["1,1", "1,10"]
 
 
 def test_labels_with_zeros_in_front_are_texts_and_plain_numbers_are_numbers(tmp_path):
@@ -200,6 +220,36 @@ def test_ids_are_compared_as_dates_and_not_across_types():
         np.testing.assert_array_equal(model.predict(X, task_id=same), expected)
     with pytest.raises(ValueError, match="texts"):
         model.predict(X, task_id=days.astype(str))
+
+
+@pytest.mark.parametrize(
+    ("fitted", "given"),
+    [
+        ([0, 1, 2], [False, True, False]),
+        ([False, True, True], [0, 1, 1]),
+        (pd.period_range("2024-01", periods=3, freq="M"), pd.date_range("2024-01-01", periods=3, freq="MS")),
+        (pd.date_range("2024-01-01", periods=3, freq="MS"), pd.period_range("2024-01", periods=3, freq="M")),
+        (["0", "1", "2"], [0, 1, 2]),
+    ],
+)
+def test_ids_of_another_type_are_refused(fitted, given):
+    X = BASE[["x"]].to_numpy()
+    model = IndependentRidge().fit(X, BASE.y, task_id=np.repeat(np.asarray(fitted), 8))
+    with pytest.raises(ValueError, match="ids of that type"):
+        model.predict(X[:3], task_id=given)
+
+
+@pytest.mark.parametrize("chain", [TemporalGroupLasso, FusedMTL])
+def test_a_chain_of_texts_with_numbers_in_them_is_warned_of(chain):
+    """Their order is that of texts, w10 before w2; with zeros in front, as numbers and as columns it is the same."""
+    X = BASE[["x"]].to_numpy()
+    with pytest.warns(UserWarning, match="w1, w10, w2"):
+        chain().fit(X, BASE.y, task_id=["w1", "w2", "w10"] * 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for ids in (["w01", "w02", "w10"], [1, 2, 10], pd.date_range("2024-01-01", periods=3)):
+            chain().fit(X, BASE.y, task_id=np.tile(np.asarray(ids), 8))
+        chain().fit(X, pd.DataFrame({"w2": BASE.y, "w10": BASE.y, "w1": -BASE.y}))
 
 
 def test_a_scorer_finds_the_tasks_inside_of_a_search_or_refuses():

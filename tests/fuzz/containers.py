@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
@@ -92,10 +93,19 @@ def _polars(frame: pd.DataFrame, path: Path) -> Any:
     return pl.DataFrame({name: [None if pd.isna(v) else v for v in frame[name].tolist()] for name in frame})
 
 
+def _arrow(frame: pd.DataFrame, path: Path) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
 #: Containers by the suffix of their file; what they return is read.
 CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".csv": _written("to_csv"),
     ".tsv": _written("to_csv", sep="\t"),
+    ".marked.csv": _written("to_csv", encoding="utf-8-sig", quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n"),
+    ".comma.csv": _written("to_csv", sep=";", decimal=","),
+    ".csv.gz": _written("to_csv"),
     ".parquet": _written("to_parquet"),
     ".xlsx": _written("to_excel"),
     ".arff": lambda frame, path: _arff(frame, path, sparse=False),
@@ -106,7 +116,9 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     ".categories": lambda frame, path: frame.astype(
         {name: "category" for name in frame if frame[name].dtype == object}
     ),
+    ".nullable": lambda frame, path: frame.convert_dtypes(),
     ".polars": _polars,
+    ".arrow": _arrow,
 }
 
 
@@ -127,17 +139,49 @@ def names(draw: st.DrawFn, rows: int, words: st.SearchStrategy[str]) -> pd.Serie
     return column.astype(object) if kind == "text" else column
 
 
+#: What is to be predicted, and its type: of rows that belong to tasks, or several columns of all rows.
+KINDS = {
+    "numbers": "regression",
+    "labels": "binary",
+    "classes": "multiclass",
+    "targets": "regression",
+    "label targets": "multiclass",
+}
+_LABELS = [("yes", "no"), ("+", "-"), ("a=", "Ä"), (-1, 1), (0, 1), (7, 3), (2, 1), (0.5, 1.5), (False, True)]
+_CLASSES = [("red", "green", "blue"), ("low", "mid-1", "10 high"), (1, 2, 3), (-1, 0, 1), (0.5, 1.5, 10.0)]
+
+
 @st.composite
-def tables(draw: st.DrawFn, words: st.SearchStrategy[str] = WORDS) -> pd.DataFrame:
-    """Return a table with the target ``y``, the column ``task``, categories ``word``, and numbers with gaps."""
+def targets(draw: st.DrawFn, kind: str, scores: np.ndarray) -> dict[str, pd.Series]:
+    """Return the targets of a table, made from scores; labels of one type, some of several targets missing."""
+    if kind in ("numbers", "targets"):
+        found = {"y": pd.Series(scores.round(6)), "z": pd.Series((-2 * scores).round(6))}
+    else:
+        ranks = scores.argsort().argsort()
+        found = {}
+        for name, some in zip("yz", (_CLASSES if kind == "classes" else _LABELS, _CLASSES), strict=True):
+            words = draw(st.sampled_from(some))
+            found[name] = pd.Series([words[rank % len(words)] for rank in ranks])
+    if "targets" not in kind:
+        return {"y": found["y"]}
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(scores) - 2))
+        found = {"y": found["y"].where(found["y"].index != place), "z": found["z"].where(found["z"].index != place + 1)}
+    return found
+
+
+@st.composite
+def tables(draw: st.DrawFn, words: st.SearchStrategy[str] = WORDS, kind: str = "numbers") -> pd.DataFrame:
+    """Return a table of targets ``y`` (and ``z``), tasks, groups, categories, and numbers with gaps."""
     rows = draw(st.integers(16, 24))
     seed = draw(st.integers(0, 2**16))
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"x": rng.normal(size=rows).round(6), "gaps": rng.integers(0, 5, rows).astype(float)})
     frame.loc[rng.random(rows) < draw(st.sampled_from([0.0, 0.2])), "gaps"] = np.nan
-    frame["task"] = draw(names(rows, words))
-    frame["word"] = draw(names(rows, words))
+    for name in ("task", "word", "group"):
+        frame[name] = draw(names(rows, words))
     if frame.word.dtype == object and draw(st.booleans()):
         frame.loc[rng.random(rows) < 0.2, "word"] = None
-    frame["y"] = (frame.x + pd.factorize(frame.task)[0] * 3 - pd.factorize(frame.word)[0] * 5).round(6)
+    scores = frame.x + pd.factorize(frame.task)[0] * 3 - pd.factorize(frame.word)[0] * 5
+    frame = frame.assign(**draw(targets(kind, scores.to_numpy())))
     return frame[draw(st.permutations(list(frame.columns)))]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from containers import CONTAINERS, GAPS, WORDS, tables
+from containers import CONTAINERS, GAPS, KINDS, WORDS, tables
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -19,11 +20,18 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import Table, read_table
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators import IndependentRidge
+from mtlrun.evaluation import Part
 from mtlrun.features.table import TableFeatures
 from mtlrun.fitted import Model
 from mtlrun.models import load_model, save_model
 
-ROLES = Roles(("y",), "task", categorical=("word",), min_rows=1)
+#: What the columns are, by the kind of the targets.
+ROLES = {
+    kind: Roles(("y", "z"), None, task_type, group="group", categorical=("word", "task"))
+    if "targets" in kind
+    else Roles(("y",), "task", task_type, group="group", categorical=("word",), min_rows=1)
+    for kind, task_type in KINDS.items()
+}
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 pytest.importorskip("polars")
 pytest.importorskip("pyarrow")
@@ -32,7 +40,7 @@ pytest.importorskip("openpyxl")
 
 def quiet(examples: int) -> settings:
     """Return settings for so many tables; fewer than 1000 are the same in every run."""
-    return settings(max_examples=examples, derandomize=examples < 1000, phases=[Phase.generate, Phase.shrink], **QUIET)
+    return settings(max_examples=examples, derandomize=examples < 1000, phases=[Phase.generate], **QUIET)
 
 
 def written(frame: pd.DataFrame, container: str, folder: Path) -> Table:
@@ -40,46 +48,55 @@ def written(frame: pd.DataFrame, container: str, folder: Path) -> Table:
     return read_table(CONTAINERS[container](frame, folder / f"t{container}"))
 
 
-def fitted(table: Table) -> tuple[Model, Dataset]:
+def fitted(table: Table, kind: str) -> tuple[Model, Dataset]:
     """Fit a model to a table, and return it with what the table became."""
-    data = make_dataset(table, ROLES)
+    data = make_dataset(table, ROLES[kind])
     step = TableFeatures({data.features.index(name): words for name, words in data.categories.items()}).fit(data.X)
-    model = IndependentRidge(unseen="mean").fit(step.transform(data.X), data.y, task_id=data.task_id)
-    read = {"n_features": data.n_features, "names": data.features, "strings": False, "task_column": "task"}
+    every = np.arange(data.n_samples)
+    ready = replace(data, X=step.transform(data.X), features=[])
+    estimator = Part.of(ready, every, every[:1]).fit(IndependentRidge(unseen="mean"))
+    read = {"n_features": data.n_features, "names": data.features, "strings": False, "task_column": ROLES[kind].task}
     facts: dict[str, Any] = {
-        "task_type": "regression",
-        "design": "ragged",
+        "task_type": data.task_type,
+        "design": "shared" if data.task_id is None else "ragged",
         "tasks": data.tasks,
         "input": {**read, "table": True, "categories": data.categories},
         "targets": data.targets,
         "labels": data.labels,
+        "label_types": data.label_types,
         "estimator": {"name": "IndependentRidge"},
         "dataset": {"id": "t"},
     }
-    return Model(model, step, facts), data
+    return Model(estimator, step, facts), data
 
 
 def by_name(data: Dataset) -> dict[str, Any]:
     """Return everything that a data set says of its rows, whatever the order of its features."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-    return {"tasks": data.tasks, "task_id": data.task_id, "y": data.y, "categories": data.categories} | {
-        name: X[:, j] for j, name in enumerate(data.features)
-    }
+    what = {"tasks": data.tasks, "task_id": data.task_id, "y": data.y, "categories": data.categories}
+    return what | data.labels | data.source | {name: X[:, j] for j, name in enumerate(data.features)}
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:
     @quiet(fuzz_examples)
-    @given(tables())
-    def try_one(frame: pd.DataFrame) -> None:
+    @given(st.data())
+    def try_one(data: st.DataObject) -> None:
+        kind = data.draw(st.sampled_from(list(KINDS)))
+        frame = data.draw(tables(kind=kind))
         with tempfile.TemporaryDirectory() as folder:
             table = written(frame, container, Path(folder))
             if table.sparse is not None and frame.gaps.isna().any():  # sparse rows have no gaps
                 with pytest.raises(DataError):
-                    make_dataset(table, ROLES)
+                    make_dataset(table, ROLES[kind])
                 return
-            found = by_name(make_dataset(table, ROLES))
-        expected = by_name(make_dataset(read_table(frame), ROLES))
+            try:
+                found = by_name(make_dataset(table, ROLES[kind]))
+            except DataError:  # 1,5 beside the word 1.10: no telling which mark is the decimal one
+                assert container == ".comma.csv"
+                assert frame.astype(str)[["task", "word", "group"]].stack().str.contains(r"\.\d").any()
+                return
+        expected = by_name(make_dataset(read_table(frame), ROLES[kind]))
         assert set(found) == set(expected)
         for name, values in expected.items():
             np.testing.assert_array_equal(found[name], values, err_msg=f"{container}: {name}")
@@ -87,25 +104,30 @@ def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> No
     try_one()
 
 
-def test_new_rows_are_read_by_the_names_of_the_training_rows(fuzz_examples: int) -> None:
-    """Trained from one container and predicted from another: the same numbers, or refused by an error."""
-    taken = 0
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_rows_are_read_by_the_names_of_the_training_rows(kind: str, fuzz_examples: int) -> None:
+    """Trained from one container and predicted from another: the same answers, or refused by an error."""
+    taken, examples = 0, fuzz_examples if kind == "numbers" else fuzz_examples // 2
 
-    @quiet(fuzz_examples)
-    @given(tables(WORDS | st.sampled_from(GAPS)), st.data())
+    @quiet(examples)
+    @given(tables(WORDS | st.sampled_from(GAPS), kind), st.data())
     def try_one(frame: pd.DataFrame, data: st.DataObject) -> None:
         nonlocal taken
         first, second = (data.draw(st.sampled_from(list(CONTAINERS))) for _ in range(2))
         rows = data.draw(st.lists(st.integers(0, len(frame) - 1), min_size=1, max_size=5, unique=True))
-        new = frame.iloc[rows].reset_index(drop=True)[data.draw(st.permutations(list(frame.columns)))].drop(columns="y")
+        columns = data.draw(st.permutations([name for name in frame.columns if name not in ("y", "z", "group")]))
+        new = frame.iloc[rows].reset_index(drop=True)[columns]
         with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # a word that the model does not know would be said
             folder = Path(name)
             try:
-                model, known = fitted(written(frame, first, folder))
+                model, known = fitted(written(frame, first, folder), kind)
             except UserError:  # a task that is called NA in a csv file
                 return
-            expected = model.answers(known.X, known.task_id)[rows]
+            if known.n_samples < len(frame):  # tasks of one class are left out
+                return
+            X, task_id = model.read(written(frame, first, folder)) if kind == "classes" else (known.X, known.task_id)
+            expected = model.answers(X, task_id)[rows]
             save_model(folder / "model", model)
             for reader in (model, load_model(folder / "model")):
                 for container in (second, ".frame"):
@@ -114,8 +136,10 @@ def test_new_rows_are_read_by_the_names_of_the_training_rows(fuzz_examples: int)
                         found = reader.answers(*reader.read(table))
                     except (UserError, ValueError):  # ValueError: a gap in a row for a model of sparse rows
                         continue
-                    np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=f"{first} then {container}")
+                    assert found.dtype == expected.dtype
+                    compare = np.testing.assert_allclose if found.dtype.kind == "f" else np.testing.assert_array_equal
+                    compare(found, expected, err_msg=f"{first} then {container}")
                     taken += 1
 
     try_one()
-    assert taken > fuzz_examples, "too few tables are predicted"
+    assert taken > examples, "too few tables are predicted"

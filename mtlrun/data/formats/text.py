@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
 import re
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.files import DataFile
-from mtlrun.data.names import MISSING, as_written
+from mtlrun.data.names import MISSING, as_written, with_point
 from mtlrun.data.numbers import is_number
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
@@ -137,6 +138,8 @@ def read_text(
     frame.columns = pd.Index(columns)
     for k in texts:
         frame[columns[k]] = frame[columns[k]].fillna("").str.strip()
+    for k, words in known.items() if options["decimal"] == "," else ():
+        frame[columns[k]] = frame[columns[k]].map(functools.partial(with_point, known=words), na_action="ignore")
 
     def locate(row: int) -> str:
         places = (line for line, _ in _rows(content, name, delimiter, start))
@@ -146,7 +149,7 @@ def read_text(
         k = columns.index(column)
         body = io.BytesIO(content[begin:].encode())
         found = pd.read_csv(body, usecols=[k], dtype=str, na_values=_missing(), **options)
-        return as_written(found[k]).rename(column)
+        return as_written(found[k], options["decimal"]).rename(column)
 
     return TextTable(frame, header, locate, written)
 
