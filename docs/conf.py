@@ -38,7 +38,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
 }
 
 myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "colon_fence"]

@@ -45,6 +45,7 @@ def block(overview: Overview, about: dict[str, Any]) -> str:
         f"* [{about.get(paper, {}).get('name', paper)}]({PAGES}/{paper}.md). "
         f"{outcome(overview, paper, about.get(paper, {}))}"
         for paper in overview.papers
+        if paper in about
     ]
     return "\n".join([BEGIN, *lines, END])
 
@@ -164,9 +165,10 @@ def texts(root: Path) -> dict[str, str]:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"{README}: the lines {BEGIN!r} and {END!r} must be there")
-    addresses = {paper: f"../{PAGES}/{paper}.md" for paper in overview.papers}
+    papers = [paper for paper in overview.papers if paper in about]  # and not the atlas, which is our own
+    addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
     found = {README: before + block(overview, about) + after, SUMMARY: overview_markdown(overview, addresses)}
-    found |= {f"{PAGES}/{paper}.md": page(overview, paper, about.get(paper, {}), root) for paper in overview.papers}
+    found |= {f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root) for paper in papers}
     return found | {f"{RESULTS}/{e.place}/{name}": text for e in overview.entries for name, text in _files(e.report)}
 
 

@@ -27,6 +27,7 @@ from mtlrun.comparison.chunked import compare_chunks
 from mtlrun.comparison.curve import PARTS, curve_of
 from mtlrun.comparison.differences import differences
 from mtlrun.comparison.leaderboard import Board
+from mtlrun.comparison.likeness import tables_like
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
 from mtlrun.comparison.result import MODEL, Comparison, Source, refuse_tables, store_table
 from mtlrun.comparison.schedule import CompareSchedule
@@ -161,8 +162,7 @@ def compare(
     check_parts(dataset, protocol, source.roles.unseen)
     candidates = _candidates(settings, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
-    if line := differences(dataset):
-        facts.append(line)
+    facts += [line for line in (differences(dataset), tables_like(dataset, protocol.train)) if line]
     for line in facts:
         say(line)
     with _session(output, source, dataset, protocol, settings, say) as session:

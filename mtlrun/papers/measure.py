@@ -20,6 +20,9 @@ Function = TypeVar("Function", bound=Callable[..., "Measurement"])
 #: Short names of measures in experiment files, in alphabetical order.
 MEASURES = {
     "atlas-gain": "mtlrun.comparison.atlas:gain",
+    "atlas-methods": "mtlrun.papers.atlas:methods",
+    "atlas-prediction": "mtlrun.papers.atlas:prediction",
+    "atlas-summary": "mtlrun.papers.atlas:summary",
     "data-set-statistics": "mtlrun.papers.dcrmtl:data_set_statistics",
     "fetr-audit": "mtlrun.papers.fetr:audit_table",
     "fetr-convergence": "mtlrun.papers.fetr_seconds:fetr_convergence",

@@ -1,0 +1,62 @@
+"""The line of compare on the tables of the atlas that are most alike."""
+
+import numpy as np
+import pytest
+
+from mtlrun.comparison.likeness import NEAREST, tables_like
+from mtlrun.data.dataset import Dataset
+from mtlrun.errors import ConfigError
+
+HEAD = ("table", "kind", "rows", "seed", "gain", "rows_per_task", "tasks", "features")
+
+
+@pytest.fixture
+def atlas(monkeypatch):
+    """Tables of growing size with 10 and 100 rows per task and two seeds; the larger ones lose."""
+    lines = [
+        dict(
+            zip(
+                HEAD, map(str, (f"t{k}", kind, rows, seed, 0.1 - 0.02 * k + 0.1 * seed, rows, 2 * 2**k, 5)), strict=True
+            )
+        )
+        for kind in ("groups", "labels")
+        for k in range(8)
+        for rows in (10, 100)
+        for seed in (0, 1)
+    ]
+    monkeypatch.setattr("mtlrun.comparison.likeness.read_lines", lambda: (lines, "2026-11-25"))
+    return lines
+
+
+def ragged(tasks, rows):
+    ids = np.repeat(np.arange(tasks), rows)
+    return Dataset(X=np.zeros((len(ids), 5)), y=np.zeros(len(ids)), task_type="regression", task_id=ids)
+
+
+def test_the_nearest_tables_are_named_with_the_mean_gain_of_the_seeds(atlas):
+    found = tables_like(ragged(2, 10), 1.0)
+    assert "2026-11-25" in found
+    assert found.endswith("t0, t1, t2, t3, t4")
+    assert "helped in 5 of 5 (gain 7 to 15%)" in found
+    assert tables_like(ragged(256, 10), 1.0).endswith("t7, t6, t5, t4, t3")
+
+
+def test_of_every_table_the_nearest_number_of_rows_counts(atlas):
+    for line in atlas:
+        line["gain"] = "0.5" if line["rows"] == "100" else "-0.5"
+    assert "helped in 0 of 5 (gain -50 to -50%)" in tables_like(ragged(8, 20), 0.8)
+    assert "helped in 5 of 5 (gain 50 to 50%)" in tables_like(ragged(8, 100), 0.8)
+
+
+def test_nothing_is_said_without_enough_tables_of_the_layout(atlas, monkeypatch):
+    shared = Dataset(X=np.zeros((20, 5)), y=np.zeros((20, 3)), task_type="regression")
+    assert tables_like(shared, 0.8) is None
+    few = [line for line in atlas if int(line["table"][1:]) < NEAREST - 1]
+    monkeypatch.setattr("mtlrun.comparison.likeness.read_lines", lambda: (few, "2026-11-25"))
+    assert tables_like(ragged(8, 20), 0.8) is None
+
+    def refuse():
+        raise ConfigError("no file")
+
+    monkeypatch.setattr("mtlrun.comparison.likeness.read_lines", refuse)
+    assert tables_like(ragged(8, 20), 0.8) is None
