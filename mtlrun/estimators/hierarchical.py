@@ -182,8 +182,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         "auto" does so for at most ten tasks.
     noise : {"common", "task"}, default "common"
         Whether all tasks have the noise s2, or each one of its own, s2 v_t. Then 1 / v_t is a draw from a chi-square
-        of r degrees, divided by r, and v_t the most probable value; r is estimated, too (`noise_degrees_`). The noise
-        is common after all where the rows do not tell the noises apart.
+        of r degrees, divided by r, and r is estimated (`noise_degrees_`). The noise is common after all where the rows
+        do not tell the noises apart.
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centred.
     tol : float, default 1e-8
@@ -206,7 +206,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     noise_variance_ : float
         s2; with ``noise="task"`` the mean for a task without rows.
     noise_variances_ : ndarray of shape (n_tasks,)
-        Variance of the noise of every task.
+        Variance of the noise of every task, of their own the means given the rows.
     noise_degrees_ : float
         r, infinite where the noise is common.
     variance_shares_ : dict
@@ -307,7 +307,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             self._posterior = self._posterior_of(result)
             if np.isfinite(own.degrees):
                 self.log_likelihood_ -= 0.5 * float(data.n @ np.log(own.v))
-                self._posterior = replace(self._posterior, v=own.v, v_new=own.of_new_task)
+                self._posterior = replace(self._posterior, v=own.v, v_rows=own.mean, v_new=own.of_new_task)
         self._publish_variances()
         coef, intercept = self._original()
         return SolverResult(
@@ -326,7 +326,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if self.noise == "task" and data.T > 1:
             return own_noise(self._problem(data), result)
         v = np.ones(data.T)
-        return OwnNoise(result, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
+        return OwnNoise(result, v, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
 
     def _normal(self, data: Compressed, known: dict[Any, Result]) -> Result:
         """Return the model with a normal prior, from which those with other priors start."""

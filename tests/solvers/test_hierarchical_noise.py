@@ -42,7 +42,7 @@ def problem_of(data, **options):
 def common(problem, name):
     result = fit_covariance(problem, name)
     fit, v = result.fit, np.ones(problem.data.T)
-    return OwnNoise(result, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
+    return OwnNoise(result, v, v, np.inf, fit.path, fit.gain, fit.converged, result.criterion, fit.evaluations)
 
 
 @pytest.mark.parametrize("shrink", [False, True])

@@ -9,9 +9,10 @@ holds for them. For given r, the covariance and v together minimise::
     dF / d log v_t = n_t - E|y_t - X_t w_t|^2 / (s2 v_t) + r (1 - 1 / v_t)
 
 D is minus twice the (restricted) log-likelihood, the expectation that over w_t given all rows, and c(r) norms the
-density of log v_t. r itself minimises -2 log of the integral of exp(-F / 2) over all log v_t by Laplace's
-approximation, which for this integrand is Stirling's: F + sum_t log(h_t / 4 pi), h_t the curvature. Where the noises do
-not differ r is infinite, and this is D.
+density of log v_t. Given rows, v_t is about inverse gamma again, with r + h_t degrees of freedom, h_t the expected
+information of the rows about log v_t, and the mode that F has; so r minimises -2 log of the integral of exp(-F / 2)
+over all log v_t by Laplace's approximation: F + sum_t log((r + h_t) / 4 pi). Where the noises do not differ r is
+infinite, and this is D.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class OwnNoise:
     result : Result
         Of the rows divided by the roots of `v`.
     v : ndarray of shape (T,)
-        Variances of the noises in units of the common one.
+        Variances of the noises in units of the common one, the most probable ones of log v.
+    mean : ndarray of shape (T,)
+        Their means given the rows, which are what new rows have to expect.
     degrees : float
         r; infinite where the noises do not differ.
     path : list of float
@@ -61,6 +64,7 @@ class OwnNoise:
 
     result: Result
     v: Array
+    mean: Array
     degrees: float
     path: list[float]
     gain: float
@@ -85,7 +89,7 @@ def own_noise(problem: Problem, common: Result) -> OwnNoise:
     """
     fit = common.fit
     one = np.ones(problem.data.T)
-    best = OwnNoise(common, one, np.inf, fit.path, fit.gain, fit.converged, common.criterion, fit.evaluations)
+    best = OwnNoise(common, one, one, np.inf, fit.path, fit.gain, fit.converged, common.criterion, fit.evaluations)
     last = best
     for degrees in DEGREES:
         last = solved(problem, last, degrees)
@@ -124,9 +128,9 @@ def solved(problem: Problem, start: OwnNoise, degrees: float) -> OwnNoise:
             break
         v, result = found
         path.append(_objective(result, v, degrees))
-    curvature = _slopes(result, v)[1] + degrees / v
-    criterion = path[-1] + float(np.log(curvature / (4 * np.pi)).sum())
-    return OwnNoise(result, v, degrees, path, gain, converged, criterion, evaluations)
+    after = degrees + _slopes(result, v)[1]
+    criterion = path[-1] + float(np.log(after / (4 * np.pi)).sum())
+    return OwnNoise(result, v, v * after / (after - 2), degrees, path, gain, converged, criterion, evaluations)
 
 
 def _again(problem: Problem, result: Result, v: Array) -> Result:

@@ -36,8 +36,10 @@ class Posterior:
         Likewise that of a new task.
     v : ndarray of shape (T,) or None
         Where tasks have noises of their own, these in units of s2; `data` are then divided by their roots.
+    v_rows : ndarray of shape (T,) or None
+        Likewise the mean of what new rows of the tasks have.
     v_new : float
-        Its mean for a new task.
+        The mean for a new task.
     """
 
     W: Array
@@ -49,11 +51,12 @@ class Posterior:
     explicit: Array | None = None
     new: Array | None = None
     v: Array | None = None
+    v_rows: Array | None = None
     v_new: float = 1.0
 
     def noises(self) -> Array:
         """Return the variances of the noise of all tasks, and of a new task at the end, (T + 1,)."""
-        v = np.ones(len(self.W)) if self.v is None else self.v
+        v = np.ones(len(self.W)) if self.v_rows is None else self.v_rows
         return self.s2 * np.append(v, self.v_new)
 
     def covariance(self, t: int) -> Array:
