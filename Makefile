@@ -22,7 +22,7 @@ MUTATION := $(VENV)/.installed-mutation
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-slow coverage mutation lint typecheck format generated verify data bench docs clean
+.PHONY: help reproduce test test-slow coverage mutation lint typecheck format generated pages verify data bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,11 +73,14 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, pages, tables of the README
+generated: $(RUN) ## Write all generated files anew: registry, interfaces, schema, and what `make pages` writes
 	$(BIN)/python -m mtlrun.estimators
 	$(BIN)/python scripts/interfaces.py
 	$(BIN)/python scripts/protocols_page.py docs/protocols.md
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
+	$(MAKE) pages
+
+pages: $(RUN) ## Write anew what quotes a verdict or a number of results/: README, summary, page per paper, reports
 	$(BIN)/python scripts/results_pages.py --write
 
 verify: $(RUN) ## Compute stored results of results/ again for ten minutes, and say how well they agree: SECONDS=600

@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from mtlrun.errors import UnknownNameError, UserError, shorten
 from mtlrun.report.cells import MethodResult, method_results
@@ -59,17 +59,21 @@ LEGEND_HANDLE, LEGEND_LETTER = 0.5, 0.07
 #: With at most this many values every one is a tick.
 MAX_TICKS = 9
 #: More panels than this are set in rows of `PER_ROW`.
-ONE_ROW, PER_ROW = 4, 3
+ONE_ROW, PER_ROW = 2, 2
 #: Logarithmic axes that span less than this have ticks between the powers of ten.
 SHORT_LOG = 30
 #: Published curves: their colour is mixed with this grey.
 PALE, PALE_SHARE = 0.62, 0.5
 #: Heat maps: a colour bar of fewer than 50 colours is drawn as shapes; larger matrices have no names or numbers.
 COLOURS_OF_MAP, MAX_NAMES, MAX_NUMBERS = 41, 30, 10
-#: Names of many rows are set smaller: this over their number, in points.
-NAME_POINTS = 120
+#: Inches of a row or column of a matrix, and of what lies around it.
+MAP_STEP, MAP_EDGE = 0.17, 1.2
+#: Names of many rows are set smaller: this over their number, in points, but not below the second.
+NAME_POINTS, LEAST_POINTS = 140, 7.0
+#: Width of the first and of the last curve of a panel: of equal curves, the first ones show beside the last.
+THICK, THIN = 2.6, 1.1
 #: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
-SIGNIFICANCE, RANK_INCHES, LABEL_LETTER = 0.05, 3.0, 0.085
+SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
@@ -93,6 +97,8 @@ def draw(figure: Figure) -> Canvas:
         lines = -(-count // columns)
         labels = _labels(figure)
         width, height = PANEL_SIZE
+        cells = max((max(len(p.rows), len(p.columns)) for p in figure.panels if isinstance(p, HeatMap)), default=0)
+        width, height = max(width, MAP_STEP * cells + MAP_EDGE), max(height, MAP_STEP * cells + 0.5)
         widest = max((LEGEND_HANDLE + LEGEND_LETTER * len(label) for label in labels), default=1.0)
         legend_columns = max(1, min(len(labels), 2 * columns, int(width * columns / widest)))
         legend_height = 0.22 * -(-len(labels) // legend_columns)
@@ -193,8 +199,9 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
             level = 0.5 * len(groups) + 1 + (i if i < better else len(order) - 1 - i)
             colour = COLOURS[ranking.methods.index(method) % len(COLOURS)]
             axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
-            axes.text(edge, level, label, ha=align, va="center", color=colour)
-        canvas.suptitle(f"Average ranks by {figure.title} (1 is best; bars: Nemenyi, {SIGNIFICANCE:g})", fontsize=10)
+            gap = LABEL_GAP * inch * (1 if align == "left" else -1)
+            axes.text(edge + gap, level, label.strip(), ha=align, va="center")
+        canvas.suptitle(figure.title, fontsize=10)
         _no_formulas(canvas)
     return canvas
 
@@ -212,6 +219,9 @@ def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:
             colour = "#777777" if name in figure.pale else sure
             at, *ends = (min(max(number, low_end), high_end) for number in (value, low, high))
             axes.plot(ends, [place, place], color=colour, linewidth=1.2 if named else 0.6)
+            for cut, end, mark in ((low < low_end, low_end, "<"), (high > high_end, high_end, ">")):
+                if cut:
+                    axes.plot([end], [place], color=colour, marker=mark, markersize=5 if named else 2, clip_on=False)
             marker = "<" if value < low_end else ">" if value > high_end else "o"
             axes.plot([at], [place], color=colour, marker=marker, markersize=5 if named else 2, clip_on=False)
         names = [sanitize(shorten(" ".join(entry[0].split()), LONGEST_LABEL)) for entry in figure.entries]
@@ -285,13 +295,16 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     for place, curve in enumerate(panel.curves):
         # Where the points of a curve stand on the horizontal axis.
         x = curve.x if numbers else [figure.values.index(value) for value in curve.x]
-        _draw_curve(axes, curve, place if curve.place is None else curve.place, x)
+        width = THICK - (THICK - THIN) * place / max(1, len(panel.curves) - 1)
+        _draw_curve(axes, curve, place if curve.place is None else curve.place, x, width)
     if panel.diagonal:
         ends = [bound(v for c in panel.curves for v in (*c.x, *c.y)) for bound in (min, max)]
         axes.plot(ends, ends, color="#777777", linewidth=0.8, linestyle=":", zorder=0)
     for name, log in (("x", figure.log if panel.x_log is None else panel.x_log), ("y", panel.log)):
         if log:
             _set_log(axes, name)
+        else:
+            _set_linear(axes, panel, name)
     if figure.values and (not numbers or len(figure.values) <= MAX_TICKS):
         theirs = [x for curve in panel.curves if curve.published for x in curve.x]
         ticks = sorted({*figure.values, min(theirs), max(theirs)}) if theirs and numbers else figure.values
@@ -302,11 +315,22 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     for text, at in panel.marks.items():
         axes.axvline(at, color="#777777", linewidth=0.8, linestyle=":")
-        place_of_text: dict[str, Any] = {"rotation": 90, "fontsize": 7, "color": "#555555", "ha": "right", "va": "top"}
-        axes.text(at, 0.98, f"{text} ", transform=axes.get_xaxis_transform(), **place_of_text)
+        place_of_text: dict[str, Any] = {"fontsize": 7, "color": "#444444", "ha": "center", "va": "bottom"}
+        axes.text(at, 1.01, text, transform=axes.get_xaxis_transform(), **place_of_text)
     axes.set_xlabel(figure.axis if panel.axis is None else panel.axis)
     axes.set_ylabel(panel.quantity)
-    axes.set_title(panel.title, fontsize=9)
+    axes.set_title(panel.title, fontsize=9, pad=14 if panel.marks else None)
+
+
+def _set_linear(axes: Axes, panel: Panel, name: str) -> None:
+    """Give whole numbers whole ticks; an axis of one value begins at zero instead of enlarging its digits."""
+    values = [v for curve in panel.curves for v in (curve.x if name == "x" else curve.y)]
+    if not values or not are_numbers(values):
+        return
+    if all(float(v).is_integer() for v in values):
+        getattr(axes, f"{name}axis").set_major_locator(MaxNLocator(integer=True, nbins=6))
+    if name == "y" and min(values) == max(values) and not any(any(curve.spread) for curve in panel.curves):
+        axes.set_ylim(min(0.0, 2 * values[0]), max(0.0, 2 * values[0]) or 1.0)
 
 
 def _set_log(axes: Axes, name: str) -> None:
@@ -320,7 +344,7 @@ def _set_log(axes: Axes, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any]) -> None:
+def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any], width: float) -> None:
     """Draw one method, with the colour of its place; one without a number here keeps its place in the legend."""
     colour, line = COLOURS[place % len(COLOURS)], LINES[place // len(COLOURS) % len(LINES)]
     marker: dict[str, Any] = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4}
@@ -343,7 +367,7 @@ def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any]) -> None:
         label=curve.label if curve.points != "hollow" else None,
         color=colour,
         linestyle="none" if curve.points else line,
-        linewidth=1.2,
+        linewidth=width,
         elinewidth=0.7,
         capsize=2,
         **marker,
@@ -352,7 +376,7 @@ def _draw_curve(axes: Axes, curve: Line, place: int, x: Sequence[Any]) -> None:
 
 def _name_points(names: Sequence[str]) -> float:
     """Return the size of the names beside a matrix."""
-    return min(8.0, NAME_POINTS / max(1, len(names)))
+    return min(8.0, max(LEAST_POINTS, NAME_POINTS / max(1, len(names))))
 
 
 def _names_height(panel: HeatMap) -> float:
@@ -384,6 +408,6 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
             for j, value in enumerate(row):
                 dark = sum(colours((value - low) / (high - low or 1.0))[:3]) < 1.2
                 ink = "white" if dark else "black"
-                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=5, color=ink)
+                axes.text(j + 0.5, i + 0.5, show(value, "small"), ha="center", va="center", fontsize=7, color=ink)
     axes.set_title(panel.title, fontsize=9)
     canvas.colorbar(mesh, ax=axes, shrink=0.8, format=lambda value, _: number(value, 2))

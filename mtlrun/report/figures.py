@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Any, Literal
 
 from mtlrun.record import Record, candidates
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import Verdict
+from mtlrun.report.checks import Verdict, spoken
 from mtlrun.report.grid import show
 from mtlrun.report.printed import sweep_quantities, sweep_settings
 from mtlrun.report.references import ReferenceVerdict
@@ -195,6 +196,8 @@ class RankDiagram:
 
 #: What is that many times as far from zero as the median does not stretch the axis of a forest.
 _FAR = 8
+#: Intervals are cut where they reach that many times as far as the numbers.
+_LONG = 3
 
 
 @dataclass
@@ -221,7 +224,7 @@ class Forest:
     @property
     def caption(self) -> str:
         """What the figure shows, in one line."""
-        return f"{self.title}: {self.axis}; a triangle: beyond the axis"
+        return f"{self.title}: {self.axis}; triangle: continues beyond the axis"
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -234,8 +237,8 @@ class Forest:
         shown = [entry for entry in shown if abs(entry[1]) <= _FAR * usual]
         numbers = [0.0, *(value for _, value, _, _ in shown)]
         reach = max(numbers) - min(numbers) or max(high - low for _, _, low, high in shown) or 1.0
-        low = max(min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - reach)
-        high = min(max(0.0, *(high for _, _, _, high in shown)), max(numbers) + reach)
+        low = max(min(0.0, *(low for _, _, low, _ in shown)), min(numbers) - _LONG * reach)
+        high = min(max(0.0, *(high for _, _, _, high in shown)), max(numbers) + _LONG * reach)
         margin = 0.05 * (high - low) or 1.0
         return low - margin, high + margin
 
@@ -280,9 +283,21 @@ def _printed_panel(run: Run, quantity: str, block: str, references: Sequence[Ref
             curve = Line(method, [r.value for r in found], [r.ours or 0.0 for r in found], place=place, points=kind)
             curve.spread = [r.std or 0.0 for r in found]
             curves.append(curve)
+    name = _in_percent(run, quantity, curves)
     values = [value for curve in curves for value in (*curve.x, *curve.y)]
     log = min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
-    return Panel(f"{quantity}, ours", log, curves, x_log=log, title=block, diagonal=True)
+    return Panel(f"{name}, ours", log, curves, x_log=log, title=block, diagonal=True)
+
+
+def _in_percent(run: Run, quantity: str, curves: Sequence[Line], *, x: bool = True) -> str:
+    """Return the name of a quantity, and put its curves into per cent where the tables are (both axes with `x`)."""
+    if not ((run.config.get("table") or {}).get("percent") and quantity in run.metrics):
+        return spoken(quantity)
+    for curve in curves:
+        curve.x = [100 * value for value in curve.x] if x else curve.x
+        for name in ("y", "spread", "low", "high"):
+            setattr(curve, name, [100 * value for value in getattr(curve, name)])
+    return f"{spoken(quantity)} (%)"
 
 
 # ---------------------------------------------------------------- sweeps
@@ -316,7 +331,8 @@ def _sweep_panel(run: Run, rows: Sequence[MethodResult], dataset: str, quantity:
         curves.append(curve)
     log = _log(run, quantity, [y for curve in curves for y in curve.y])
     below = [c.drawable(run.sweep.get("scale") == "log", log) for c in published_curves(run, dataset, quantity)]
-    return Panel(quantity, log, below + curves, marks=_sweep_marks(run, dataset))
+    name = _in_percent(run, quantity, below + curves, x=False)
+    return Panel(name, log, below + curves, marks=_sweep_marks(run, dataset))
 
 
 def _log(run: Run, quantity: str, values: Sequence[float]) -> bool:
@@ -483,9 +499,16 @@ def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
 
 def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
     """Return a panel of scores along a parameter, whose axis is logarithmic if its values span much."""
-    values = [x for curve in curves for x in curve.x]
-    log = bool(values) and min(values) > 0 and max(values) >= LOG_SPAN_PARAMETER * min(values)
-    return Panel(quantity, False, curves, axis=name, x_log=log)
+    values = sorted({x for curve in curves for x in curve.x})
+    log = bool(values) and values[0] > 0 and (values[-1] >= LOG_SPAN_PARAMETER * values[0] or _geometric(values))
+    return Panel(quantity, False, curves, axis=name.rpartition("__")[2], x_log=log)
+
+
+def _geometric(values: Sequence[float]) -> bool:
+    """Whether sorted positive values lie more evenly on a logarithmic axis than on a linear one."""
+    ratios = [b / a for a, b in pairwise(values)]
+    steps = [b - a for a, b in pairwise(values)]
+    return len(values) > 2 and max(ratios) / min(ratios) < max(steps) / min(steps)
 
 
 def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -> Panel:
@@ -496,7 +519,7 @@ def _path_panel(run: Run, name: str, searches: Mapping[str, Sequence[Record]]) -
         x = sorted({value for scores in found for value in scores})
         y = [[scores[value] for scores in found if value in scores] for value in x]
         curves.append(Line(method, list(x), list(map(fmean, y)), [std(scores) or 0.0 for scores in y], place=place))
-    return path_panel(f"{metric} (validation)", name, curves)
+    return path_panel(f"{spoken(metric)} (validation)", name, curves)
 
 
 def rank_diagrams(run: Run, rows: list[MethodResult]) -> list[RankDiagram]:

@@ -201,15 +201,20 @@ def _markdown_cell(value: Any, kind: str) -> str:
     return f"[{text}]({value.address})" if value.address else f"**{text}**" if value.bold else text
 
 
+#: Notebooks and the pages made of them give cells no room.
+_CELL = "padding:.2em .6em;text-align:left"
+
+
 def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) -> str:
     """Return title, sentences and tables as plain HTML, to be shown in a notebook."""
     parts = [f"<p><b>{escape(title)}</b></p>", *(f"<p>{escape(line)}</p>" for line in lines)]
     for section in sections:
         parts.append(f"<p>{escape(section.title)}</p>" if section.title else "")
         for grid in section.grids:
-            head = "".join(f"<th>{escape(column.name)}</th>" for column in grid.columns)
-            rows = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in grid.texts())
-            parts.append(f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")
+            head = "".join(f'<th style="{_CELL}">{escape(column.name)}</th>' for column in grid.columns)
+            rows = ("".join(f'<td style="{_CELL}">{escape(text)}</td>' for text in row) for row in grid.texts())
+            table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+            parts.append(f'<div style="overflow-x:auto">{table}</div>')
     return "\n".join(filter(None, parts))
 
 

@@ -54,7 +54,7 @@ def html_report(report: Report) -> str:
     tables = [(table, run.reading if report.readings else "", anchors) for table in report.tables]
     tables += [(table, name, {}) for name, others in report.other_tables.items() for table in others]
     paths = [] if run.config.get("sweep") else path_figures(run)  # there is one per value of an axis
-    figures: list[Figure | RankDiagram | Forest] = [*report.figures, *paths, *rank_diagrams(run, report.rows)]
+    figures: list[Figure | RankDiagram | Forest] = [*report.figures, *rank_diagrams(run, report.rows)]
     measured = measured_grid(run, report.rows)
     few = len(measured.rows) <= FEW_ROWS and len(measured.columns) >= MANY_COLUMNS
     return _render(
@@ -68,6 +68,7 @@ def html_report(report: Report) -> str:
         claims=claims_grid(run, report.claims),
         references=reference_section(report.references),
         figures=_figures(figures),
+        tuning=_figures(paths),
         published=published_line(run),
         found=sum(not section.empty for section in report.measured),
         cells=[(row, *row_cells(run, row)) for row in report.rows],

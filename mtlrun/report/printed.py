@@ -257,7 +257,7 @@ class _Layout:
     def _name(self, axis: str, value: Any) -> str:
         if axis == "dataset":
             return self.judged.run.title_of(str(value))
-        return show(value)
+        return spoken(str(value)) if axis == "quantity" else show(value)
 
     def _axis_name(self, axis: str) -> str:
         return {"value": str(self.judged.run.sweep.get("name", "value")), "dataset": "data set"}.get(axis, axis)
@@ -267,7 +267,7 @@ class _Layout:
         parts = []
         for axis, value in block.items():
             if axis == "quantity":
-                parts.append(f"{value} (%)" if self._in_percent(value) else str(value))
+                parts.append(f"{spoken(value)} (%)" if self._in_percent(value) else spoken(str(value)))
             elif axis == "value" and value is not None:
                 parts.append(f"{self._axis_name('value')} {show(value)}")
             elif value is not None and (len(self.values[axis]) > 1 or axis == "dataset"):
@@ -279,6 +279,8 @@ def table_notes(tables: Sequence[Section]) -> list[str]:
     """Say once, in one line, how the tables are to be read."""
     cells = [cell for table in tables for row in table.grids[0].rows for cell in row[1:] if cell]
     notes = ["The best number is in bold."] if any(cell.bold for cell in cells) else []
+    if any("±" in cell.text for cell in cells):
+        notes.append("±: standard deviation over the splits.")
     if any(cell.printed for cell in cells):
         notes.append("Small print: the paper's value.")
     notes += [f"{note}." for note in dict.fromkeys(note for table in tables for note in table.lines)]
@@ -326,7 +328,7 @@ def measured_grid(run: Run, rows: list[MethodResult], *, with_dataset: bool = Tr
         grid.add("dataset", [run.title_of(row.dataset) for row in rows])
     grid.add("method", [row.method for row in rows])
     for name in run.metrics:
-        grid.add(Column(name, "number"), [number_text(row, name) or limit_text(run, row) for row in rows])
+        grid.add(Column(spoken(name), "number"), [number_text(row, name) or limit_text(run, row) for row in rows])
     if any(row.planned > 1 for row in rows):
         grid.add("n:count", [row.n for row in rows])
     grid.add("status", [row.status_text for row in rows])
@@ -360,13 +362,17 @@ def mean_std(row: MethodResult, quantity: str) -> str:
 
 
 def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
-    """Say what `task_note` says, once for all data sets of which it says the same."""
+    """Say what measured quantities are, and what `task_note` says, once for all data sets with the same note."""
+    about = [f"{spoken(name)}: {text}" for name in run.metrics if (text := run.quantities.get(name, {}).get("text"))]
+    told = [f"{'; '.join(about)}."] if about else []
     where: dict[str, list[str]] = {}
     for dataset in run.datasets:
         if note := task_note(run, [row for row in rows if row.dataset == dataset]):
             where.setdefault(note, []).append(dataset)
     everywhere = [*run.datasets] if len(run.datasets) > 3 else None
-    return [f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}." for note, names in where.items()]
+    return told + [
+        f"{'Everywhere' if names == everywhere else ', '.join(names)}: {note}." for note, names in where.items()
+    ]
 
 
 def task_note(run: Run, rows: list[MethodResult]) -> str | None:

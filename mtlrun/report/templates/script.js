@@ -45,7 +45,7 @@ if (board && matrices.length > 1) {
       button.type = "button";
       button.dataset.name = name;
       button.append(value);
-      button.addEventListener("click", () => { chosen[name] = value; showChosen(); });
+      button.addEventListener("click", () => { chosen[name] = value; showChosen(); cut(); });
       line.append(button);
     }
     board.append(line);
@@ -62,12 +62,16 @@ for (const button of document.querySelectorAll("button.copy")) {
     button.textContent = "copied";
   });
 }
-// A link to a folded part opens it; paper has no folds.
+// A table that is cut says so.
+const cut = () => document.querySelectorAll(".wide").forEach((w) => w.classList.toggle("cut", w.scrollWidth > w.clientWidth + 1));
+window.addEventListener("resize", cut);
+document.addEventListener("toggle", cut, true);
+cut();
+// A link to a folded part opens it; what is folded is not printed.
 function reveal() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let part = target; part; part = part.parentElement) if (part instanceof HTMLDetailsElement) part.open = true;
   if (target) target.scrollIntoView();
 }
 window.addEventListener("hashchange", reveal);
-window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
 reveal();
