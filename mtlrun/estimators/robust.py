@@ -54,8 +54,8 @@ class _Robust(PathMTL):
         descent over small subspaces without an eigenbasis, which is "auto" for the squared loss on a shared design of
         thousands of rows and features without missing targets. "apg": the accelerated gradient method of Chen et al.
         "ladm": the linearized alternating direction method of Pan et al.
-    variant : {"corrected", "accelerated", "sequential", "paper", "paper-past-zero", "backtracking"}
-        For "apg" and "ladm": as printed, or what must have been meant; default "corrected". APG as printed takes a
+    variant : str, default "corrected"
+        For "apg" and "ladm": as printed ("paper"), or what must have been meant ("corrected"). APG as printed takes a
         full SVD in every iteration; corrected it restarts and uses the smaller Gram matrix; "backtracking" (with
         ``form="paper"``) doubles a first curvature and forgets every product, as a public implementation does. LADM
         as printed for least squares solves ``min ||L||_* + lam sum_t ||e_t||_2`` subject to ``y_t = X_t w_t``, in

@@ -42,7 +42,7 @@ def test_table_claims_report_and_exit_code(mtlrun, write_experiment, tmp_path):
     assert result.exit_code == 0, result.output
     assert "profile full: 1 data set x 2 methods x 2 splits; data: simulated-rmtl" in result.stderr
     assert len(re.findall(r"^\[\d/4\] simulated-rmtl/(Ridge|Pooled)/trial [01]  ok", result.stderr, re.M)) == 4
-    assert "confirmed: made-1: Ridge errs less." in result.stdout
+    assert "holds: made-1: Ridge errs less." in result.stdout
     assert result.stdout.splitlines()[-1].startswith(f"report: {RUN / 'report.html'} (")
     assert {name: row["status"] for name, row in rows_of(tmp_path).items()} == {"Ridge": "ok", "Pooled": "ok"}
     made = {path.name for path in (tmp_path / RUN).iterdir()}

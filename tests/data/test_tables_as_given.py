@@ -82,7 +82,7 @@ def test_a_workbook_that_is_none_and_one_without_the_package_are_refused(tmp_pat
     with pytest.raises(DataError, match=r"(?s)t\.xls: unknown format.*\.xlsx or \.csv"):
         read_table(tmp_path / "t.xls")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(DataError, match=r"(?s)needs openpyxl.*mtlrun\[excel\]"):
+    with pytest.raises(DataError, match=r"(?s)needs openpyxl.*\.\[excel\]"):
         read_table(tmp_path / "t.xlsx")
 
 

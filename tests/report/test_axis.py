@@ -33,7 +33,7 @@ def test_curves_hold_means_and_deviations_over_the_splits(sweep):
     (figure,) = build_report(sweep.write()).figures
     assert (figure.name, figure.axis, figure.values, figure.log) == ("alpha", "t", [2, 4], True)
     auc, seconds = figure.panels
-    assert [auc.quantity, auc.log, seconds.quantity, seconds.log] == ["auc", False, "seconds", True]
+    assert [auc.quantity, auc.log, seconds.quantity, seconds.log] == ["AUC", False, "seconds to fit", True]
     whole, broken, _ = auc.curves
     assert whole.x == [2, 4]
     assert whole.y == pytest.approx([0.71, 0.81])
@@ -45,7 +45,7 @@ def test_curves_hold_means_and_deviations_over_the_splits(sweep):
 def test_the_report_has_a_table_along_the_axis_and_names_the_figure(sweep):
     text = markdown(build_report(sweep.write()))
     lines = [" ".join(line.replace("|", " ").split()) for line in text.splitlines()]
-    table = lines.index("**auc, alpha**")
+    table = lines.index("**AUC, alpha**")
     assert lines[table + 2] == "t One Norm APG-RMTL LADM-DC-RMTL-10%"
     assert lines[table + 4] == "2 **0.7100 ± 0.0141** **0.7100 ± 0.0141** **0.7100 ± 0.0141**"
     assert lines[table + 5] == "4 **0.8100 ± 0.0141** failed **0.8100 ± 0.0141**"
@@ -56,7 +56,7 @@ def test_the_report_has_a_table_along_the_axis_and_names_the_figure(sweep):
 def test_a_quantity_that_the_experiment_names_is_drawn(sweep):
     sweep.config["sweep"]["quantities"] = ["n_iter"]
     (figure,) = build_report(sweep.write()).figures
-    assert [panel.quantity for panel in figure.panels] == ["n_iter"]
+    assert [panel.quantity for panel in figure.panels] == ["iterations"]
 
 
 def test_marks_of_the_axis_may_depend_on_the_tasks(sweep):

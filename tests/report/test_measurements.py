@@ -115,7 +115,7 @@ def test_scaling_tells_what_ran_into_the_limit(maker):
                 maker.measurement(f"alpha (n {n})", "MTK", trial, metrics={"seconds": 40.0})
     report = build_report(maker.write())
     text = lines_of(markdown(report))
-    assert "**seconds, alpha (simulated)**" in text
+    assert "**seconds to fit, alpha (simulated)**" in text
     assert "10 **15 ± 7.1** 40 (1 of 2 > 120 s)" in text
     assert "100 150 ± 71 > 120 s" in text
     assert report.run.failed == [], "the limit is part of the experiment"

@@ -134,7 +134,7 @@ GOLDEN = {
     ),
     "field of a check": (
         changed("at_least: 3", "at_leest: 3"),
-        "bad.yaml:18:38: a ratio check needs 'at_least' or 'at_most'\n",
+        "bad.yaml:18:38: a ratio check needs 'at_least' or 'at_most' or 'about'\n",
     ),
     "duplicate label": (
         changed("label: two", "label: one"),

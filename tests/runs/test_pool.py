@@ -144,7 +144,7 @@ def test_contradictions(options, message):
 
 def test_dask_without_its_package_is_a_user_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ConfigError, match=r"pip install 'mtlrun\[distributed\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[distributed\]'"):
         list(Pool(2, "dask").run(work, iter(UNITS)))
 
 
