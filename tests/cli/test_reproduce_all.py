@@ -71,7 +71,7 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
     assert (run / "report.html").is_file()
     assert (run / "cells.jsonl.gz").is_file(), "the folder of a run has its records in it"
     text = (tmp_path / RUNS / "summary-demo.md").read_text()
-    assert "[c1](alpha/good/demo/report.md#claims)" in text
+    assert "[alpha/good/demo](alpha/good/demo/report.md)" in text
     assert "Made with `mtlrun reproduce all --profile demo`." in text
 
 

@@ -49,7 +49,7 @@ def test_the_report_has_a_table_along_the_axis_and_names_the_figure(sweep):
     assert lines[table + 2] == "t One Norm APG-RMTL LADM-DC-RMTL-10%"
     assert lines[table + 4] == "2 **0.7100 ± 0.0141** **0.7100 ± 0.0141** **0.7100 ± 0.0141**"
     assert lines[table + 5] == "4 **0.8100 ± 0.0141** failed **0.8100 ± 0.0141**"
-    assert "![alpha: auc, seconds against t](figures/alpha.svg)" in lines
+    assert "![alpha: AUC, seconds to fit against t](figures/alpha.svg)" in lines
     assert lines.count("alpha: A note.") == 1, "the same data are described once"
 
 
