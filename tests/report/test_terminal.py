@@ -165,12 +165,7 @@ def test_many_quantities_are_lines(maker):
         maker.measurement("alpha", method, metrics={name: place + i / 4 for i, name in enumerate(names)})
     text = printed(maker)
     assert all(len(line) <= 80 for line in text.splitlines())
-    lines = [line for line in text.splitlines() if line.startswith("a rather long quantity 3 ") and ": " not in line]
-    assert [value for line in lines for value in line.split()[4:] if value.replace(".", "").isdigit()] == [
-        "0.75",
-        "1.75",
-        "2.75",
-        "3.75",
-        "4.75",
-    ]
+    lines = [line for line in text.splitlines() if line.startswith("a rather long quantity 3 ")]
+    found = {word for line in lines for word in line.split()}
+    assert {"0.75", "1.75", "2.75", "3.75", "4.75"} <= found
     assert sum(line.count("Method number") for line in text.splitlines()) == 5
