@@ -10,8 +10,8 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError
 from mtlrun.papers.atlas import read_lines
 
-#: So many tables are named.
-NEAREST = 5
+#: So many tables are named; with fewer than the second, nothing is said.
+NEAREST, FEWEST = 5, 3
 #: What makes tables alike, as logarithms: all of it is known without a fit.
 SIZES = ("rows_per_task", "tasks", "features")
 
@@ -58,7 +58,7 @@ def _text(gains: dict[tuple[str, str], list[float]], distances: dict[tuple[str, 
     for place in sorted(distances, key=lambda place: (distances[place], place)):
         found.setdefault(place[0], math.fsum(gains[place]) / len(gains[place]))
     chosen = dict(list(found.items())[:NEAREST])
-    if len(chosen) < NEAREST:
+    if len(chosen) < FEWEST:
         return None
     helped = sum(value > 0 for value in chosen.values())
     low, high = (f"{100 * end:.0f}" for end in (min(chosen.values()), max(chosen.values())))
