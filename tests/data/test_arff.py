@@ -197,3 +197,12 @@ def test_a_card_of_the_reader_table_names_target_and_tasks(own_set: Any) -> None
     np.testing.assert_array_equal(data.task_id, 1 - np.arange(8) % 2)
     np.testing.assert_array_equal(data.y, np.arange(8) + 5)
     assert data.categories == {"kind": ["cat", "dog"]}
+
+
+def test_a_question_mark_in_quotes_is_the_value_of_that_name(tmp_path: Path) -> None:
+    """Without quotes, or where no value has the name, it stands for a missing value."""
+    head = "@relation r\n@attribute c {'?',a}\n@attribute d {a,b}\n@attribute x numeric\n@data\n"
+    found = dense(parse(tmp_path, head + "'?',a,1\n?,'?','?'\na,b,?\n"))
+    np.testing.assert_array_equal(found, [[0, 0, 1], [np.nan, np.nan, np.nan], [1, 1, np.nan]])
+    sparse_rows = dense(parse(tmp_path, head + "{0 '?', 2 1}\n{0 ?, 1 '?', 2 '?'}\n{0 a, 1 b, 2 ?}\n"))
+    np.testing.assert_array_equal(sparse_rows, found)

@@ -72,7 +72,7 @@ class ArffTable:
 
 
 def read_arff(file: DataFile) -> ArffTable:
-    """Read an ARFF file; ``?`` is NaN.
+    """Read an ARFF file; ``?`` is NaN, but for a nominal value of that name in quotes.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
     if word in (["string"], ["date"]):
         return Attribute(name, raw, {}, number, open=True)
     if kind.startswith("{") and kind.endswith("}"):
-        values = [value for value, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)]
+        values = [_unquote(text)[0] for text, _ in _fields(kind[1:-1], file, number, match.start(2) + 2)]
         numbers = all(is_number(v) for v in values) and len({float(v) for v in values}) == len(set(values))
         return Attribute(name, raw, {v: float(v) if numbers else float(i) for i, v in enumerate(values)}, number)
     raise _wrong(
@@ -248,13 +248,13 @@ class _RowParser:
             if column >= self.width or column in entries:
                 why = f"there are {counted(self.width, 'column')}" if column >= self.width else "it is given twice"
                 raise _wrong(self.file, number, offset + match.start(1), f"column {shorten(match[1], _SHOWN)}: {why}")
-            value = _unquote(match[2])[0]
-            entries[column] = self._value(self.attributes[column], value, number, offset + match.start(2))
+            entries[column] = self._value(self.attributes[column], match[2], number, offset + match.start(2))
             position = match.end()
         return entries
 
-    def _value(self, attribute: Attribute, value: str, number: int, column: int) -> float:
-        if value == "?":
+    def _value(self, attribute: Attribute, text: str, number: int, column: int) -> float:
+        value = _unquote(text)[0]
+        if value == "?" and (text == value or value not in (attribute.codes or ())):  # in quotes it may be a value
             return float("nan")
         codes, shown = attribute.codes, repr(shorten(value, _SHOWN))
         if codes is None:
@@ -302,13 +302,13 @@ def _numbers(text: str, separator: str) -> np.ndarray | None:
 
 
 def _fields(text: str, file: DataFile, number: int, offset: int) -> Iterator[tuple[str, int]]:
-    """Yield the comma-separated values and their columns."""
+    """Yield the comma-separated values, as written, and their columns."""
     position, more = 0, True
     while more:
         match = _FIELD.match(text, position)
         if match is None:
             raise _wrong(file, number, offset + position, f"cannot read a value at {text[position:][:30]!r}")
-        yield _unquote(match[1])[0], offset + match.start(1)
+        yield match[1], offset + match.start(1)
         position, more = match.end(), match[2] == ","
 
 
