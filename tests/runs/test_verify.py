@@ -157,7 +157,7 @@ def test_no_committed_cell_is_out_of_date(folder):
     except DataError:
         pytest.skip("MTLRUN_DATA does not hold its data")
     states = survey(made)
-    assert {state.name for state in states} <= {"done", "missing"}
+    assert {state.name for state in states} <= {"done", "missing", "failed"}
     assert any(state.name == "done" for state in states)
 
 
