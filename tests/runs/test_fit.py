@@ -2,6 +2,7 @@
 
 import gc
 import warnings
+from collections import OrderedDict
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -574,3 +575,41 @@ def test_candidates_that_do_not_converge_are_marked(spies):
     (selection, *_) = searched(cell_of(SPLITS["random"], "Talking", on="folds"), made())
     assert selection["not_converged"] == [True, True]
     assert None not in selection["scores"]
+
+
+# ---------------------------------------------------------------------- what the methods of a table share
+
+
+@pytest.fixture
+def no_parts(monkeypatch):
+    monkeypatch.setattr(fit, "_parts", OrderedDict())
+    return fit._parts
+
+
+def parts_of(data, *names, **cell):
+    return [fit._shared_part(cell_of(SPLITS[name], **cell), data) for name in names]
+
+
+def test_methods_of_the_same_rows_share_them_and_no_others(no_parts):
+    data = made()
+    first, again, other = parts_of(data, "random", "random", "validation")
+    assert again[0] is first[0]
+    assert other[0] is not first[0]
+    scaled = fit._shared_part(cell_of(SPLITS["random"], features=Features("standardize")), data)
+    assert scaled[0] is not first[0]
+    assert scaled[1] is not None
+    assert fit._shared_part(cell_of(SPLITS["random"]), made())[0] is not first[0]
+    assert len(no_parts) == 4
+
+
+def test_of_prepared_rows_only_so_many_bytes_are_kept_those_used_last(no_parts, monkeypatch):
+    data = made()
+    sizes = [fit._bytes(part) for part, _ in parts_of(data, "random", "validation", "kfold")]
+    assert sizes == [4 * 8 * rows * (5 + 3) for rows in (60, 42, 60)]  # X and y, and three times as much
+    no_parts.clear()
+    monkeypatch.setattr(fit, "_PART_BYTES", sizes[0] + sizes[2])
+    parts_of(data, "random", "validation", "random", "kfold")
+    assert [split for _, split, *_ in no_parts] == [SPLITS["random"], SPLITS["kfold"]]
+    monkeypatch.setattr(fit, "_PART_BYTES", 1)
+    parts_of(data, "published")  # larger than all that is allowed: alone
+    assert [split for _, split, *_ in no_parts] == [SPLITS["published"]]
