@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 import yaml
 
 from mtlrun.report.build import Report
+from mtlrun.report.checks import said
 from mtlrun.report.figures import published_line
 from mtlrun.report.grid import Grid, Styled, markdown_grid
-from mtlrun.report.outcome import COLUMNS, claim_row, finding, rank_of, said
+from mtlrun.report.outcome import COLUMNS, claim_row, finding, rank_of
 from mtlrun.report.summary import Overview, RunReport, counts_line, overview_markdown, read_overview
 from mtlrun.report.writers import FILES
 
@@ -42,8 +44,7 @@ def outcome(overview: Overview, paper: str, words: dict[str, Any]) -> str:
 def block(overview: Overview, about: dict[str, Any]) -> str:
     """Return what stands between the markers of the README: a sentence or two per paper."""
     lines = [
-        f"* [{about.get(paper, {}).get('name', paper)}]({PAGES}/{paper}.md). "
-        f"{outcome(overview, paper, about.get(paper, {}))}"
+        f"* [{about[paper].get('name', paper)}]({PAGES}/{paper}.md). {outcome(overview, paper, about[paper])}"
         for paper in overview.papers
         if paper in about
     ]
@@ -140,14 +141,7 @@ def _wrapped(text: str) -> str:
     """Break prose at 100 characters; tables, pictures and headings stay on their line."""
     if text.startswith(("|", "#", "!", "<")):
         return text
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + len(word) + 1 > 100:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return "\n".join([*lines, line])
+    return textwrap.fill(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False)
 
 
 def texts(root: Path) -> dict[str, str]:

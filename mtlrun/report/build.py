@@ -201,7 +201,7 @@ def verdict_lines(claims: Sequence[ClaimVerdict], numbers: Sequence[str], papers
             lines.append(f"{what}: {counts_text(found)}.")
     if numbers:
         counts = Counter(numbers)
-        told = ", ".join(f"{counts[verdict]} {name}" for verdict, name in NUMBERS.items() if counts[verdict])
+        told = ", ".join(f"{counts[verdict]} {verdict.said}" for verdict in NUMBERS if counts[verdict])
         lines.append(f"{counted(len(numbers), 'printed number')}: {told}.")
     return lines
 

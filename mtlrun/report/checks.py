@@ -44,14 +44,19 @@ class Verdict(StrEnum):
     NOT_RUN = "not run", "none"
 
 
+def said(verdict: str) -> str:
+    """Return a verdict as readers are told it; another word as it is."""
+    return next((one.said for one in Verdict if one == verdict), verdict)
+
+
 #: Verdicts on claims, in the order in which they are counted; those under which a claim holds.
 VERDICTS = (
     *(Verdict.CONFIRMED, Verdict.MOSTLY, Verdict.PARTLY, Verdict.NOT_CONFIRMED, Verdict.DEPENDS, Verdict.UNDECIDED),
     Verdict.NOT_TESTABLE,
 )
 HOLDING = (Verdict.CONFIRMED, Verdict.MOSTLY)
-#: Verdicts on reference numbers, and what sentences call them.
-NUMBERS = {Verdict.WITHIN: "within tolerance", Verdict.OUTSIDE: "out of tolerance", Verdict.NOT_RUN: "not run"}
+#: Verdicts on reference numbers.
+NUMBERS = (Verdict.WITHIN, Verdict.OUTSIDE, Verdict.NOT_RUN)
 #: Colours of tones on a terminal.
 STYLES = {"good": "green", "part": "yellow", "bad": "red", "none": "dim"}
 

@@ -12,7 +12,7 @@ from typing import Any
 from mtlrun.errors import counted
 from mtlrun.record import DONE, NOT_CONVERGED
 from mtlrun.report.cells import MethodResult
-from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict
+from mtlrun.report.checks import ABOUT, ALL_DATA, AVERAGE_RANK, CHOICES, HOLDING, PREDICTION, Verdict, said
 from mtlrun.report.grid import Grid, Section, show, significant
 from mtlrun.report.run import Run, std
 from mtlrun.report.statistics import Ranking, greater_is_better, paired, paired_predictions, rank_rows
@@ -157,8 +157,7 @@ class ClaimVerdict:
     @property
     def under_readings(self) -> str:
         """Its verdict under every reading."""
-        words = {str(verdict): verdict.said for verdict in Verdict}
-        return "; ".join(f"{name}: {words.get(verdict, verdict)}" for name, verdict in self.readings.items())
+        return "; ".join(f"{name}: {said(verdict)}" for name, verdict in self.readings.items())
 
 
 def judge(claim: Mapping[str, Any], evidence: Evidence) -> ClaimVerdict:
@@ -252,7 +251,6 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
     if "about" in check:
         check |= {"at_least": check["about"] / ABOUT, "at_most": check["about"] * ABOUT}
     ranked = check["kind"] == "rejections" or check.get("quantity") == AVERAGE_RANK
-    errors = {group.label: group.standard_error for group in evidence.groups}
     table, greater = evidence.table, greater_is_better(str(check.get("quantity")), evidence.run)
     results = []
     for place, why in _groups(check, evidence) if ranked else _datasets(check, evidence.run):
@@ -263,12 +261,10 @@ def evaluate(check: Mapping[str, Any], evidence: Evidence) -> list[CheckResult]:
         elif check["unit"] == PREDICTION:
             found = [_on_predictions(check, evidence.run, place, methods) for methods in _method_tuples(check)]
         else:
-            if ranked and len(_method_tuples(check)[0]) == 2:
-                check |= {"effect": max(check.get("effect", 0.0), errors.get(place, 0.0))}
-            found = []
+            asked, found = _of_ranks(check, place, evidence) if ranked else check, []
             for methods, task in product(_method_tuples(check), as_list(check.get("task")) or [None]):
                 group = [table.get((place, m)) for m in methods]
-                found.append(_on_methods(_as_run(check, group, evidence), place, methods, task, group, greater))
+                found.append(_on_methods(_as_run(asked, group, evidence), place, methods, task, group, greater))
         results += [replace(one, check=check, dataset=place) for one in found]
     return results
 
@@ -329,6 +325,14 @@ def _was_stopped(stopped: Mapping[str, Any], row: MethodResult, evidence: Eviden
         return whole is not None and value < whole
     methods = {m.get("label"): m.get("params") or {} for m in as_list(evidence.run.config.get("methods"))}
     return bool(value >= methods[row.method][stopped["at_least"]])
+
+
+def _of_ranks(check: Mapping[str, Any], place: str, evidence: Evidence) -> Mapping[str, Any]:
+    """Return a check on average ranks as it applies to a group: differences count beyond their standard error."""
+    if len(_method_tuples(check)[0]) < 2:
+        return check
+    error = next(group.standard_error for group in evidence.groups if group.label == place)
+    return {**check, "effect": max(check.get("effect", 0.0), error)}
 
 
 def _on_methods(

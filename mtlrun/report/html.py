@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from mtlrun.record import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.report.build import Report
 from mtlrun.report.cells import PARTIAL
-from mtlrun.report.checks import Verdict
+from mtlrun.report.checks import Verdict, said
 from mtlrun.report.figures import (
     Figure,
     Forest,
@@ -26,7 +26,7 @@ from mtlrun.report.figures import (
     rank_diagrams,
 )
 from mtlrun.report.grid import Column, Section, Styled, csv_grid, show, tex_grid
-from mtlrun.report.outcome import claims_grid, said
+from mtlrun.report.outcome import claims_grid
 from mtlrun.report.printed import measured_grid, with_printed
 from mtlrun.report.references import reference_section
 from mtlrun.report.sections import row_cells

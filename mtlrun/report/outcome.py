@@ -54,11 +54,6 @@ def rank_of(claim: ClaimVerdict) -> int:
     return list(_PLURAL).index(GROUPS[_verdict(claim)])
 
 
-def said(verdict: str) -> str:
-    """Return a verdict as readers are told it."""
-    return next((one.said for one in Verdict if one == verdict), verdict)
-
-
 def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     """Return what the paper says and what we find, as far as these are numbers: a part for every bound."""
     groups: dict[tuple[str, str, str], list[CheckResult]] = {}

@@ -11,9 +11,9 @@ from rich.text import Text
 from mtlrun.errors import counted
 from mtlrun.record import OK, Place
 from mtlrun.report.build import Report
-from mtlrun.report.checks import STYLES, Verdict
+from mtlrun.report.checks import STYLES, Verdict, said
 from mtlrun.report.grid import Grid, Section, Styled, duration, show
-from mtlrun.report.outcome import counts_text, finding, said
+from mtlrun.report.outcome import counts_text, finding
 from mtlrun.report.printed import measured_grid
 from mtlrun.report.references import reference_section
 from mtlrun.report.sections import edge_hits

@@ -9,7 +9,7 @@ from typing import Any
 
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
-from mtlrun.report.checks import Verdict
+from mtlrun.report.checks import Verdict, said
 from mtlrun.report.figures import FIGURES, Figure, published_line
 from mtlrun.report.grid import (
     Column,
@@ -24,7 +24,7 @@ from mtlrun.report.grid import (
     markdown_section,
     tex_table,
 )
-from mtlrun.report.outcome import claims_grid, said
+from mtlrun.report.outcome import claims_grid
 from mtlrun.report.printed import result_grid
 from mtlrun.report.references import reference_grid, reference_section
 from mtlrun.utils.io import write_atomic

@@ -87,19 +87,32 @@ def test_a_control_that_ranks_worse_rejects_nothing(ranked):
     assert claim(ranked, kind="rejections", control="One Norm", at_least=1).results[0].found == 0.0
 
 
-def test_groups_follow_the_axis(ranked):
-    ranked.config["sweep"] = {"name": "train", "split": "train", "values": [0.1, 0.2]}
+def along_axis(ranked, groups):
+    """Rank the data sets of every value of an axis, with scores of a sign."""
+    ranked.config["sweep"] = {"name": "train", "split": "train", "values": list(groups)}
     records, facts = dict(ranked.records), ranked.info["datasets"]["alpha"]
     ranked.records.clear()
     ranked.info["datasets"] = {}
-    for dataset in DATA:
-        for value in (0.1, 0.2):
+    for value, (names, sign) in groups.items():
+        for dataset in names:
             label = f"{dataset} (train {value})"
             ranked.info["datasets"][label] = {**facts, "id": dataset, "axis": {"of": dataset, "value": value}}
             for method in ranked.info["methods"]:
-                ranked.cell(
-                    label, method, 0, auc=records[dataset, method, 0].metrics["auc"] * (1 if value < 0.2 else -1)
-                )
+                ranked.cell(label, method, 0, auc=sign * records[dataset, method, 0].metrics["auc"])
+
+
+def test_differences_of_ranks_count_beyond_the_standard_error_of_their_own_group(ranked):
+    along_axis(ranked, {0.1: (DATA[:2], 1), 0.2: (DATA, 1)})
+    few, many = claim(
+        ranked, kind="difference", quantity="average_rank", of="APG-RMTL", over="One Norm", at_most=0
+    ).results
+    assert few.undecided
+    assert few.why == "smaller than our threshold of 1"  # three methods on two data sets: sqrt(3 * 4 / 12)
+    assert many.holds  # -0.667, beyond sqrt(3 * 4 / 36) = 0.577
+
+
+def test_groups_follow_the_axis(ranked):
+    along_axis(ranked, {0.1: (DATA, 1), 0.2: (DATA, -1)})
     found = claim(ranked, kind="value", quantity="average_rank", of=DC, at_most=1)
     assert [f.found for f in found.results] == [1.0, 3.0]
     only = claim(ranked, kind="rejections", control=DC, dataset="train 0.1", at_least=2)
