@@ -257,8 +257,9 @@ class Records:
         """Whether there is a record, damaged or not; those of a damaged ``cells.jsonl.gz`` are not known."""
         return self.path(key).is_file() or key in self._unpacked[0]
 
+    @cached_property
     def packed_choices(self) -> dict[str, dict[str, Any]]:
-        """Return what the searches of the records in ``cells.jsonl.gz`` found, by the key of the search."""
+        """What the searches of the records in ``cells.jsonl.gz`` found, by the key of the search."""
         records = (self.load(key) for key in self._unpacked[0])
         found = (record.selection for record in records if record is not None and record.done)
         return {selection["key"]: selection for selection in found if selection and selection.get("chosen") is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,14 +67,14 @@ class _Fitted:
 
 def _of_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
     model = HierarchicalMTL("diagonal").fit(X, dataset.y, **_rows(dataset))
-    tests = lambda columns: model.test(columns, method="lrt", each=True)  # noqa: E731
+    tests = partial(model.test, method="lrt", each=True)
     return _Fitted("the variance", model.variance_shares_, model.heterogeneity_, model.test, tests)
 
 
 def _of_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
     rows = _rows(dataset)
     model = HierarchicalMTLClassifier("diagonal").fit(X, dataset.y, **rows)
-    test = lambda tested: model.test(X, dataset.y, tested, **rows)  # noqa: E731
+    test = partial(model.test, X, dataset.y, **rows)
     return _Fitted("the variance behind the labels", model.variance_shares_, model.heterogeneity_, test, test)
 
 

@@ -103,6 +103,19 @@ class CommonMean:
     mean_coef_: Array
     mean_intercept_: float
 
+    @staticmethod
+    def _result(found: Any, coef: Array, intercept: Array) -> SolverResult:
+        """Return coefficients of shape (n_features, n_tasks) with the path of the fit that found them."""
+        return SolverResult(
+            parts=coef[np.newaxis],
+            intercept=intercept,
+            converged=found.converged,
+            n_iter=max(found.evaluations, 1),
+            objective=list(found.path),
+            gap=found.gain,
+            stop_crit=found.gain,
+        )
+
     def _random(self, p: int) -> Array:
         """Return the columns, of those that are standardised, whose coefficients may differ."""
         first = int(self.fit_intercept)
@@ -310,15 +323,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 self._posterior = replace(self._posterior, v=own.v, v_rows=own.mean, v_new=own.of_new_task)
         self._publish_variances()
         coef, intercept = self._original()
-        return SolverResult(
-            parts=coef.T[np.newaxis],
-            intercept=intercept,
-            converged=own.converged,
-            n_iter=max(own.evaluations, 1),
-            objective=list(own.path),
-            gap=own.gain,
-            stop_crit=own.gain,
-        )
+        return self._result(own, coef.T, intercept)
 
     def _noise_of(self, data: Compressed, result: Result) -> OwnNoise:
         """Return the model with the noises asked for."""

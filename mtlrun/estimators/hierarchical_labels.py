@@ -148,15 +148,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         self.single_class_ = problem.m.single_class()
         self._publish_fit(fit, columns)
         original = fit.m.coefficients(fit.value) @ columns.back().T
-        return SolverResult(
-            parts=original[:, 1:].T[np.newaxis],
-            intercept=original[:, 0],
-            converged=fit.converged,
-            n_iter=max(fit.evaluations, 1),
-            objective=list(fit.path),
-            gap=fit.gain,
-            stop_crit=fit.gain,
-        )
+        return self._result(fit, original[:, 1:].T, original[:, 0])
 
     def _problem(self, data: TaskData, columns: Columns) -> LogisticProblem:
         random = self._random(data.n_features + int(self.fit_intercept))

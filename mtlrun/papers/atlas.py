@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mtlrun.errors import ConfigError
 from mtlrun.papers.measure import Curve, Matrix, Measurement, measure, published_path
@@ -332,11 +335,8 @@ def design(found: pd.DataFrame) -> Array:
 
 
 def _ridge(X: Array, y: Array) -> Any:
-    """Return the function that a ridge regression on standardised columns is."""
-    centre, scale = X.mean(axis=0), X.std(axis=0)
-    Z = (X - centre) / np.where(scale > 0, scale, 1.0)
-    w = np.linalg.solve(Z.T @ Z + STRENGTH * np.eye(Z.shape[1]), Z.T @ (y - y.mean()))
-    return lambda new: y.mean() + (new - centre) / np.where(scale > 0, scale, 1.0) @ w
+    """Return the predictions of a ridge regression on standardised columns, as a function."""
+    return make_pipeline(StandardScaler(), Ridge(STRENGTH)).fit(X, y).predict
 
 
 def _coefficients(found: pd.DataFrame, outcome: str, rng: np.random.Generator) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def _coefficients(found: pd.DataFrame, outcome: str, rng: np.random.Generator) -
     def fitted(part: pd.DataFrame) -> Array:
         X, y = design(part), part[outcome].clip(-LARGEST, LARGEST).to_numpy()
         told = _ridge(X, y)
-        return np.array([float(told(row)) for row in steps]) - float(told(middle))
+        return np.asarray(told(steps) - told(middle[np.newaxis]))
 
     X = design(found)
     middle = X.mean(axis=0)

@@ -151,7 +151,7 @@ def _missing_folds(
     missing = _missing((fold for cell in cells for fold in cell.folds), store, limit, force)
     if force or not missing:
         return missing, {}
-    keys, packed = {fold.key for fold in missing}, store.packed_choices()
+    keys, packed = {fold.key for fold in missing}, store.packed_choices
     open_ = [cell for cell in cells if any(fold.key in keys for fold in cell.folds)]
     known = {cell.key: packed.get(search_key(fold.key for fold in cell.folds)) for cell in open_}
     needed = {fold.key for cell in open_ if known[cell.key] is None for fold in cell.folds}

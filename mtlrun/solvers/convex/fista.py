@@ -309,9 +309,7 @@ class ProximalRun:
 
     def step(self) -> list[float]:
         """Make one iteration; return the values of the penalties."""
-        t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
-        momentum = (self._t - 1.0) / t
-        self._t = t
+        momentum = self._next_momentum()
         origin = self.parts + momentum * (self.parts - self.parts_before) if momentum else self.parts
         at = self.at.beyond(self.before, momentum)
         gradient = self.smooth.gradient(at)
@@ -327,6 +325,11 @@ class ProximalRun:
         self.parts_before, self.before = self.parts, self.at
         self.parts, self.at = parts, new
         return values
+
+    def _next_momentum(self) -> float:
+        t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
+        momentum, self._t = (self._t - 1.0) / t, t
+        return float(momentum)
 
     def _proximal_step(
         self, origin: np.ndarray, at: Point, gradient: Gradient

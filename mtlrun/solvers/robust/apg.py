@@ -147,6 +147,8 @@ def solve_apg(
     b = start.intercept if isinstance(start, SolverResult) and smooth.with_b else None
     kind = _BacktrackingRun if variant == "backtracking" else ProximalRun
     run = kind(smooth, penalties, parts, b, adaptive=False, restart=variant == "fast")
+    if variant == "backtracking":
+        run.curvature = loss.curvature
     dual_at: Callable[[], np.ndarray] | None = None
     if stop == "paper":
         result = _until_paper_rule(run, eps, max_iter, callback)
@@ -168,24 +170,8 @@ def solve_apg(
 class _BacktrackingRun(ProximalRun):
     """The iteration with nothing kept between its steps, and with doubling in place of the bound on the curvature."""
 
-    def __init__(
-        self,
-        smooth: SmoothLoss,
-        penalties: Sequence[Penalty],
-        parts: np.ndarray,
-        b: np.ndarray | None = None,
-        *,
-        adaptive: bool = True,
-        restart: bool = True,
-    ) -> None:
-        super().__init__(smooth, penalties, parts, b, adaptive=adaptive, restart=restart)
-        assert isinstance(smooth, FieldLoss)
-        self.curvature = smooth.loss.curvature
-
     def step(self) -> list[float]:
-        t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * self._t**2))
-        momentum = (self._t - 1.0) / t
-        self._t = t
+        momentum = self._next_momentum()
         origin = self.parts + momentum * (self.parts - self.parts_before)
         b = self.at.b + momentum * (self.at.b - self.before.b)
         at = self.smooth.point(origin.sum(axis=0), b)
