@@ -72,6 +72,7 @@ def test_what_stops_one_does_not_stop_the_others(mtlrun, all_kinds, tmp_path, la
     assert (run / "cells.jsonl.gz").is_file(), "the folder of a run has its records in it"
     text = (tmp_path / RUNS / "summary-demo.md").read_text()
     assert "[alpha/good/demo](alpha/good/demo/report.md)" in text
+    assert "* Ridge errs less: does not hold" in text
     assert "Made with `mtlrun reproduce all --profile demo`." in text
 
 
@@ -235,10 +236,10 @@ def test_interrupt_keeps_everything(papers, tmp_path, begin, until):
 def test_the_summary_again_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
     mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
     before = {path: path.read_bytes() for path in (tmp_path / RUNS).rglob("report.*")}
-    for form in ("md", "json"):
+    for form, claim in (("md", "* Ridge errs less: does not hold"), ("json", '"id": "c1"')):
         shown = mtlrun("report", str(RUNS), "--format", form, "--profile", "demo")
         assert shown.exit_code == 1, "a cell failed"
-        assert "does not hold" in shown.stdout
+        assert claim in shown.stdout
     assert json.loads(shown.stdout)["left_out"] == {}
     out = mtlrun("report", "all", "--format", "html", "--out", "all.html")
     assert out.stdout == "summary: all.html\n"

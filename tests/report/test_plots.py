@@ -11,7 +11,7 @@ from mtlrun.cli.app import app
 from mtlrun.errors import UserError
 from mtlrun.report.build import build_report
 from mtlrun.report.drawing import alike, draw_forest, plot, svg
-from mtlrun.report.figures import Forest, path_figures, printed_figures
+from mtlrun.report.figures import Forest, path_figures, printed_figures, rank_diagrams
 from mtlrun.report.run import read_run
 from mtlrun.report.writers import markdown
 
@@ -54,7 +54,10 @@ def test_critical_differences(maker, tmp_path):
     assert first.read_bytes() == second.read_bytes()
     text = first.read_text()
     assert all(method in text for method in maker.info["methods"])
-    assert "4 splits of alpha" in text
+    assert ">auc, 4 splits of alpha<" in text
+    report = build_report(folder)
+    (diagram,) = rank_diagrams(report.run, report.rows)
+    assert diagram.caption.startswith("Average ranks by auc, 4 splits of alpha (1 is best)")
 
 
 def test_methods_that_differ_by_less_than_the_critical_difference_share_a_bar():
@@ -137,8 +140,7 @@ def test_a_trivial_baseline_does_not_stretch_the_axis_of_gains():
     assert -0.1 < low < -0.06
     assert 0.15 < high < 0.2
     points = [line.get_xdata()[0] for line in draw_forest(figure).lines if line.get_marker() in "o<>"]
-    assert points[:2] == [0.1, -0.02]
-    assert points[2] == pytest.approx(low, abs=0.01), "what lies beyond the axis stands at its end"
+    assert points == [0.1, -0.02, low, low], "what lies beyond the axis stands at its end, and its interval ends there"
     far = Forest("gains", "Gain", "gain", [("a", 0.1, 0.0, 0.2), ("b", -0.1, -0.2, 0.0), ("c", -5.0, -6.0, -4.0)])
     assert -0.5 < far.limits[0] < far.limits[1] < 0.5
     wide = Forest("tasks", "Gain", "gain", [("a", 0.1, -9.0, 9.2), ("b", -0.1, -0.2, 0.0)])

@@ -32,7 +32,7 @@ def test_names_are_whole_and_lines_fit(maker, width):
     assert "…" not in text
 
 
-def test_everything_on_one_line_at_80_columns(maker):
+def test_everything_is_there_at_80_columns(maker):
     maker.fill()
     maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
     rows = [line.split() for line in printed(maker, 80).splitlines() if line.lstrip().startswith(DC)]
@@ -165,7 +165,6 @@ def test_many_quantities_are_lines(maker):
         maker.measurement("alpha", method, metrics={name: place + i / 4 for i, name in enumerate(names)})
     text = printed(maker)
     assert all(len(line) <= 80 for line in text.splitlines())
-    lines = [line for line in text.splitlines() if line.startswith("a rather long quantity 3 ")]
-    found = {word for line in lines for word in line.split()}
-    assert {"0.75", "1.75", "2.75", "3.75", "4.75"} <= found
+    rows = [line.split() for line in text.splitlines() if line.startswith("a rather long quantity 3 ")]
+    assert [value for row in rows for value in row[5:]] == ["0.75", "1.75", "2.75", "3.75", "4.75"]
     assert sum(line.count("Method number") for line in text.splitlines()) == 5

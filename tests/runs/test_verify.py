@@ -157,7 +157,9 @@ def test_no_committed_cell_is_out_of_date(folder):
     except DataError:
         pytest.skip("MTLRUN_DATA does not hold its data")
     states = survey(made)
-    assert {state.name for state in states} <= {"done", "missing", "failed"}
+    # Five settings of one table have targets of a single value in a part of the rows: their failure is the result.
+    known = {"failed"} if id == "atlas/gain" else set()
+    assert {state.name for state in states} <= {"done", "missing"} | known
     assert any(state.name == "done" for state in states)
 
 
