@@ -507,7 +507,8 @@ def simulate_splice(
         If a parameter is out of range.
     """
     check_sizes(n=n, length=length, decoys=decoys)
-    allow_simulated((n, length), (len(organisms), length, LEVELS))
+    allow_simulated((n, length), itemsize=1)
+    allow_simulated((len(organisms), length, LEVELS))
     _require(length >= 24 and 0 <= shared <= 1, f"length >= 24 and 0 <= shared <= 1, not {length} and {shared}")
     _require(0 < len(set(organisms)) == len(organisms), "organisms must be a list of different names")
     _require(n >= 2 * len(organisms), f"n = {n} is too small for {len(organisms)} organisms")

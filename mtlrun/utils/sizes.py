@@ -28,8 +28,8 @@ CELLS, CELLS_PER_BYTE = 50_000_000, 200
 SHEET_CELLS, SHEET_CELLS_PER_BYTE = 2_000_000, 20
 #: Candidates of a grid, folds of one search or split, and cells of an experiment.
 CANDIDATES, FOLDS, PLANNED = 100_000, 10_000, 1_000_000
-#: Numbers of a simulated data set and of what it is made from, 2 GB of floats.
-SIMULATED = 1 << 28
+#: Bytes of a simulated data set and of what it is made from.
+SIMULATED = 1 << 31
 
 
 class SizeError(DataError, ValueError):
@@ -85,15 +85,15 @@ def allow_cells(place: object, rows: int, columns: int, size: int) -> None:
     allow(place, rows * columns, most, f"cells out of {size:,} bytes", "If that is right, save the table as csv.")
 
 
-def allow_simulated(*shapes: tuple[int, ...]) -> None:
-    """Refuse to simulate data for which arrays of these shapes hold too many numbers.
+def allow_simulated(*shapes: tuple[int, ...], itemsize: int = 8) -> None:
+    """Refuse to simulate data for which arrays of these shapes take too many bytes.
 
     Raises
     ------
     SizeError
     """
-    count = sum(map(math.prod, shapes))
-    allow("simulated data", count, SIMULATED, "numbers to draw", "Choose smaller sizes.")
+    count = itemsize * sum(map(math.prod, shapes))
+    allow("simulated data", count, SIMULATED, "bytes to draw", "Choose smaller sizes.")
 
 
 def allow_json(place: object, size: int) -> None:

@@ -16,7 +16,7 @@ import mtlrun
 from mtlrun.comparison.protocol import Settings
 from mtlrun.data import load_dataset
 from mtlrun.data.table import read_table
-from mtlrun.errors import UserError
+from mtlrun.errors import DataError, UserError
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.record import PACKED, unpack
 from mtlrun.report.modelplots import plot_model
@@ -224,6 +224,12 @@ SIMULATED = [
 def test_simulated_data_of_too_many_numbers_are_refused(name, size):
     with pytest.raises(SizeError, match="the limit is"):
         load_dataset(name, **{size: HUGE})
+
+
+@pytest.mark.parametrize(("n", "length"), [(6_400_000, 75), (6_392_176, 141)], ids=["table 2", "figure 3"])
+def test_the_strings_of_the_papers_are_not_too_many(n, length):
+    with pytest.raises(DataError, match="shared <= 1"):  # refused after the sizes were looked at
+        load_dataset("simulated-splice", n=n, length=length, shared=2)
 
 
 @pytest.mark.parametrize("asked", [{"splits": 2 << 40}, {"folds": 2 << 40}, {"repeats": 2 << 40}])
