@@ -317,12 +317,12 @@ class Records:
 
     def _array(self, path: Path, name: str) -> Any:
         """Return an array of a file; the one that holds the scores of a whole run is opened once."""
-        from mtlrun.utils.arrays import Archive
+        from mtlrun.utils.arrays import NpzArchive
 
         state = path.stat()
         stamp = (path, state.st_ino, state.st_mtime_ns, state.st_size)
         if self._open is None or self._open[0] != stamp:
-            self._open = (stamp, Archive(path, f"{path.parent.name}/{path.name}"))
+            self._open = (stamp, NpzArchive(path, f"{path.parent.name}/{path.name}"))
         return self._open[1].read(name)
 
     def scores_files(self, key: str) -> list[tuple[Path, str]]:

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mtlrun"
@@ -119,6 +120,15 @@ def test_files_and_functions_are_short_and_public_names_documented():
             if is_public and not ast.get_docstring(node):
                 problems.append(f"{path}:{node.lineno}: {node.name} has no docstring")
     assert not problems, "\n".join(problems)
+
+
+def test_no_two_classes_have_one_name():
+    places = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path}:{node.lineno}")
+    assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
 def test_light_modules_load_no_heavy_package():

@@ -13,7 +13,7 @@ from mtlrun.errors import counted
 
 if TYPE_CHECKING:
     from mtlrun.runs.plan import Plan
-    from mtlrun.runs.survey import State
+    from mtlrun.runs.survey import CellState
 
 STATES = ("done", "failed", "damaged", "outdated", "missing")
 
@@ -66,7 +66,7 @@ def status(
     say(totals(made, states))
 
 
-def _made(plan: Plan, states: Sequence[State]) -> list[str]:
+def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
     from mtlrun.provenance import commits_since
     from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
@@ -89,14 +89,14 @@ def _own_code(plan: Plan) -> list[str]:
     return [f"own code, followed as far as it is imported by name: {', '.join(sorted(names))}"]
 
 
-def totals(plan: Plan, states: Sequence[State]) -> str:
+def totals(plan: Plan, states: Sequence[CellState]) -> str:
     """Return one line on the cells: ``12 cells: 10 done, 2 missing``."""
     counts = Counter[str](state.name for row, state in zip(plan.rows, states, strict=True) if row.wanted)
     shown = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return f"{counted(len(plan.wanted), 'cell')}: {shown}"
 
 
-def _table(plan: Plan, states: Sequence[State]) -> None:
+def _table(plan: Plan, states: Sequence[CellState]) -> None:
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in zip(plan.rows, states, strict=True):
         if row.wanted:

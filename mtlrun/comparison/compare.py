@@ -29,7 +29,7 @@ from mtlrun.comparison.differences import differences
 from mtlrun.comparison.leaderboard import Board
 from mtlrun.comparison.likeness import tables_like
 from mtlrun.comparison.protocol import Protocol, Settings, check_parts, facts_of, read_settings, sizes_of
-from mtlrun.comparison.result import MODEL, Comparison, Source, refuse_tables, store_table
+from mtlrun.comparison.result import MODEL, Comparison, TableSource, refuse_tables, store_table
 from mtlrun.comparison.schedule import CompareSchedule
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, STRATEGIES, Entry, Evaluation, answer
 from mtlrun.data.chunks import chunk_files
@@ -152,7 +152,7 @@ def compare(
     more = None if test is None else _table(test, table)
     given |= {name: matching(given[name], table) for name in ("drop", "categorical", "keep") if name in given}
     names = target_columns(table, target, targets, targets_last, labels, given.get("drop", ()))
-    source = Source(table, more, Roles(targets=names, task=task, **given))
+    source = TableSource(table, more, Roles(targets=names, task=task, **given))
     dataset = replace(make_dataset(table, source.roles, more), id=_id(table), title=Path(table.name).name)
     if settings.calibrate and dataset.task_type == "regression":
         raise ConfigError("--calibrate needs targets that are labels", "Leave it out for regression.")
@@ -173,7 +173,7 @@ def compare(
 class _Session:
     """Where a comparison computes: the table as a stored data set, and the folder of the cells."""
 
-    source: Source
+    source: TableSource
     folder: Path
     data: Path
     dataset: Dataset
@@ -300,7 +300,7 @@ class _Session:
 @contextmanager
 def _session(
     output: str | Path | None,
-    source: Source,
+    source: TableSource,
     dataset: Dataset,
     protocol: Protocol,
     settings: Settings,

@@ -81,7 +81,7 @@ class Comparison:
     board: Board
     dataset: Dataset
     trained: Trained
-    source: Source
+    source: TableSource
     coefficients: pd.DataFrame | None
     coefficients_of: str
     cells: dict[str, Any]
@@ -273,14 +273,14 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """Where a data set comes from: its table, test rows if they are a table of their own, and the parts of columns."""
 
     table: Table
     more: Table | None
     roles: Roles
 
-    def as_stored(self, dataset: Dataset) -> Source:
+    def as_stored(self, dataset: Dataset) -> TableSource:
         """Return the parts of columns that make the same data set of the stored file.
 
         The format's own task column is named, and columns of a data frame that were left out stay out.
@@ -323,7 +323,7 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
             raise UserError(f"{path} lies where the results are written", "Choose another folder with --output.")
 
 
-def store_table(folder: Path, home: Path, source: Source, dataset: Dataset) -> None:
+def store_table(folder: Path, home: Path, source: TableSource, dataset: Dataset) -> None:
     """Store a table beside a card that says what its columns are.
 
     Parameters

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mtlrun.errors import ConfigError, UserError
-from mtlrun.runs.catalogue import Entry, catalogue
+from mtlrun.runs.catalogue import CatalogueEntry, catalogue
 from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import NoMatchError, OnlyError, Plan, plan
@@ -44,7 +44,7 @@ class Batch:
         return {**self.skipped, **refused}
 
 
-def artefacts() -> list[Entry]:
+def artefacts() -> list[CatalogueEntry]:
     """Return the experiments that belong to a paper, without the training files."""
     return [entry for entry in catalogue() if entry.kind != TRAIN]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlrun.runs.spec import FULL, TRAIN, Method, Selection, Spec
+from mtlrun.runs.spec import FULL, TRAIN, MethodSpec, Selection, Spec
 
 #: Keys of a training file and of its method.
 TRAIN_KEYS = (
@@ -76,7 +76,7 @@ def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
     return {**how, **({"metric": metric} if metric else {})}
 
 
-def _plain_method(spec: Spec, method: Method) -> dict[str, Any]:
+def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
     where = {"datasets": method.datasets} if method.datasets else {}
     if method.measure:
         return {"label": method.label, "measure": method.measure, "params": method.params, **where}

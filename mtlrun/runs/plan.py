@@ -36,9 +36,7 @@ from mtlrun.runs.methods import (
     quantities_of,
     resolved,
 )
-from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, Spec, Sweep
-from mtlrun.runs.spec import Method as MethodSpec
-from mtlrun.runs.spec import Split as SplitSpec
+from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, write_new
 from mtlrun.utils.io import jsonable, sealed
 from mtlrun.utils.seeds import derive_seed

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from mtlrun.utils.schema import StrictModel
 from mtlrun.utils.sizes import CANDIDATES, FOLDS, PLANNED
 
 SCHEMA = 1
@@ -37,12 +38,6 @@ MEASURE_KINDS = ("inspect", "trace", "scaling", "audit")
 TIMED_KINDS = ("trace", "scaling")
 #: Label of the one place of an experiment without data sets.
 PUBLISHED = "published"
-
-
-class Base(BaseModel):
-    """Strict types (a quoted number is text), no unknown keys, immutable."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def _distinct(value: list[Any]) -> list[Any]:
@@ -90,7 +85,7 @@ Count = Annotated[int, Field(ge=1, le=PLANNED)]
 Folds = Annotated[int, Field(ge=2, le=FOLDS)]
 
 
-class Paper(Base):
+class Paper(StrictModel):
     """Where the published numbers are printed."""
 
     cite: str
@@ -99,7 +94,7 @@ class Paper(Base):
     url: str | None = None
 
 
-class Split(Base):
+class SplitSpec(StrictModel):
     """How rows are divided. `random`: a fraction of the rows (of every task, for ragged data sets) is used for
     training, `trials` times; `kfold`: each of `folds` folds is the test part once, in new partitions for more `trials`;
     with `train`, that fraction of the other rows (of every task) is trained on. `published`: the splits that come with
@@ -122,7 +117,7 @@ class Split(Base):
         return self.trials or (self.folds if self.kind == "kfold" else 1) or 1
 
     @model_validator(mode="after")
-    def _fields_of_kind(self) -> Split:
+    def _fields_of_kind(self) -> SplitSpec:
         needs, may = {
             "random": ({"train"}, {"trials", "validation"}),
             "kfold": ({"folds"}, {"trials", "train"}),
@@ -139,7 +134,7 @@ class Split(Base):
         return self
 
 
-class FeatureStep(Base):
+class FeatureStep(StrictModel):
     """Preprocessing of X, learned on the training rows: `standardize` (mean 0, variance 1; sparse data are only
     scaled), `max-abs` (divide by the largest absolute value), `min-max` (to the range 0 to 1, dense data only),
     `unit-rows` (divide every row by its length), `table` (impute missing values, standardise numbers, one-hot encode
@@ -184,7 +179,7 @@ class DatasetSpec(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     id: str
     label: str = ""
-    split: Split | None = None
+    split: SplitSpec | None = None
     metrics: Annotated[list[str], AfterValidator(_distinct)] | None = None
     features: FeatureStep | None = None
 
@@ -210,7 +205,7 @@ class DatasetSpec(BaseModel):
         return {**own, **({} if self.features is None else {"features": self.features.plain})}
 
 
-class Selection(Base):
+class Selection(StrictModel):
     """How parameters are chosen: by cross-validation inside the training part, or (`on: validation`) by one fit on the
     training part that is scored on the validation part of the split. `metric` defaults to the first of the data set."""
 
@@ -219,7 +214,7 @@ class Selection(Base):
     metric: str | None = None
 
 
-class Timing(Base):
+class TimingSpec(StrictModel):
     """How seconds are measured: an untimed first fit, then `repeats` timed ones (the median counts), with a fixed
     number of BLAS threads."""
 
@@ -229,13 +224,13 @@ class Timing(Base):
     baseline: str | None = None
 
 
-class Limits(Base):
+class Limits(StrictModel):
     """Wall-clock limit, in seconds, of one fit and of one fold of a search."""
 
     seconds: Positive
 
 
-class Sweep(Base):
+class Sweep(StrictModel):
     """The axis of a sweep: everything is repeated at each of `values`.
 
     Exactly one of: `split`, the field of the split that varies; `option`, the option of the data sets; `params`, one
@@ -267,7 +262,7 @@ class Sweep(Base):
         return self
 
 
-class Method(Base):
+class MethodSpec(StrictModel):
     """A row of the table: an `estimator`, or in measure kinds a `measure`, with its parameters. `select_with` replaces
     parameters during the search (a fast solver of the same objective). `scored`: a method without a grid is scored in
     the folds of the selection, too. `datasets` lists the ids or labels of the data sets that have this row (default:
@@ -287,7 +282,7 @@ class Method(Base):
         return self.datasets is None or dataset.id in self.datasets or dataset.name in self.datasets
 
 
-class Expectation(Base):
+class Expectation(StrictModel):
     """The verdict that a claim had: `from` is the profile of the run that it was taken from, `set` the day."""
 
     verdict: str
@@ -295,7 +290,7 @@ class Expectation(Base):
     from_: str = Field(alias="from")
 
 
-class TableLayout(Base):
+class TableLayout(StrictModel):
     """The table as the paper prints it: what its rows and columns stand for, the quantities shown (default: the
     metrics, and measured seconds), scores per cent, average ranks below. What is neither rows nor columns makes a
     table of its own for each of its values."""
@@ -307,7 +302,7 @@ class TableLayout(Base):
     foot: bool = False
 
 
-class Claim(Base):
+class Claim(StrictModel):
     """A statement and the checks that decide it (`mtlrun.report.checks`).
 
     `all`: the statement says "all", "consistently" or "best", so a single comparison that fails refutes it, and one
@@ -324,7 +319,7 @@ class Claim(Base):
     checks: list[dict[str, Any]] = []
 
 
-class Main(Base):
+class Main(StrictModel):
     """Why a reading is the main one: never because a claim holds under it. `of` are the methods, not the paper's own,
     whose published level decides."""
 
@@ -338,7 +333,7 @@ class Main(Base):
         return self
 
 
-class Reading(Base):
+class Reading(StrictModel):
     """A way to read what the paper leaves open: a layer over the file and its profile.
 
     `changes` is written like a profile; a mapping in the place of a list changes its entries (``"*"``: all of them).
@@ -360,7 +355,7 @@ class Reading(Base):
         return self
 
 
-class Statistics(Base):
+class Statistics(StrictModel):
     """Ranks of the methods by a metric over the data sets, Friedman's test, Holm's procedure against the `control`."""
 
     metric: str
@@ -368,7 +363,7 @@ class Statistics(Base):
     significance: Fraction = 0.05
 
 
-class Tolerance(Base):
+class Tolerance(StrictModel):
     """How far a number may be from a reference. `error_rate` is a share of 1 - the number: for accuracies and AUCs."""
 
     quantity: str | None = None
@@ -422,7 +417,7 @@ AnyReference = Annotated[
 ]
 
 
-class Spec(Base):
+class Spec(StrictModel):
     """A whole file with one profile applied, merged into the file that it `extends` (an id, or the path of a file):
     everything that is not given is taken from there, except `id`, `title`, `kind` and `default_for`."""
 
@@ -435,7 +430,7 @@ class Spec(Base):
     default_for: Annotated[list[str], BeforeValidator(_as_list)] = []
     paper: Paper | None = None
     datasets: list[DatasetSpec] = []
-    split: Split | None = None
+    split: SplitSpec | None = None
     repeats: Count = 1
     metrics: Annotated[list[str], Field(min_length=1)]
     average: Literal["task", "sample"] = "task"
@@ -443,12 +438,12 @@ class Spec(Base):
     keep: list[Literal["predictions"]] = []
     seed: Annotated[int, Field(ge=0)] = 0
     selection: Selection | None = None
-    timing: Timing | None = None
+    timing: TimingSpec | None = None
     limits: Limits | None = None
     sweep: Sweep | None = None
     table: TableLayout | None = None
     grids: dict[str, Values] = {}
-    methods: Annotated[list[Method], Field(min_length=1)]
+    methods: Annotated[list[MethodSpec], Field(min_length=1)]
     statistics: Statistics | None = None
     claims: list[Claim] = []
     reference: Annotated[list[AnyReference], BeforeValidator(_as_list)] = []
@@ -482,7 +477,7 @@ class Spec(Base):
         return self.datasets[0]
 
     @property
-    def method(self) -> Method:
+    def method(self) -> MethodSpec:
         """The method of a training file."""
         return self.methods[0]
 

@@ -30,7 +30,7 @@ StateName = Literal["done", "missing", "outdated", "failed", "damaged"]
 
 
 @dataclass(frozen=True)
-class State:
+class CellState:
     """What is known of the cell of a row.
 
     Attributes
@@ -51,33 +51,33 @@ class State:
     commit: str | None = None
 
 
-def survey(plan: Plan, store: Store | None = None) -> list[State]:
+def survey(plan: Plan, store: Store | None = None) -> list[CellState]:
     """Return the state of every row as the folders have it now."""
     store = store or plan.store()
     here = _versions()
     return [_state(row, store, plan.limit, here) for row in plan.rows]
 
 
-def _state(row: PlannedCell, store: Store, limit: float | None, here: Mapping[str, str]) -> State:
+def _state(row: PlannedCell, store: Store, limit: float | None, here: Mapping[str, str]) -> CellState:
     try:
         record = store.read(row.cell.key)
     except ValueError as error:
-        return State("damaged", str(error))
+        return CellState("damaged", str(error))
     if record is not None:
         good = settled(record, limit)
         packages = record.environment.get("packages") or {}
         other = {name: str(packages[name]) for name in here if packages.get(name) not in (None, here[name])}
         reason, commit = "" if good else f"{record.status}: {record.error}", record.made_by.get("commit")
-        return State("done" if good else "failed", reason, other, commit)
+        return CellState("done" if good else "failed", reason, other, commit)
     before = store.load(row.was) if row.was else None
     if before is None:
-        return State("missing")
+        return CellState("missing")
     if before.protocol != PROTOCOL:
-        return State("outdated", "made by an earlier version of mtlrun")
-    return State("outdated", explain(before, row.cell.record()) or "inputs changed")
+        return CellState("outdated", "made by an earlier version of mtlrun")
+    return CellState("outdated", explain(before, row.cell.record()) or "inputs changed")
 
 
-def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
+def rerun_reasons(plan: Plan, states: Sequence[CellState]) -> list[str]:
     """Return one line per (data set, method, reason) for wanted cells that had a result before."""
     grouped: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row, state in zip(plan.rows, states, strict=True):
@@ -90,7 +90,7 @@ def rerun_reasons(plan: Plan, states: Sequence[State]) -> list[str]:
     return lines
 
 
-def other_versions(plan: Plan, states: Sequence[State]) -> str | None:
+def other_versions(plan: Plan, states: Sequence[CellState]) -> str | None:
     """Say which cells were computed with other versions of the numerical packages, None when none was."""
     found = [state.versions for row, state in zip(plan.rows, states, strict=True) if row.wanted and state.versions]
     if not found:
