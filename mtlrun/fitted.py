@@ -274,7 +274,7 @@ class Model(BaseEstimator):
             column = self.schema.task_column
             raise DataError(
                 f"{where}: no column says which of the {len(tasks)} tasks each row belongs to",
-                f"Add a column {column!r}; mtlrun predict also takes --task-column NAME, or --task NAME for all rows.",
+                f"Add a column {column!r}; mtlrun predict also takes --task COLUMN, or --task-name NAME for all rows.",
             )
         numbered = all(name in (f"task {t}", str(t), str(t + 1)) for t, name in enumerate(tasks))
         if isinstance(names, np.ndarray) and not numbered:
