@@ -26,9 +26,7 @@ option = partial(options.option, None)
 def predict(
     model: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL", help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its model."
-        ),
+        typer.Argument(metavar="MODEL", help="Folder that `mtlrun train` or `mtlrun compare` wrote, or of its model."),
     ],
     data: Annotated[
         str,
