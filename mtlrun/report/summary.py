@@ -203,7 +203,10 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
     for paper, entries in overview.papers.items():
         if claims := overview.theirs(entries):
             lines = [f"{counts_line(claims)}"]
-            sections.append(Section(_cite(entries) or paper, lines, [grid(claims)]))
+            lines += findings([claim for _, claim in claims])[:MOST_FINDINGS]
+            sections.append(
+                Section(_cite(entries) or paper, [f"* {line}" for line in lines], [grid(claims)], fold=True)
+            )
     counts = [
         [link(e.place), str(e.report.run.info.get("title", "")), *run_counts(e), e.report.seconds]
         for e in overview.entries
@@ -213,7 +216,7 @@ def overview_sections(overview: Overview, ending: Callable[[str], str] = lambda 
     runs = Grid.of("run", "what it is", "cells done", "printed numbers within tolerance", "computing:duration")
     runs.rows = counts
     sections += [
-        Section("Our own claims", [], [grid(overview.ours(overview.entries))]),
+        Section("Our own claims", [], [grid(overview.ours(overview.entries))], fold=True),
         Section("Runs", [], [runs]),
         Section("Comparisons of methods", [], [Grid.of("comparison", "title", "verdict", rows=compared)]),
         Section("Left out", [], [Grid.of("artefact", "why", rows=left_out)]),
