@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.utils.paths import checkout_dir
+from mtlrun.utils.io import checkout_dir
 
 #: Of a scheduler.
 _ADDRESS = re.compile(r"([a-z]+://)[^\s,]+")

@@ -28,7 +28,6 @@ HEAVY = ["numpy", "scipy", "pandas", "sklearn", "pydantic", "matplotlib", "numba
 LIGHT = [
     "mtlrun.errors",
     "mtlrun.utils.io",
-    "mtlrun.utils.paths",
     "mtlrun.estimators.facts",
     "mtlrun.estimators.registry",
     "mtlrun.papers.measure",
@@ -154,7 +153,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
     human = {
         "runs/verify.py",
         "report/terminal.py",
-        "runs/artefacts.py",
+        "runs/results.py",
         "comparison/protocol.py",
     }  # the first line of a message
     octets = {"report/drawing.py", "data/formats/svmlight.py"}  # bytes.splitlines cuts at line ends only

@@ -15,7 +15,7 @@ from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.data.cards import Card, FileSpec
-    from mtlrun.runs.experiment import Experiment
+    from mtlrun.runs.spec import Experiment
 
 DEMO = "demo"
 #: Files that are named one by one.

@@ -84,8 +84,8 @@ def predict(
     with --interval lower and upper. Where all tasks share the same rows, there is one column per target, and for
     classifiers also TARGET:score.
     """
+    from mtlrun.fitted import answers_table, to_csv
     from mtlrun.models import load_model
-    from mtlrun.predictions import answers_table, to_csv
 
     place = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."

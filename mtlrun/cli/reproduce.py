@@ -17,9 +17,9 @@ from mtlrun.errors import UserError, counted
 from mtlrun.utils.io import writing
 
 if TYPE_CHECKING:
-    from mtlrun.runs.experiment import Experiment
     from mtlrun.runs.plan import Plan, PlannedCell
     from mtlrun.runs.run import RunSummary
+    from mtlrun.runs.spec import Experiment
 
 
 @dataclass(frozen=True)

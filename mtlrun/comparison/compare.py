@@ -39,14 +39,14 @@ from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.selectors import label_list, matching, target_columns
 from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError
+from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
-from mtlrun.predictions import distinct
 from mtlrun.runs.compute import loaded
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.plan import Plan, plan
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
+from mtlrun.runs.spec import Experiment
 from mtlrun.runs.train import Trained, fit_training, load_trained
 from mtlrun.utils.io import canonical_json, temporary, writing
 from mtlrun.utils.text import folder_name, id_of, stem_of

@@ -29,9 +29,8 @@ from mtlrun.data.formats.frames import dump_frame
 from mtlrun.data.roles import Roles
 from mtlrun.data.table import Table
 from mtlrun.errors import DataError, UserError
-from mtlrun.fitted import Model
+from mtlrun.fitted import Model, distinct, to_csv
 from mtlrun.models import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.predictions import distinct, to_csv
 from mtlrun.record import CELLS
 from mtlrun.report.figures import Figure, Forest
 from mtlrun.report.grid import Column, Grid, Section, csv_grid, html_block, text_lines
@@ -196,7 +195,7 @@ class Comparison:
 
     def page(self) -> str:
         """Return ``leaderboard.html``: verdict, figures and tables in one file that loads nothing."""
-        from mtlrun.report.html import html_page  # a template engine, and matplotlib for the figures
+        from mtlrun.report.writers import html_page  # a template engine, and matplotlib for the figures
 
         drawn = [forest for forest in (self.board.gain_forest, self.board.task_forest) if forest is not None]
         first, *others = sections(self.board)

@@ -49,7 +49,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils import plugins
-from mtlrun.utils.paths import datasets_dir
+from mtlrun.utils.io import datasets_dir
 from mtlrun.utils.schema import Finding, StrictModel, rendered, schema_findings
 from mtlrun.utils.yaml import load_file
 

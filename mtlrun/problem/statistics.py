@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.errors import DataError
-from mtlrun.problem.graded import is_graded
+from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.utils.arrays import NpzArchive

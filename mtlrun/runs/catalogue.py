@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 _HEAD = re.compile(r"^(id|title|kind|default_for):(.*)$", re.MULTILINE)
 

@@ -7,9 +7,8 @@ from typing import Any
 from mtlrun.estimators.registry import METHODS
 from mtlrun.interfaces import METRIC_FACTS
 from mtlrun.papers.measure import MEASURES
-from mtlrun.runs.experiment import TRAIN_KEYS, TRAIN_METHOD_KEYS
 from mtlrun.runs.methods import quantities_of
-from mtlrun.runs.spec import ONE_OF, TRAIN, Spec
+from mtlrun.runs.spec import ONE_OF, TRAIN, TRAIN_KEYS, TRAIN_METHOD_KEYS, Spec
 
 _PATH = {"type": "string", "pattern": "^[A-Za-z_][\\w.]*:[A-Za-z_]\\w*$"}
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from mtlrun.errors import ConfigError, UserError, suggest
 from mtlrun.runs.cell import is_nested
-from mtlrun.runs.experiment import as_experiment
 from mtlrun.runs.methods import has_parameter
-from mtlrun.runs.spec import ONE_OF, TRAIN, Claim
+from mtlrun.runs.spec import ONE_OF, TRAIN, Claim, as_experiment
 from mtlrun.utils.yaml import Document, KeyPath, Mark, YamlProblem, load_text
 
 #: What a file that extends another one does not take from it.

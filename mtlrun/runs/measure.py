@@ -15,7 +15,7 @@ from mtlrun.provenance import host_facts
 from mtlrun.record import NOT_CONVERGED, OK, Record
 from mtlrun.runs.cell import Cell
 from mtlrun.runs.fit import NOT_CONVERGED_MARK, UNTIMED, make_step, noted_warnings
-from mtlrun.utils.ownmodules import import_named
+from mtlrun.utils.plugins import import_named
 
 
 def measure_cell(cell: Cell, data: Dataset | None) -> Record:

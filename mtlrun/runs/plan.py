@@ -15,6 +15,7 @@ from typing import Any
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import check_options, dataset_fingerprint, source_name, source_path
+from mtlrun.data.splits import derive_seed
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
@@ -25,7 +26,6 @@ from mtlrun.report.stored import RUN_FILE, read_sound
 from mtlrun.runs.cell import Cell, DatasetRef, Features, Method, Scoring, Search, Split, Timing, with_params
 from mtlrun.runs.checks import read_curves
 from mtlrun.runs.code import Versions, versions_of
-from mtlrun.runs.experiment import Experiment
 from mtlrun.runs.methods import (
     complete,
     has_parameter,
@@ -36,10 +36,9 @@ from mtlrun.runs.methods import (
     quantities_of,
     resolved,
 )
-from mtlrun.runs.spec import PUBLISHED, DatasetSpec, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
+from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, write_new
 from mtlrun.utils.io import jsonable, sealed
-from mtlrun.utils.seeds import derive_seed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")

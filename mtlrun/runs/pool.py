@@ -19,7 +19,7 @@ from typing import Any
 from mtlrun.errors import ConfigError, UnknownNameError, one_line
 from mtlrun.problem.memory import free_bytes, shared_by
 from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.utils.ownmodules import pathless
+from mtlrun.utils.plugins import pathless
 
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from mtlrun.runs.load import load_experiment
-from mtlrun.runs.locks import PRESENCE
 from mtlrun.runs.plan import plan
 from mtlrun.runs.progress import Plain
 from mtlrun.runs.run import run
+from mtlrun.runs.store import PRESENCE
 from mtlrun.runs.survey import survey
 
 FAILING = """\

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.predictions import to_csv
+from mtlrun.fitted import to_csv
 from mtlrun.record import MEASURE, PREDICTIONS, SCORES_DIGEST, TIMEOUT, Record, Records
 from mtlrun.report.build import build_report
 from mtlrun.report.writers import FILES
