@@ -51,10 +51,10 @@ def train(
     """
     from mtlrun.cli.fetching import ensure_data
     from mtlrun.report.training import training_lines
+    from mtlrun.runs.chunkspec import chunk_training
     from mtlrun.runs.load import load_training
     from mtlrun.runs.pool import Pool
     from mtlrun.runs.progress import make_progress
-    from mtlrun.runs.streaming import chunk_training
     from mtlrun.runs.train import PAGE
     from mtlrun.runs.train import train as fit
 

@@ -19,7 +19,7 @@ from mtlrun.comparison.protocol import FEATURES, Protocol
 from mtlrun.comparison.verdict import AUC, HELPS, INDEPENDENT, MULTITASK, POOLED, WORSE, Entry, Evaluation, Strategy
 from mtlrun.comparison.verdict import answer as answer_of
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import derive_seed, fewer_rows, fold_rows
+from mtlrun.data.splits import fewer_rows, fold_rows
 from mtlrun.errors import DataError, one_line
 from mtlrun.estimators.baselines import scaled_targets
 from mtlrun.estimators.hierarchical import HierarchicalMTL
@@ -30,6 +30,7 @@ from mtlrun.runs.cell import Cell, Features
 from mtlrun.runs.fit import fit_cell, make_step, score_candidates
 from mtlrun.runs.plan import CellMaker, settings
 from mtlrun.runs.selection import choice_of
+from mtlrun.utils.seeds import derive_seed
 
 #: Name of the splits that a table is given.
 SPLITS = "rows per task"

@@ -14,12 +14,13 @@ from mtlrun.comparison.verdict import AUC, ERROR_RATE, LOG_LOSS, NMSE, SMALLEST,
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles import TEST_SPLIT, Roles
 from mtlrun.data.selectors import several
-from mtlrun.data.splits import GROUP, TIME, WEIGHT, derive_seed, fold_rows, split_rows
+from mtlrun.data.splits import GROUP, TIME, WEIGHT, fold_rows, split_rows
 from mtlrun.errors import ConfigError, DataError, counted, listed, suggest
 from mtlrun.evaluation import one_class
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.runs.pool import Pool
 from mtlrun.runs.spec import Experiment
+from mtlrun.utils.seeds import derive_seed
 from mtlrun.utils.sizes import FOLDS as MOST_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
 

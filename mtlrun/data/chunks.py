@@ -23,10 +23,10 @@ from mtlrun.data.formats.text import checked_names, decode, one_line_name
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import is_number
 from mtlrun.data.selectors import matching, several, target_columns
-from mtlrun.data.splits import derive_seed
 from mtlrun.data.table import Table
 from mtlrun.data.typed import typed
 from mtlrun.errors import DataError, counted, listed, suggest
+from mtlrun.utils.seeds import derive_seed
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
 Array = np.ndarray[Any, np.dtype[Any]]

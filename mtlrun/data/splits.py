@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,6 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from mtlrun.data.columns import plain_values, take_column
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import DataError
+from mtlrun.utils.seeds import derive_seed
 
 Rows = np.ndarray
 
@@ -440,27 +440,3 @@ def _halved_rest(labels: Rows, fraction: float, seed: int, equal: bool = False) 
 def class_rows(labels: Rows, label: int, seed: int) -> Rows:
     """Return the rows of one class in a random order that depends on its number and the seed only."""
     return np.random.default_rng([seed, int(label)]).permutation(np.flatnonzero(labels == label))
-
-
-# ---------------------------------------------------------------------- seeds
-
-
-def derive_seed(base: int, *names: object) -> int:
-    """Return a seed that depends on the base seed and these names alone.
-
-    Adding a method or a data set therefore changes nobody else's numbers.
-
-    Parameters
-    ----------
-    base : int
-        Seed of the experiment.
-    *names : object
-        What the seed belongs to: data set, trial, purpose. Their texts count.
-
-    Returns
-    -------
-    int
-        In [0, 2**32).
-    """
-    text = "\x1f".join([str(base), *(str(name) for name in names)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -15,6 +15,7 @@ from mtlrun.papers.printed import KEYS, read_printed
 from mtlrun.report.checks import as_list
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.checks import crosscheck, shown
+from mtlrun.runs.chunkspec import chunk_training
 from mtlrun.runs.layers import Layers, Origin
 from mtlrun.runs.spec import (
     FULL,
@@ -27,7 +28,6 @@ from mtlrun.runs.spec import (
     experiment_id,
     plain,
 )
-from mtlrun.runs.streaming import chunk_training
 from mtlrun.utils.schema import Finding, schema_findings, unknown_key
 from mtlrun.utils.yaml import Document, KeyPath, Mark, load_file, render
 

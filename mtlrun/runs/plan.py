@@ -15,7 +15,6 @@ from typing import Any
 from mtlrun.data.cards import load_card
 from mtlrun.data.files import data_directory
 from mtlrun.data.load import check_options, dataset_fingerprint, source_name, source_path
-from mtlrun.data.splits import derive_seed
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.interfaces import interface
 from mtlrun.papers.measure import measure_name
@@ -39,6 +38,7 @@ from mtlrun.runs.methods import (
 from mtlrun.runs.spec import PUBLISHED, DatasetSpec, Experiment, FeatureStep, MethodSpec, Spec, SplitSpec, Sweep
 from mtlrun.runs.store import Store, write_new
 from mtlrun.utils.io import jsonable, sealed
+from mtlrun.utils.seeds import derive_seed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")

@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +35,8 @@ class Plugin:
 @functools.cache
 def plugins(group: str) -> tuple[Plugin, ...]:
     """Return what installed packages declare for a group, sorted by name, each name once; nothing is imported."""
+    from importlib import metadata  # with the modules of e-mail: slower than all else that a command loads first
+
     found: dict[str, Plugin] = {}
     for point in metadata.entry_points(group=group):
         source = f"{point.dist.name} {point.dist.version}" if point.dist else "an installed package"

@@ -11,9 +11,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlrun.data.load import load_dataset
-from mtlrun.data.splits import derive_seed, random_split
+from mtlrun.data.splits import random_split
 from mtlrun.estimators.baselines import PerTask, for_tasks
 from mtlrun.metrics import mse_per_task
+from mtlrun.utils.seeds import derive_seed
 
 BOOSTED = "sklearn.ensemble:HistGradientBoostingRegressor"
 CLASSIFIER = "sklearn.ensemble:HistGradientBoostingClassifier"

@@ -20,9 +20,9 @@ from mtlrun.errors import DataError, UserError
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.record import PACKED, unpack
 from mtlrun.report.modelplots import plot_model
+from mtlrun.runs.chunkspec import chunk_training
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
-from mtlrun.runs.streaming import chunk_training
 from mtlrun.utils import sizes
 from mtlrun.utils.sizes import SizeError
 

@@ -9,13 +9,14 @@ import pytest
 from scipy.io import loadmat
 
 from mtlrun.data.load import load_dataset
-from mtlrun.data.splits import TaskShuffleSplit, derive_seed
+from mtlrun.data.splits import TaskShuffleSplit
 from mtlrun.papers.fetr import learning_curve, printed_errors
 from mtlrun.papers.printed import read_printed
 from mtlrun.runs.load import load_experiment
 from mtlrun.runs.plan import plan
 from mtlrun.runs.run import run
 from mtlrun.utils.io import configs_dir
+from mtlrun.utils.seeds import derive_seed
 
 pytestmark = pytest.mark.data
 

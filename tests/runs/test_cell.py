@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.data.splits import derive_seed
 from mtlrun.record import Record
 from mtlrun.runs.survey import explain
 from mtlrun.utils.io import sha256_json
+from mtlrun.utils.seeds import derive_seed
 
 
 def test_seeds_are_the_same_for_ever():

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data import load_dataset
-from mtlrun.data.splits import derive_seed, random_split
+from mtlrun.data.splits import random_split
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.features import WeightedDegree
@@ -20,6 +20,7 @@ from mtlrun.metrics import auc_per_task, mse_per_task
 from mtlrun.models import load_model
 from mtlrun.runs.load import load_training
 from mtlrun.runs.train import train
+from mtlrun.utils.seeds import derive_seed
 
 BASE = """\
 schema: 1
