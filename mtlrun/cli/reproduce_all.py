@@ -68,7 +68,7 @@ def reproduce_all(request: Request) -> int:
 
 def _prepare(experiment: Experiment, request: Request) -> None:
     """See that the data of an experiment are here; a UserError leaves the experiment out."""
-    from mtlrun.cli.fetching import ensure_data, missing_data
+    from mtlrun.cli.console import ensure_data, missing_data
 
     if not request.dry_run:
         ensure_data(experiment, request.data_dir, yes=request.yes)

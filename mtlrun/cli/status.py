@@ -12,8 +12,7 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import counted
 
 if TYPE_CHECKING:
-    from mtlrun.runs.plan import Plan
-    from mtlrun.runs.survey import CellState
+    from mtlrun.runs.plan import CellState, Plan
 
 STATES = ("done", "failed", "damaged", "outdated", "missing")
 
@@ -32,8 +31,7 @@ def status(
 ) -> None:
     """Show how many cells of an experiment are done, failed, out of date or missing, and why."""
     from mtlrun.runs.load import load_experiment
-    from mtlrun.runs.plan import plan
-    from mtlrun.runs.survey import other_versions, rerun_reasons, survey, unused_cells
+    from mtlrun.runs.plan import other_versions, plan, rerun_reasons, survey, unused_cells
 
     experiment = load_experiment(target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir)
     made = plan(experiment, data_dir=data_dir, only=only, reading=reading, output=output_dir)
@@ -68,7 +66,7 @@ def status(
 
 def _made(plan: Plan, states: Sequence[CellState]) -> list[str]:
     """Say which commits made the finished cells, and whether the present code still gives the same."""
-    from mtlrun.provenance import commits_since
+    from mtlrun.record import commits_since
     from mtlrun.report.stored import VERIFIED, made_and_verified, read_sound
 
     def age(commit: str) -> str:

@@ -41,9 +41,8 @@ from mtlrun.data.table import Table, read_table, table_of_frame
 from mtlrun.errors import ConfigError
 from mtlrun.fitted import distinct
 from mtlrun.metrics import get_metric
-from mtlrun.runs.compute import loaded
 from mtlrun.runs.plan import Plan, plan
-from mtlrun.runs.pool import Pool
+from mtlrun.runs.pool import Pool, loaded
 from mtlrun.runs.progress import Progress
 from mtlrun.runs.run import Runner
 from mtlrun.runs.spec import Experiment

@@ -23,7 +23,7 @@ from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, HierarchicalProblem, 
 from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
 from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise
 from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
-from mtlrun.utils.threads import one_thread_if_small
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from mtlrun.errors import ConfigError
-from mtlrun.provenance import private_path
+from mtlrun.record import private_path
 from mtlrun.runs.catalogue import find, shown_path
 from mtlrun.runs.layers import Layers
 from mtlrun.runs.spec import Folds, Values, experiment_id, few_candidates

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mtlrun.record import Record
-from mtlrun.runs.survey import unused_cells
+from mtlrun.runs.plan import unused_cells
 
 FAST = ("--methods", "JointFeatureMTL", "--splits", "3", "--repeats", "1")
 

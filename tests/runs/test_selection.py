@@ -7,8 +7,8 @@ import pytest
 from mtlrun.data.load import load_dataset
 from mtlrun.estimators.rows import TaskRows
 from mtlrun.record import FOLD, Record, candidates
+from mtlrun.runs.cell import choice_of, choose, strong_to_weak
 from mtlrun.runs.fit import part_of, score_candidates
-from mtlrun.runs.selection import choice_of, choose, strong_to_weak
 
 
 def fit_of(lab, method='estimator: "lab.models:Ridge"', grid="{alpha: [0.1, 10]}", **search):
