@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from mtlrun.cli.console import complain
 from mtlrun.errors import MtlrunError, UserError
-from mtlrun.utils.ownmodules import pathless
+from mtlrun.utils.plugins import pathless
 
 #: Panels of ``mtlrun --help`` and their commands, each with an example. The module of a command holds a function of its
 #: name, or a Typer called `app` (a group).

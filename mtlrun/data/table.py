@@ -36,7 +36,7 @@ from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import number_name
 from mtlrun.data.typed import nameable, no_date, typed
 from mtlrun.errors import DataError, UnknownNameError, counted, listed, shorten
-from mtlrun.utils.arrays import Archive
+from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.sizes import SPARSE_COLUMNS, SizeError, allow, allow_cells, allow_members
 
 #: Columns of formats without names: the target and the task of svmlight files and MATLAB cells, and sequences.
@@ -50,7 +50,7 @@ _COMPLETE = "Check that the file was saved completely."
 _DAMAGE = (ValueError, OSError, EOFError, LookupError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-class Columns(Protocol):
+class TrainingColumns(Protocol):
     """What `like` needs: the columns of the training rows."""
 
     @property
@@ -232,7 +232,7 @@ class Table:
         return replace(self, frame=frame, sparse=matrix, locate=locate, written=written)
 
 
-def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
+def read_table(source: Path | str | Any, like: TrainingColumns | None = None) -> Table:
     """Read a table; the suffix of a file determines its format, after that of compression (.gz, .bz2, .xz).
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks, with or without a header.
@@ -263,7 +263,7 @@ def read_table(source: Path | str | Any, like: Columns | None = None) -> Table:
     return replace(read_table_file(snapshot, suffix, like), source=snapshot)
 
 
-def read_table_file(file: DataFile, suffix: str, like: Columns | None = None) -> Table:
+def read_table_file(file: DataFile, suffix: str, like: TrainingColumns | None = None) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
         other = "Save it as .xlsx or .csv." if suffix in (".xls", ".xlsm", ".ods") else ""
@@ -322,7 +322,7 @@ def _require(package: str, extra: str, file: DataFile) -> None:
         raise DataError(f"{file.where()}: reading {extra} needs {package}", f"pip install '.[{extra}]'") from None
 
 
-def _excel(file: DataFile, like: Columns | None) -> Table:
+def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
     """Return the first sheet of a workbook; its first row names the columns unless all its cells are numbers."""
     _require("openpyxl", "excel", file)
     raw, name = file.read_bytes(), file.where()
@@ -439,7 +439,7 @@ def _mat(file: DataFile) -> Table:
     return Table(name, frame, default_targets=names, named=False)
 
 
-def _svmlight(file: DataFile, like: Columns | None) -> Table:
+def _svmlight(file: DataFile, like: TrainingColumns | None) -> Table:
     content, name = file.read_bytes().removeprefix(codecs.BOM_UTF8), file.where()
     known = [] if like is None else [int(n[1:]) for n in like.columns if re.fullmatch("x(0|[1-9][0-9]{0,8})", n)]
     zero = 0 in known if known else counts_from_zero(content)
@@ -463,7 +463,7 @@ def _npz(file: DataFile) -> Table:
     name, remedy = file.where(), "numpy.savez(FILE, X=..., task_id=...) makes one."
     try:
         content = file.read_bytes()
-        with Archive(content, name) as archive:
+        with NpzArchive(content, name) as archive:
             allow_members(name, archive.zip.infolist(), len(content))
             arrays = {key: archive.read(key) for key in archive.names}
         if is_frame(arrays):
@@ -517,7 +517,7 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
     return [f"x{j + first}" for j in range(count)]
 
 
-_READERS: dict[str, Callable[[DataFile, Columns | None], Table]] = {
+_READERS: dict[str, Callable[[DataFile, TrainingColumns | None], Table]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), lambda file, like: text_table(file, names=like and like.known)),
     ".parquet": lambda file, like: _parquet(file),
     ".xlsx": _excel,

@@ -19,11 +19,11 @@ from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import inference, mixtures
 from mtlrun.solvers.hierarchical.compress import Columns, Compressed, of_data, of_statistics
-from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Problem, Result, fit_covariance
+from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, HierarchicalProblem, Result, fit_covariance
 from mtlrun.solvers.hierarchical.integrate import FEW_COLUMNS, FEW_TASKS, can_integrate, integrated
 from mtlrun.solvers.hierarchical.noise import OwnNoise, own_noise
 from mtlrun.solvers.hierarchical.posterior import Posterior, variance_shares
-from mtlrun.utils.threads import one_thread_if_small
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -361,11 +361,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         flat = self.method == "reml" and not len(result.m.shrunk) and result.m.has_full_rank
         return 2.0 * float(np.log(scale).sum()) if flat else 0.0
 
-    def _problem(self, data: Compressed) -> Problem:
+    def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
         shrink = self.mean == "ridge" or (self.mean == "auto" and few)
         random, level = self._random(data.p), self.fit_intercept
-        return Problem(data, random, level, self.method, shrink, self.tol, self.max_iter)
+        return HierarchicalProblem(data, random, level, self.method, shrink, self.tol, self.max_iter)
 
     def _posterior_of(self, result: Result) -> Posterior:
         if self.prior != "normal" and len(result.m.random) and result.name != "none":
@@ -522,7 +522,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             return HeterogeneityTest(name, how, *_run(problem, columns, own, how, draws, random_state))
 
     def _each(
-        self, problem: Problem, columns: Array, family: int, how: str, draws: int | None, seed: int
+        self, problem: HierarchicalProblem, columns: Array, family: int, how: str, draws: int | None, seed: int
     ) -> list[HeterogeneityTest]:
         """Test columns one by one, as if all slopes were tested and the others had shown nothing."""
         if how == "lrt":
@@ -550,7 +550,9 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     return found
 
 
-def _run(problem: Problem, columns: Array, own: Array, how: str, draws: int | None, seed: int) -> tuple[float, float]:
+def _run(
+    problem: HierarchicalProblem, columns: Array, own: Array, how: str, draws: int | None, seed: int
+) -> tuple[float, float]:
     """Return statistic and p-value."""
     if how == "score":
         test = inference.score_test(problem.data, columns, own, draws or DRAWS, seed)

@@ -22,7 +22,7 @@ from mtlrun.solvers.hierarchical.laplace import Laplace, rows_of
 from mtlrun.solvers.hierarchical.logistic import LaplaceFit, LogisticProblem, fit_logistic
 from mtlrun.solvers.hierarchical.posterior import shares
 from mtlrun.solvers.hierarchical.ratios import test_of_all, test_of_slopes, tests_of_columns
-from mtlrun.utils.threads import one_thread_if_small
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mtlrun.errors import ConfigError
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 
 Function = TypeVar("Function", bound=Callable[..., "Measurement"])
 

@@ -15,7 +15,6 @@ from mtlrun.report.checks import CLAIM_SOURCES, NUMBERS, Verdict
 from mtlrun.report.claims import ClaimVerdict, tests_section
 from mtlrun.report.figures import Figure, matrix_figures, printed_figures, sweep_figures, trace_figures
 from mtlrun.report.grid import Section, html_block
-from mtlrun.report.outcome import counts_text, findings, spread_lines
 from mtlrun.report.printed import (
     measurement_sections,
     printed_tables,
@@ -23,10 +22,9 @@ from mtlrun.report.printed import (
     table_notes,
     table_sections,
 )
-from mtlrun.report.readings import JudgedRun, judged, over_readings, readings_section
-from mtlrun.report.references import ReferenceVerdict
+from mtlrun.report.readings import JudgedRun, ReferenceVerdict, judged, over_readings, readings_section
 from mtlrun.report.run import DONE, Run, read_run
-from mtlrun.report.sections import computing_seconds, run_sections
+from mtlrun.report.sections import computing_seconds, counts_text, findings, run_sections, spread_lines
 from mtlrun.report.statistics import comparison_section, group_section
 
 if TYPE_CHECKING:

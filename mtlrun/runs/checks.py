@@ -31,8 +31,8 @@ from mtlrun.runs.methods import (
     parameter_rule,
     quantities_of,
 )
-from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, Base, few_candidates
-from mtlrun.utils.schema import Finding, inside, rendered, schema_findings
+from mtlrun.runs.spec import FULL, MEASURE_KINDS, ONE_OF, TRAIN, few_candidates
+from mtlrun.utils.schema import Finding, StrictModel, inside, rendered, schema_findings
 from mtlrun.utils.yaml import KeyPath, load_text
 
 #: In the place of a step: every entry of a list, or the one that stands in its place.
@@ -382,7 +382,7 @@ def _claims(data: dict[str, Any]) -> Iterator[Finding]:
                 yield (*path, "stopped"), False, f"method {label!r} does not set the parameter {limit!r}", ""
 
 
-class Curve(Base):
+class PublishedCurve(StrictModel):
     """A published curve, or the published values of a quantity; `name` is that of the curve or the quantity."""
 
     dataset: str
@@ -393,16 +393,16 @@ class Curve(Base):
     source: Any = None
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Curve:
+    def _of_one_length(self) -> PublishedCurve:
         if len(self.x) != len(self.y):
             raise ValueError("'x' and 'y' must have the same length")
         return self
 
 
-class Curves(Base):
+class Curves(StrictModel):
     """A file of published curves."""
 
-    curves: list[Curve]
+    curves: list[PublishedCurve]
 
 
 def read_curves(name: str) -> dict[str, Any]:
@@ -416,7 +416,7 @@ def read_curves(name: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `Curve`.
+        ``{"file": name, "curves": [...]}``, the curves as plain data with the fields of `PublishedCurve`.
 
     Raises
     ------

@@ -1,25 +1,31 @@
-"""Work done one piece after the other, in parallel processes, on a Dask cluster, or each piece within a time limit."""
+"""Work done one piece after the other, in parallel processes, on a Dask cluster, or each piece within a time limit.
+
+At the end: what a worker does with a cell.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import sys
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.errors import ConfigError, UnknownNameError, one_line
+from mtlrun.errors import ConfigError, DataError, UnknownNameError, one_line
 from mtlrun.problem.memory import free_bytes, shared_by
-from mtlrun.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.utils.ownmodules import pathless
+from mtlrun.record import DIVERGED, FAILED, FOLD, MEASURE, OK, TIMEOUT, Record
+from mtlrun.runs.cell import Cell
+from mtlrun.utils.io import canonical_json
+from mtlrun.utils.plugins import pathless
 
 Unit = tuple[Any, tuple[Any, ...]]
 Result = tuple[Any, "Outcome"]
@@ -498,3 +504,46 @@ def sources() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------- what a worker does with a cell
+
+
+def compute_cells(cells: Sequence[tuple[Cell, dict[str, Any] | None]], data_dir: str | None) -> list[Outcome]:
+    """Compute cells, with the parameters that their searches chose, one after the other."""
+    return [attempt(compute_cell, cell, chosen, data_dir) for cell, chosen in cells]
+
+
+def compute_cell(cell: Cell, chosen: dict[str, Any] | None, data_dir: str | None) -> tuple[Record, Any]:
+    """Compute a cell in a worker; return its record, and the test scores where the cell keeps them."""
+    data = None
+    if cell.dataset is not None:
+        data = loaded(cell.dataset.id, canonical_json(cell.dataset.options), cell.dataset.fingerprint, data_dir)
+    if cell.family == MEASURE:
+        from mtlrun.runs.measure import measure_cell
+
+        return measure_cell(cell, data), None
+    from mtlrun.runs.fit import fit_cell, score_candidates
+
+    assert data is not None
+    if cell.family == FOLD:
+        return score_candidates(cell, data), None
+    fitted = fit_cell(cell, data, chosen)
+    return fitted.record, fitted.scores if "predictions" in cell.scoring.keep else None
+
+
+@lru_cache(maxsize=2)
+def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> Any:
+    """Return a data set, `options` being canonical JSON; the last two stay in memory.
+
+    Raises
+    ------
+    DataError
+        If it is another one than that of the fingerprint.
+    """
+    from mtlrun.data.load import load_dataset
+
+    found = load_dataset(name, data_dir=data_dir, **json.loads(options))
+    if found.fingerprint != fingerprint:
+        raise DataError(f"the files of {name} changed since the cells were planned", "Run the command again.")
+    return found

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.registry import METHODS, build
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
-from mtlrun.problem.graded import is_graded, right_singular
+from mtlrun.problem.losses import is_graded, right_singular
 from mtlrun.problem.statistics import TaskStatistics
 
 N, D, T = 60, 6, 4

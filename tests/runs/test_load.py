@@ -5,7 +5,7 @@ import pytest
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.runs.catalogue import catalogue, find
 from mtlrun.runs.load import load_experiment, validate_file
-from mtlrun.utils.paths import configs_dir
+from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 
 VALID = """\
