@@ -34,6 +34,7 @@ MEASURES = {
     "mtmkl-protocols": "mtlrun.papers.mtmkl:protocols",
     "mtmkl-sharing": "mtlrun.papers.mtmkl:sharing",
     "mtmkl-weights": "mtlrun.papers.mtmkl:kernel_weights",
+    "svm-audit": "mtlrun.papers.mtsvm_audit:stored_runs",
     "svm-convergence": "mtlrun.papers.mtsvm:svm_convergence",
     "svm-scaling": "mtlrun.papers.mtsvm:svm_scaling",
     "svm-seconds": "mtlrun.papers.mtsvm:svm_seconds",
