@@ -26,12 +26,12 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from mtlrun.data.columns import column_names, take_column
 from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.frames import is_frame, load_frame
+from mtlrun.data.formats.frames import is_frame, load_frame, whole_frame
 from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import counts_from_zero, has_several_labels, read_svmlight
 from mtlrun.data.formats.text import checked_names, names_columns, one_line_name, read_text
-from mtlrun.data.formats.xlsx import check_workbook
+from mtlrun.data.formats.xlsx import check_empty, check_workbook
 from mtlrun.data.names import MISSING, Names
 from mtlrun.data.numbers import number_name
 from mtlrun.data.typed import nameable, no_date, typed
@@ -330,6 +330,7 @@ def _excel(file: DataFile, like: Columns | None) -> Table:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             check_workbook(archive, len(raw), name)
         sheet = pd.read_excel(io.BytesIO(raw), header=None, keep_default_na=False, na_values=[""])
+        check_empty(raw, sheet, name)
     except DataError:
         raise
     except (*_DAMAGE, SyntaxError, AttributeError) as error:  # of an archive that is no workbook; XML has SyntaxErrors
@@ -357,7 +358,7 @@ def _parquet(file: DataFile) -> Table:
     try:
         about = parquet.ParquetFile(io.BytesIO(raw)).metadata
         allow_cells(file.where(), about.num_rows, about.num_columns, len(raw))
-        return table_of_frame(pd.read_parquet(io.BytesIO(raw)), file.where())
+        return table_of_frame(whole_frame(pd.read_parquet(io.BytesIO(raw))), file.where())
     except DataError:
         raise
     except (ValueError, OSError) as error:

@@ -38,6 +38,8 @@ def typed(column: pd.Series) -> pd.Series:
 def _without_gaps(column: pd.Series) -> pd.Series:
     """Return numbers or booleans of a nullable type as numpy's, where no cell is missing or they are floats."""
     kind = "b" if is_bool_dtype(column.dtype) else "i" if is_integer_dtype(column.dtype) else "f"
+    if kind == "f" and getattr(column.dtype, "numpy_dtype", None) == np.float32:  # its names have its own digits
+        return column.astype(np.float32)
     if column.isna().any():
         return column.astype({"b": "boolean", "i": "Int64", "f": "Float64"}[kind]).pipe(
             lambda c: c.astype(np.float64) if kind == "f" else c

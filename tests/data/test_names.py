@@ -192,6 +192,37 @@ def test_folders_name_columns(tmp_path):
     assert sorted({name for file in files for chunk in table.chunks(file, 3, 0) for name in chunk.names}) == ["01", "1"]
 
 
+def test_a_column_in_the_file_and_in_the_name_of_its_folder_is_refused(tmp_path):
+    folder = tmp_path / "store=a"
+    folder.mkdir()
+    BASE.assign(store="b").to_csv(folder / "part.csv", index=False)
+    with pytest.raises(DataError, match="'store'"):
+        ChunkedTable.of(chunk_files(tmp_path), target="y", task="store")
+
+
+def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = BASE.assign(store=np.array(["a", "b"])[np.arange(len(BASE)) % 2])
+    for levels in (["store"], ["x", "store"]):
+        frame.set_index(levels).to_parquet(tmp_path / "t.parquet")
+        found = read_table(tmp_path / "t.parquet")
+        assert sorted(found.columns) == sorted(frame.columns)
+        assert found.column("store").tolist() == frame.store.tolist()
+        assert ChunkedTable.of([tmp_path / "t.parquet"], target="y", task="store").features == ("x",)
+    frame[::2].rename_axis("row").reset_index().set_index("row").rename_axis(None).to_parquet(tmp_path / "u.parquet")
+    frame.rename_axis("row").to_parquet(tmp_path / "v.parquet")
+    for name in ("u", "v"):  # numbers of rows are no columns
+        assert read_table(tmp_path / f"{name}.parquet").columns == [*frame.columns]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, "Float32", "category", "float[pyarrow]"])
+def test_short_floats_are_named_by_their_own_digits(dtype):
+    if dtype == "float[pyarrow]":
+        pytest.importorskip("pyarrow")
+    column = pd.Series(np.array([0.1, 0.2, 0.1], dtype=np.float32), name="k").astype(dtype)
+    assert Names.of(read_table(column.to_frame()).column("k")).names == ["0.1", "0.2"]
+
+
 # --- estimators ---
 
 
