@@ -8,7 +8,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.ensemble import BaggingRegressor, StackingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data import TaskStratifiedKFold
 from mtlrun.data.chunks import ChunkedTable, chunk_files
@@ -142,6 +149,31 @@ def test_dates_have_one_format_per_column():
     for texts in (["01/02/2023", "03/01/2023"], [pd.Timestamp("2023-01-01"), "2023-01-02"]):
         with pytest.raises(DataError, match="'when'"):
             instants(pd.Series(texts, name="when", dtype=object), "t")
+
+
+@pytest.mark.parametrize(
+    "texts", ["0:30 1:30 12:05", "1 days 00:00:00,1 days 12:00:00,2 days 00:00:00", "-1:30:00.5 0:00:01 2:00:00"]
+)
+def test_times_and_durations_stop_the_comparison(texts):
+    cells = np.array(texts.split("," if "days" in texts else " "), dtype=object)
+    frame = pd.DataFrame({"took": cells[np.arange(60) % 3], "y": RNG.normal(size=60), "task": ["a", "b"] * 30})
+    with pytest.raises(DataError, match="'took'"):
+        make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize(
+    ("cells", "first"),
+    [("1,234 987", None), ("12,345 1,000", None), ("1,234 0,5", 1.234), ("1,234 1,25", 1.234), ("0,125 3,500", 0.125)],
+)
+def test_a_comma_that_may_stand_between_thousands_is_refused(tmp_path, separator, cells, first):
+    rows = [f"{cell}{separator}a" for cell in cells.split()]
+    (tmp_path / "t.csv").write_text("\n".join([f"x{separator}task", *rows, ""]))
+    if first is not None:
+        assert read_table(tmp_path / "t.csv").column("x")[0] == first
+        return
+    with pytest.raises(DataError, match=r"t\.csv:2: .*thousands"):
+        read_table(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"])
@@ -293,6 +325,33 @@ def test_a_scorer_finds_the_tasks_inside_of_a_search_or_refuses():
     plain = TraceNormMTL().fit(BASE[["x"]], y, task_id=t)
     with pytest.raises(ValueError, match="task_id"):
         task_scorer("rmse")(plain, BASE[["x"]], y)
+
+
+@pytest.mark.parametrize("wrapper", ["target", "stack", "bag", "moved", "scaled", "frozen"])
+def test_a_scorer_finds_the_tasks_behind_wrappers_and_steps_that_move_columns(wrapper):
+    t = np.arange(150) % 3
+    X = np.column_stack([RNG.normal(size=(150, 2)), t])
+    y = X[:, 0] * 10.0**t + RNG.normal(size=150) * 10.0**t
+    plain = IndependentRidge(task_column=2)
+    model = {
+        "target": TransformedTargetRegressor(plain, transformer=StandardScaler()),
+        "stack": StackingRegressor([("a", plain)]),
+        "bag": BaggingRegressor(plain, n_estimators=2, random_state=0),
+        "moved": make_pipeline(make_column_transformer(("passthrough", [2, 0, 1])), IndependentRidge(task_column=0)),
+        "scaled": make_pipeline(StandardScaler(), plain),
+        "frozen": FrozenEstimator(clone(plain).fit(X[:100], y[:100])),
+    }[wrapper].fit(X[:100], y[:100])
+    wrong = y[100:] - model.predict(X[100:])
+    expected = np.mean([np.sqrt(np.mean(wrong[t[100:] == k] ** 2)) for k in range(3)])
+    assert task_scorer("rmse")(model, X[100:], y[100:]) == pytest.approx(-expected, rel=1e-9)
+
+
+def test_a_scorer_refuses_a_model_that_knows_no_tasks():
+    X, y = np.column_stack([RNG.normal(size=40), np.arange(40) % 2]), RNG.normal(size=40)
+    model = Ridge().fit(X, y)
+    with pytest.raises(ValueError, match="task_column"):
+        task_scorer("rmse")(model, X, y)
+    assert task_scorer("rmse", task_column=1)(model, X, y) < 0
 
 
 def test_probabilities_of_several_targets_go_through_cross_val_predict():
