@@ -237,7 +237,7 @@ def check_options(id: str, given: Mapping[str, Any], known: Iterable[str]) -> No
         least = _LEAST.get(name)
         if least is None or (name == "sample" and value is None):
             continue
-        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value < _MOST:
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < _MOST:
             text = f"data set {id}: {name} must be a whole number of at least {least}, not {value!r}"
             raise DataError(text, "Give one of at most 18 digits.")
 

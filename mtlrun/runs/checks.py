@@ -273,8 +273,8 @@ def _asked(question: Any, name: Any, *more: Any) -> Any:
         return None
 
 
-def _refused(question: Any, name: str, path: KeyPath) -> Iterator[Finding]:
-    """Yield the error that a question about a name ends with."""
+def _refused(question: Any, name: Any, path: KeyPath) -> Iterator[Finding]:
+    """Yield the error that a question about a name, or an option, ends with."""
     try:
         question(name)
     except UserError as error:
