@@ -184,7 +184,11 @@ class Table:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
-        what = "no value here" if pd.isna(value) else f"{shorten(str(value), 40)!r}, which is not a finite number"
+        what = (
+            "no value here"
+            if pd.api.types.is_scalar(value) and pd.isna(value)
+            else f"{shorten(str(value), 40)!r}, which is not a finite number"
+        )
         return DataError(f"{self.where(row)}: column {name!r} contains {what}", "Fix the cell, or drop the row.")
 
     def _sparse_columns(self, names: Sequence[str]) -> Any:
@@ -424,17 +428,18 @@ def _mat(file: DataFile) -> Table:
     X, Y = content[x], content.get(y)
     if isinstance(X, list) or isinstance(Y, list):
         tasks, targets = task_cells(X, [np.zeros(len(cell)) for cell in X] if Y is None else Y, name, x, y)
-        frame = _numbered(np.vstack(tasks))
+        frame = _numbered(np.vstack(tasks), name)
         if Y is not None:
             frame[TARGET] = np.concatenate(targets)
         frame[TASK] = np.repeat(np.arange(1, len(tasks) + 1), [len(task) for task in tasks])
         targets_of = [TARGET] if Y is not None else []
         return Table(name, frame, default_targets=targets_of, default_task=TASK, named=False, numbered_tasks=True)
-    frame = _numbered(_matrix(X, name))
+    frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
     if X.shape[0] != Y.shape[0]:
         raise DataError(f"{name}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}", "One row of Y per row of X.")
+    allow(name, Y.shape[1], SPARSE_COLUMNS, "targets", "Use fewer.")
     names = [f"{TARGET} {t}" for t in range(Y.shape[1])]
     frame = pd.concat([frame, pd.DataFrame(_matrix(Y, name), columns=names)], axis=1)
     return Table(name, frame, default_targets=names, named=False)
@@ -480,7 +485,7 @@ def _npz(file: DataFile) -> Table:
         elif arrays["X"].dtype.kind == "S":
             table = Table(name, pd.DataFrame({SEQUENCE: arrays["X"].astype(str)}))
         else:
-            table = Table(name, _numbered(_matrix(arrays["X"], name)))
+            table = Table(name, _numbered(_matrix(arrays["X"], name), name))
         table.named = SEQUENCE in table.frame
         if "task_id" in arrays:
             if arrays["task_id"].shape != (len(table.frame),):
@@ -509,8 +514,8 @@ def _matrix(values: Any, name: str) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
-def _numbered(X: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+def _numbered(X: np.ndarray, name: str) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=_made_up(X.shape[1], name))
 
 
 def _made_up(count: int, name: str, first: int = 1) -> list[str]:

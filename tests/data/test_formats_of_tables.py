@@ -445,7 +445,7 @@ def test_the_index_of_a_frame_does_not_matter_and_its_names_become_texts():
     assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # that of the user is as it was
 
 
-@pytest.mark.parametrize("frame", [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []})])
+@pytest.mark.parametrize("frame", [object(), 3, pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1j]})])
 def test_what_is_no_table_is_refused(frame):
     with pytest.raises(DataError):
         table_of_frame(frame, "mine")

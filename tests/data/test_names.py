@@ -247,6 +247,16 @@ def test_columns_that_pandas_stores_as_an_index_are_columns_of_a_parquet_file(tm
         assert read_table(tmp_path / f"{name}.parquet").columns == [*frame.columns]
 
 
+def test_lists_in_cells_are_refused_wherever_a_number_or_a_name_is_needed(tmp_path):
+    pytest.importorskip("pyarrow")
+    BASE.assign(x=[[1.0, 2.0]] * len(BASE), task="a").to_parquet(tmp_path / "t.parquet")
+    for schema in (Schema(1, ("x",), table=True), Schema(1, ("x",), table=True, categories={"x": ["a"]})):
+        with pytest.raises(DataError, match="'x'"):
+            read_rows(tmp_path / "t.parquet", schema)
+    with pytest.raises(DataError, match="'x'"):
+        make_dataset(read_table(tmp_path / "t.parquet"), Roles(("y",), "task", "regression"))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, "Float32", "category", "float[pyarrow]"])
 def test_short_floats_are_named_by_their_own_digits(dtype):
     if dtype == "float[pyarrow]":
