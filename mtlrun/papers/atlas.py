@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mtlrun.errors import ConfigError
-from mtlrun.papers.measure import Curve, Matrix, Measurement, measure, published_path
+from mtlrun.papers.measure import Curve, Matrix, Measurement, Scores, measure, published_path
 from mtlrun.stats import critical_difference, rank_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,6 +33,9 @@ TEXT = ("table", "kind")
 KINDS = ("simulated", "groups", "targets", "labels")
 #: Numbers of training rows per task that are called few, some and many, as (first, last).
 REGIMES = {"few": (5, 10), "some": (20, 50), "many": (100, 200)}
+ALL = "all"
+#: Methods are ranked where that many tables have them, and compared if that part of the settings has them.
+FEWEST_TABLES, PART = 5, 0.9
 #: Properties of a table that predict the gain; the first three enter as logarithms.
 PROPERTIES = ("rows_per_task", "tasks", "features", "tasks_share", "noise", "rank")
 LOGARITHMS = PROPERTIES[:3]
@@ -181,6 +184,7 @@ def _map(found: pd.DataFrame) -> Matrix:
     },
     lower=["negative", "best_negative"],
     needs_data=False,
+    changes=["methods are ranked by regime, tables are the blocks, and the ranks are drawn"],
 )
 def methods(
     _: None, *, seed: int, published: Sequence[str] = (METHODS, GAINS), kinds: Sequence[str] = KINDS
@@ -202,7 +206,8 @@ def methods(
     sharing = found[found["family"] == "multi-task"]
     negative = sharing["over_alone"] < 0
     by_method = negative.groupby(sharing["method"]).mean()
-    ranks, difference = _ranks(found)
+    rankings = _rankings(found)
+    ranks, difference = _ranks(rankings)
     rows = []
     for name, part in sharing.groupby("method", sort=False):
         lost = part["over_alone"][part["over_alone"] < 0]
@@ -221,25 +226,48 @@ def methods(
         "difference": difference,
     }
     tables = {"Negative transfer by method": {"columns": columns, "rows": rows}, "Average ranks": ranks}
-    return Measurement(values, tables=tables, matrices={"gain over single-task models": _method_map(sharing)})
+    drawn = {name: scores for name, scores in rankings.items() if name != ALL}
+    matrices = {"gain over single-task models": _method_map(sharing)}
+    return Measurement(values, tables=tables, matrices=matrices, rankings=drawn)
 
 
-def _ranks(found: pd.DataFrame) -> tuple[dict[str, Any], float]:
-    """Return average ranks of the methods that all settings have, by regime; tables are the blocks of the test."""
+def _rankings(found: pd.DataFrame) -> dict[str, Scores]:
+    """Return the ranks of the methods within tables, means over their settings, of all settings and by regime.
+
+    Left out are methods that less than nine of ten settings have, then settings without all others, and regimes with
+    few tables.
+    """
     wide = found.pivot_table(index=["table", "rows"], columns="method", values="error", sort=False)
-    wide = wide.dropna(axis=1, thresh=math.ceil(0.9 * len(wide))).dropna()
-    every = {"all": (0, math.inf), **REGIMES}
-    columns = {}
-    for name, (low, high) in every.items():
-        rows = wide.index.get_level_values("rows")
+    rows = wide.index.get_level_values("rows")
+    rankings = {}
+    for name, (low, high) in {ALL: (0, math.inf), **{f"{n} rows": ends for n, ends in REGIMES.items()}}.items():
         part = wide[(rows >= low) & (rows <= high)]
+        part = part.dropna(axis=1, thresh=math.ceil(PART * len(part))).dropna()
         ranks = pd.DataFrame(rank_table(part, greater_is_better=False), index=part.index, columns=part.columns)
-        columns[name] = ranks.groupby(level="table").mean().mean()
-    order = columns["all"].sort_values().index
-    table = [[name, *(round(float(columns[regime][name]), 2) for regime in every)] for name in order]
-    blocks = wide.index.get_level_values("table").nunique()
-    head = ["method", "all", *(f"{name} rows" for name in REGIMES)]
-    return {"columns": head, "rows": table}, critical_difference(len(order), blocks)
+        mean = ranks.groupby(level="table", sort=False).mean()
+        if len(mean) >= FEWEST_TABLES and mean.shape[1] > 1:
+            rankings[name] = Scores(mean.to_numpy().tolist(), list(mean.index), list(mean.columns), "rank of the error")
+    return rankings
+
+
+def _ranks(rankings: dict[str, Scores]) -> tuple[dict[str, Any], float]:
+    """Return a table of average ranks, and the critical difference of the first ranking."""
+    columns = {}
+    for name, scores in rankings.items():
+        average = rank_table(scores.values, greater_is_better=False).mean(axis=0)
+        columns[name] = pd.Series(average, index=scores.methods)
+    frame = pd.DataFrame(columns)
+    if frame.empty:
+        return {"columns": ["method"], "rows": []}, math.nan
+    first = next(iter(rankings.values()))
+    frame = frame.sort_values(list(frame.columns), kind="stable")
+    rows = [
+        [name, *(None if math.isnan(v) else round(v, 2) for v in row)]
+        for name, row in zip(frame.index, frame.to_numpy(), strict=True)
+    ]
+    return {"columns": ["method", *frame.columns], "rows": rows}, critical_difference(
+        len(first.methods), len(first.blocks)
+    )
 
 
 def _method_map(sharing: pd.DataFrame) -> Matrix:

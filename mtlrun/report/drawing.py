@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mtlrun.report.figures import (
     RankDiagram,
     are_numbers,
     matrix_figures,
+    measured_ranks,
     path_figures,
     rank_diagrams,
     sweep_figures,
@@ -32,6 +34,7 @@ from mtlrun.report.figures import (
 )
 from mtlrun.report.grid import number, show
 from mtlrun.report.run import Run, read_run
+from mtlrun.report.statistics import Ranking
 from mtlrun.stats import critical_difference
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.outputs import write_output
@@ -74,6 +77,8 @@ NAME_POINTS, LEAST_POINTS = 140, 7.0
 THICK, THIN = 2.6, 1.1
 #: Diagrams of ranks: level of Nemenyi's test, inches of the axis, and of a letter of the labels beside it.
 SIGNIFICANCE, RANK_INCHES, LABEL_LETTER, LABEL_GAP = 0.05, 3.0, 0.085, 0.06
+#: Inches of what stands above several of them.
+HEADING_INCHES = 0.3
 #: Forests: inches of their width, rows that are named, and letters of a name.
 FOREST_INCHES, MAX_ROWS, LONGEST_LABEL = 5.0, 40, 40
 #: What can be drawn of a run, and what it needs for it.
@@ -81,7 +86,10 @@ KINDS: dict[str, tuple[str, Callable[[Run, list[MethodResult]], Sequence[Figure 
     "trace": ("curves of measurements (kind: trace)", lambda run, rows: trace_figures(run)),
     "scaling": ("the axis of a sweep (section: sweep)", sweep_figures),
     "heatmap": ("matrices of measurements", lambda run, rows: matrix_figures(run)),
-    "cd-diagram": ("three methods with a number on each of at least two data sets or splits", rank_diagrams),
+    "cd-diagram": (
+        "three methods with a number on each of at least two data sets or splits, or rankings of measurements",
+        lambda run, rows: [*rank_diagrams(run, rows), *measured_ranks(run)],
+    ),
     "path": ("a parameter search over at least two values of a parameter", lambda run, rows: path_figures(run)),
 }
 FORMATS = (".svg", ".png", ".pdf")
@@ -172,38 +180,88 @@ def write_drawing(
 
 
 def draw_ranks(figure: RankDiagram) -> Canvas:
-    """Draw a critical-difference diagram: a line per method, the better half to the left, and a bar per group."""
-    ranking = figure.ranking
-    order = sorted(ranking.average.items(), key=lambda pair: pair[1])
-    ranks, better = [rank for _, rank in order], (len(order) + 1) // 2
-    groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
-    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
-    left, right = (f"{m} ({r:.2f}) " for m, r in order[:better]), (f" ({r:.2f}) {m}" for m, r in order[better:])
-    labels = [*left, *right]
-    margins = [LABEL_LETTER * max(map(len, part)) for part in (labels[:better], labels[better:])]
-    bottom = 0.5 * len(groups) + better + 0.5
-    inch = (high - low) / RANK_INCHES
+    """Draw critical-difference diagrams below each other, on axes as wide as the longest labels need."""
+    diagrams = [_Ranks.of(ranking) for ranking in figure.rankings]
+    margins = [max(diagram.margins[side] for diagram in diagrams) for side in (0, 1)]
+    several = len(diagrams) > 1
     with mpl.rc_context(STYLE):
-        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), 0.6 + 0.22 * bottom))
-        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0 - 0.35 / canvas.get_figheight()))
-        axes.set_axis_off()
-        axes.set(xlim=(low - margins[0] * inch, high + margins[1] * inch), ylim=(bottom, -1.5))
-        ticks = range(low, high + 1)
-        axes.plot(ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6)
-        for tick in ticks:
-            axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
-        for place, (first, last) in enumerate(groups):
-            axes.plot([ranks[first], ranks[last]], [0.5 * (place + 1)] * 2, color="black", linewidth=3.0)
-        for i, ((method, rank), label) in enumerate(zip(order, labels, strict=True)):
-            edge, align = (low, "right") if i < better else (high, "left")
-            level = 0.5 * len(groups) + 1 + (i if i < better else len(order) - 1 - i)
-            colour = COLOURS[ranking.methods.index(method) % len(COLOURS)]
-            axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
-            gap = LABEL_GAP * inch * (1 if align == "left" else -1)
-            axes.text(edge + gap, level, label.strip(), ha=align, va="center")
-        canvas.suptitle(figure.title, fontsize=10)
+        height = (HEADING_INCHES if several else 0.0) + sum(diagram.height for diagram in diagrams)
+        canvas = Canvas(figsize=(RANK_INCHES + sum(margins), height))
+        top = height - (HEADING_INCHES if several else 0.0)
+        for diagram, ranking in zip(diagrams, figure.rankings, strict=True):
+            bottom = top - diagram.height
+            axes = canvas.add_axes((0.0, bottom / height, 1.0, (diagram.height - 0.35) / height))
+            _draw_ranks(axes, diagram, margins)
+            if several:
+                canvas.text(0.5, (top - 0.05) / height, figure.title_of(ranking), ha="center", va="top")
+            top = bottom
+        canvas.suptitle(figure.title, fontsize=10, y=0.98 if not several else 1 - 0.08 / height)
         _no_formulas(canvas)
     return canvas
+
+
+@dataclass
+class _Ranks:
+    """What a critical-difference diagram shows: sorted methods, the better half to the left, and groups of them."""
+
+    methods: list[str]
+    ranks: list[float]
+    groups: list[tuple[int, int]]
+    labels: list[str]
+    colours: list[str]
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> _Ranks:
+        order = sorted(ranking.average.items(), key=lambda pair: pair[1])
+        methods, ranks = [method for method, _ in order], [rank for _, rank in order]
+        groups = alike(ranks, critical_difference(len(order), len(ranking.values), SIGNIFICANCE))
+        better = (len(order) + 1) // 2
+        labels = [f"{m} ({r:.2f}) " if i < better else f" ({r:.2f}) {m}" for i, (m, r) in enumerate(order)]
+        colours = [COLOURS[ranking.methods.index(method) % len(COLOURS)] for method in methods]
+        return cls(methods, ranks, groups, labels, colours)
+
+    @property
+    def better(self) -> int:
+        """Number of methods to the left."""
+        return (len(self.methods) + 1) // 2
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """Inches of the labels on both sides."""
+        sides = self.labels[: self.better], self.labels[self.better :]
+        left, right = (LABEL_LETTER * max(map(len, side)) for side in sides)
+        return left, right
+
+    @property
+    def bottom(self) -> float:
+        """Lines below the axis."""
+        return 0.5 * len(self.groups) + self.better + 0.5
+
+    @property
+    def height(self) -> float:
+        """Inches, with the title."""
+        return 0.6 + 0.22 * self.bottom
+
+
+def _draw_ranks(axes: Axes, diagram: _Ranks, margins: Sequence[float]) -> None:
+    """Draw a line per method, and a bar per group."""
+    ranks, better, last_place = diagram.ranks, diagram.better, len(diagram.methods) - 1
+    low, high = math.floor(ranks[0]), math.ceil(ranks[-1])
+    inch = (high - low) / RANK_INCHES
+    axes.set_axis_off()
+    axes.set(xlim=(low - margins[0] * inch, high + margins[1] * inch), ylim=(diagram.bottom, -1.5))
+    ticks = range(low, high + 1)
+    axes.plot(ticks, [0] * len(ticks), color="black", linewidth=1.0, marker="|", markersize=6)
+    for tick in ticks:
+        axes.text(tick, -0.5, str(tick), ha="center", va="bottom")
+    for place, (first, last) in enumerate(diagram.groups):
+        axes.plot([ranks[first], ranks[last]], [0.5 * (place + 1)] * 2, color="black", linewidth=3.0)
+    for i, (rank, label, colour) in enumerate(zip(ranks, diagram.labels, diagram.colours, strict=True)):
+        edge, align = (low, "right") if i < better else (high, "left")
+        level = 0.5 * len(diagram.groups) + 1 + (i if i < better else last_place - i)
+        axes.plot([rank, rank, edge], [0, level, level], color=colour, linewidth=1.0)
+        gap = LABEL_GAP * inch * (1 if align == "left" else -1)
+        axes.text(edge + gap, level, label.strip(), ha=align, va="center")
 
 
 def draw_forest(figure: Forest, axes: Axes | None = None) -> Axes:

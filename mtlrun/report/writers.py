@@ -10,7 +10,7 @@ from typing import Any
 from mtlrun.errors import UnknownNameError
 from mtlrun.report.build import Report
 from mtlrun.report.checks import Verdict, said
-from mtlrun.report.figures import FIGURES, Figure, published_line
+from mtlrun.report.figures import FIGURES, Figure, RankDiagram, published_line
 from mtlrun.report.grid import (
     Column,
     Grid,
@@ -181,7 +181,7 @@ def is_written(report: Report, folder: Path) -> bool:
     return there and written.read_text(encoding="utf-8") == render(report, "md")
 
 
-def _figure_path(folder: Path, figure: Figure) -> Path:
+def _figure_path(folder: Path, figure: Figure | RankDiagram) -> Path:
     return Path(folder) / FIGURES / f"{figure.name}.svg"
 
 
